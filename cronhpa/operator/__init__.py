@@ -1,1 +1,1 @@
-"""The live shell: watches objects, reconciles each of them when it is due, and writes what changed."""
+"""The live shell: watches objects, reconciles each of them when it is due, and writes the changes."""

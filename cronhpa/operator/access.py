@@ -1,9 +1,9 @@
 """
-Who may read an object and its past: whoever may `get` the object, as the API server says.
+Access to an object and its past: granted to everybody who may `get` the object.
 
-A token is proven by a TokenReview, the right by a SubjectAccessReview of `get` on this one object. Answers are believed
-for half a minute: a token that expired and a right that was taken away end within that time. Of a token nothing is kept
-but its digest. Reviews are few at a time and few a second, because they share the way to the API with decisions.
+A TokenReview identifies the user, a SubjectAccessReview checks `get` on this one object. Answers are cached for half a
+minute: expired tokens and revoked rights end within that time. Only the digest of a token is kept. The rate and the
+number of reviews are limited, because they share the connections to the API with decisions.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _BELIEVED_SECONDS = 30.0
 _AT_ONCE = 2
-# Longer than any token that an API server takes.
+# Longer than any token that an API server accepts.
 _TOKEN_MAX = 12_288
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 class Verdict(Enum):
     ALLOWED = "allowed"
-    REFUSED = "refused"  # a user who may not get the object, whether there is one or not
-    UNKNOWN = "unknown"  # nobody, as far as the API server can say
-    LATER = "later"  # too many are asking
+    REFUSED = "refused"  # the user may not get the object, whether it exists or not
+    UNKNOWN = "unknown"  # the API server knows no user of the token
+    LATER = "later"  # too many reviews
 
 
 class User(Struct, frozen=True):
-    """A user by the API server's TokenReview. Without a name: the token is of no user."""
+    """A user by the API server's TokenReview. An empty name: the token belongs to no user."""
 
     username: str = ""
     uid: str = ""
@@ -66,7 +66,7 @@ class _AccessReview(Struct, frozen=True):
 
 
 class ReviewPace(Struct, frozen=True):
-    """How many reviews are asked a second, how many more at once after a pause, and how many answers are believed."""
+    """Limits: reviews a second, more reviews at once after a pause, cached answers."""
 
     per_second: float = 10.0
     burst: float = 20.0
@@ -74,24 +74,24 @@ class ReviewPace(Struct, frozen=True):
 
 
 class AccessReviews:
-    """Asks the API server for reviews, and keeps its answers for a while."""
+    """Sends reviews to the API server, and caches its answers for a while."""
 
     def __init__(self, client: Client, monotonic: Callable[[], float], pace: ReviewPace | None = None) -> None:
         self._client = client
         self._monotonic = monotonic
         self._pace = pace or ReviewPace()
         self._places = asyncio.Semaphore(_AT_ONCE)
-        # Key: the parts of a review's question. Value: the answer, and until when it is believed. The oldest first.
+        # By the fields of a review: the answer, and until when it is valid. The oldest first.
         self._believed: dict[tuple[str, ...], tuple[Any, float]] = {}
         self._reviews, self._counted_at = self._pace.burst, monotonic()
 
     async def may_get(self, token: str, namespace: str, name: str) -> Verdict:
-        """Whether the bearer of a token may get a CronHPA. Raises ClusterError where the API server does not say."""
+        """Whether the bearer of a token may get a CronHPA. Raises ClusterError if the API server does not answer."""
         user = await self.user(token)
         return user if isinstance(user, Verdict) else await self.verdict(user, namespace, name)
 
     async def user(self, token: str) -> User | Verdict:
-        """The user of a token; UNKNOWN if it is of no user. Raises ClusterError if the API server does not answer."""
+        """The user of a token; UNKNOWN without a user. Raises ClusterError if the API server does not answer."""
         if not token or len(token) > _TOKEN_MAX or not token.isascii():
             return Verdict.UNKNOWN
         digest = blake2b(token.encode(), digest_size=16).hexdigest()
@@ -106,9 +106,9 @@ class AccessReviews:
 
     async def verdict(self, user: User, namespace: str, name: str) -> Verdict:
         """
-        Whether a user may get a CronHPA; with "" for its name all of the namespace, with "" for both all there are.
+        Whether a user may get a CronHPA; with "" as its name all of the namespace, with "" for both all CronHPAs.
 
-        Raises ClusterError where the API server does not say.
+        Raises ClusterError if the API server does not answer.
         """
         who = blake2b(_ENCODER.encode(user), digest_size=16).hexdigest()
         allowed = self._known(who, namespace, name)
@@ -121,7 +121,7 @@ class AccessReviews:
         return Verdict.ALLOWED if allowed else Verdict.REFUSED
 
     async def _user(self, token: str) -> User:
-        """The user of a token; one without a name if it is of no user."""
+        """The user of a token; a User with an empty name if the token belongs to no user."""
         audiences = [AUDIENCE] if AUDIENCE in _stated_audiences(token) else []
         asked = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -130,7 +130,7 @@ class AccessReviews:
         }
         async with self._places:
             status = (await self._client.review(_TOKEN_REVIEWS, asked, _TokenReview)).status
-        # An authenticator that knows no audiences would take any token for one that was made for us.
+        # An authenticator that ignores audiences would accept tokens that were issued for other services.
         is_meant = not audiences or AUDIENCE in status.audiences
         return status.user if status.authenticated and is_meant else User()
 
@@ -176,7 +176,7 @@ class AccessReviews:
 
 
 def _stated_audiences(token: str) -> tuple[str, ...]:
-    """What a token says whom it is for; only to know what to ask the API server, which looks at its signature."""
+    """The audiences that a token claims. They only choose the review; the API server verifies the signature."""
     parts = token.split(".")
     if len(parts) != len(("head", "claims", "signature")):
         return ()
@@ -186,4 +186,4 @@ def _stated_audiences(token: str) -> tuple[str, ...]:
         return ()
     stated = claims.get("aud") if isinstance(claims, dict) else None
     audiences = stated if isinstance(stated, list) else [stated]
-    return tuple(each for each in audiences if isinstance(each, str))
+    return tuple(audience for audience in audiences if isinstance(audience, str))

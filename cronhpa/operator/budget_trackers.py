@@ -16,7 +16,7 @@ from cronhpa.core.spec import Spec
 from cronhpa.history.series import Series
 from cronhpa.history.spend import Spend
 
-# While the store cannot be written, spend waits here; beyond this many hours the oldest are dropped.
+# Spend waits here while the store cannot be written; beyond this number of hours the oldest are dropped.
 _UNWRITTEN_MAX = 100_000
 
 
@@ -26,7 +26,7 @@ class BudgetTrackers:
         self._unwritten: dict[tuple[Series, int], Hour] = {}
 
     def load(self, spend: Iterable[Spend]) -> None:
-        """Take over the spend that the store has, whoever counted it. What is not stored yet comes on top of it."""
+        """Load the stored spend of all processes, and add the spend that is not stored yet."""
         totals: defaultdict[Series, dict[int, Hour]] = defaultdict(dict)
         for hourly in spend:
             unwritten = self._unwritten.get((hourly.series, hourly.hour), Hour())
@@ -44,16 +44,16 @@ class BudgetTrackers:
             self._unwritten[key] = self._unwritten.get(key, Hour()) + counted
 
     def limit(self, series: Series, spec: Spec, forecast: Forecast, now: Nanoseconds) -> Forecast | Absent:
-        """The forecast of this object as its budget allows it; as it is where nothing was counted yet."""
+        """The forecast of this object within its budget; unchanged while nothing was counted."""
         return self._trackers[series].limit(spec, forecast, now) if series in self._trackers else forecast
 
     def used_permille(self, series: Series) -> int | None:
-        """What the forecast added to the pod-hours of seven days, when last pending; None while nothing was counted."""
+        """The pod-hours that the forecast added over seven days, at the last check; None while nothing was counted."""
         tracker = self._trackers.get(series)
         return None if tracker is None else tracker.used_permille
 
     def hours(self, series: Series) -> int:
-        """Number of hours whose spend is kept of a series."""
+        """The number of hours for which the spend of a series is kept."""
         return len(self._trackers[series].hours) if series in self._trackers else 0
 
     def drain(self) -> list[Spend]:

@@ -1,8 +1,8 @@
 """
-Contested replicas: another field manager sets back what this object writes, again and again.
+Contested replicas: another field manager sets back the replicas that this object writes, again and again.
 
-Scaling goes on: the count that is found is taken for the current one, as upstream. A condition and an event say so:
-neither of the two writers finds out by itself.
+Scaling goes on from the current count, as upstream. A condition and an event report the contest, because neither of
+the two writers can notice it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WITHIN = 10 * MINUTE
 
 class Contest:
     """
-    The scale writes of one object that somebody reversed.
+    The scale writes of one object that another writer reversed.
 
     problem: the sentence of the condition, "" while the replicas are not contested. is_unnamed: whether the
     other manager's name is still to be looked up.
@@ -40,7 +40,7 @@ class Contest:
     @classmethod
     def resumed(cls, status: Status, now: Nanoseconds) -> Contest | None:
         """The contest that the status reports, written by an earlier process; None if it reports none."""
-        told = [item for item in status.get("conditions", ()) if item.get("type") == "TargetOwned"]
+        told = [condition for condition in status.get("conditions", ()) if condition.get("type") == "TargetOwned"]
         if not told or told[0].get("reason") != REASON:
             return None
         contest = cls()
@@ -49,15 +49,15 @@ class Contest:
         return contest
 
     def wrote(self, replicas: int | None) -> None:
-        """Notes a count that was written; None for a write that may or may not have been done."""
+        """Records a written count; None for a write whose result is unknown."""
         self._written = replicas
 
     def found(self, current: int, now: Nanoseconds) -> None:
         """
-        Notes the count at the begin of a turn.
+        Records the count at the begin of a turn.
 
-        Any other count than the one written last is a reversal of that write, whoever made it. One alone is a person
-        with `kubectl scale`; three within ten minutes are a program.
+        A count other than the one written last is a reversal of that write. A single reversal may be a person with
+        `kubectl scale`; three within ten minutes are a program.
         """
         reversals = tuple(at for at in self._reversals if now - _WITHIN < at <= now)
         if self._written is not None and current != self._written:
@@ -69,10 +69,10 @@ class Contest:
             self.problem, self.is_unnamed = "", False
 
     def name(self, manager: str, target: TargetRef) -> None:
-        """Takes down who it is; "" where the API server does not tell."""
+        """Records the name of the other manager; "" if the API server does not name it."""
         self.is_unnamed = False
         who = f"field manager {manager}" if manager else "another field manager"
-        # Without a count: a text that changes would be a status write each time.
+        # Without a count: each change of the text would be a status write.
         self.problem = (
             f"{who} has set back the replicas of {target.kind}/{target.name} {_REVERSALS} times within"
             f" {_WITHIN // MINUTE} minutes, and each turn changes them again:"

@@ -1,7 +1,7 @@
 """
-The part of the operator that scales: informers, inventory and control loop, and which change makes an object due.
+The part of the operator that scales: informers, inventory, control loop, and the changes that make an object due.
 
-It does not listen on ports and does not learn; a test can run it alone.
+It does not listen on ports and does not learn, so a test can run it alone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LOG = logging.getLogger(__name__)
 
 _SYNC_SECONDS = 60.0
 _LIST_RETRY_SECONDS = 1.0
-# How long the first decisions wait for the lists of targets, rather than ask for each target by itself.
+# The first decisions wait this long for the lists of targets. After that, each target is read by itself.
 _TARGETS_SECONDS = 15.0
 
 
@@ -66,7 +66,7 @@ MakeWatch = Callable[[Client, tuple[str, ...], Take, Sweep], Watch]
 
 
 def kopf_watch(client: Client, namespaces: tuple[str, ...], take: Take, sweep: Sweep) -> Watch:
-    """The watch by kopf. Importing kopf takes a third of a second: it is imported only where its watch is used."""
+    """The watch by kopf. Importing kopf is slow, so it is imported only if its watch is used."""
     from cronhpa.operator.kopf_watch import KopfWatch  # noqa: PLC0415 - see above
 
     return KopfWatch(client.configuration, namespaces, take, sweep)
@@ -74,7 +74,7 @@ def kopf_watch(client: Client, namespaces: tuple[str, ...], take: Take, sweep: S
 
 class Controller:
     """
-    namespaces: empty for all. forecasts: the newest forecasts, in memory. watch: makes the watch of CronHPA objects.
+    namespaces: empty for all. forecasts: the newest forecasts, in memory. watch: creates the watch of CronHPA objects.
     """
 
     def __init__(  # noqa: PLR0913 - its parts by their names, six of them with a default
@@ -115,12 +115,12 @@ class Controller:
         self._clock = clock
         self._client = client
         self._forecasts = forecasts
-        # The objects that ask for a forecast, kept up to date: learning looks at them every two seconds.
+        # The objects with a forecast, kept up to date because learning reads them every two seconds.
         self.forecast_objects: dict[Key, ObjectState] = {}
         # The last term in which this replica decided.
         self._decided_in = 0
         self._pods = PodIndexer()
-        # Pods that are too large to be counted: each is logged once.
+        # Pods that are too large to be counted; each is logged once.
         self._uncounted: set[Key] = set()
         cluster = Cluster(
             client,
@@ -161,18 +161,18 @@ class Controller:
 
     @property
     def informers(self) -> list[Informer[Any]]:
-        """Those of pods, of HorizontalPodAutoscalers, and of the kinds of targets."""
+        """The informers of pods, of HorizontalPodAutoscalers, and of the kinds of targets."""
         return [*(informer for pair in self._informers.values() for informer in pair), *self.targets.informers]
 
     @property
     def unanswered_seconds(self) -> float:
-        """Since the API server answered a request, or said anything on a watch."""
+        """Seconds since the API server answered a request or sent anything on a watch."""
         at = self._client.succeeded_at
         since = 0.0 if at is None else asyncio.get_running_loop().time() - at
         return min([since, *(informer.silent_seconds for informer in self.informers if informer.synced.is_set())])
 
     def watching(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
-        """What has to run beside the control loop, by name; each ends by being cancelled."""
+        """The coroutines that run beside the control loop, by name; each runs until cancelled."""
         own = [informer for pair in self._informers.values() for informer in pair]
         return [
             *((f"watch {informer.path}", informer.run()) for informer in own),
@@ -183,7 +183,7 @@ class Controller:
         ]
 
     async def scale(self) -> None:
-        """Reconciles while this replica leads, until cancelled; with shards, what it holds of them."""
+        """Reconciles while this replica leads, or holds shards, until cancelled."""
         if self.turnover is not None:
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(self.turnover.run(), name="turnover of shards")
@@ -202,16 +202,16 @@ class Controller:
                     task.cancel()
                 await asyncio.gather(scaling, lost, return_exceptions=True)
             await self.control_loop.close(0)
-            # Before the memories, and what is kept with them, are taken anew from the statuses.
+            # Before the memories, and other state with them, are read from the statuses again.
             self.reconciler.fast_path.tell_loads(self.inventory)
 
     async def _scale_in(self, term: int) -> None:
         """
-        Reconciles in a term of leadership, first with what another replica that led before left in the statuses.
+        Reconciles in a term of leadership, beginning with the memories that another leader left in the statuses.
 
-        Where nobody else led since this one did, its own memories are at least as new as those of the statuses.
+        If nobody else has led since this replica led, its own memories are at least as new as those of the statuses.
 
-        A replica that was cut off may have missed an HPA on one of its targets: it waits for the next list of them.
+        A replica that was cut off may have missed an HPA on one of its targets: it waits for the next list of HPAs.
         """
         unread: set[str] | None = set() if self.sweep.listed_term == term else None
         while unread is None:
@@ -231,7 +231,7 @@ class Controller:
         await self.control_loop.run(goes_on=knows_all)
 
     async def synced(self) -> None:
-        """Waits for the first lists: a pod that was not listed yet must not count as gone. Shards wait one by one."""
+        """Waits for the first lists: an unlisted pod must not count as gone. With shards, each shard waits itself."""
         if self.turnover is not None:
             return
         started = self._clock.monotonic()
@@ -246,22 +246,22 @@ class Controller:
 
     async def _watch_targets(self, is_in: Callable[[str], bool]) -> None:
         """Begins to watch the kinds of targets of the objects in some namespaces, and waits a while for their lists."""
-        known = (
+        served = (
             (state.namespace, state.spec.target)
             for state in self.inventory
             if state.spec is not None and is_in(state.namespace)
         )
-        await self.targets.watch(known, _TARGETS_SECONDS)
+        await self.targets.watch(served, _TARGETS_SECONDS)
 
     def _is_listed(self, version: int) -> bool:
         """
         Whether everything was listed in this version of the scope, or in a later one.
 
-        Targets of a kind that cannot be listed are read one by one: nobody waits for them.
+        Does not wait for targets of a kind that cannot be listed: they are read one by one.
         """
         own = [informer for pair in self._informers.values() for informer in pair]
         waited_for = [*own, *(informer for informer in self.targets.informers if informer.is_current)]
-        return self.sweep.listed_scope >= version and all(each.listed_scope >= version for each in waited_for)
+        return self.sweep.listed_scope >= version and all(informer.listed_scope >= version for informer in waited_for)
 
     def is_ready(self) -> bool:
         """Whether the objects were listed, and one namespace: the others may be unreadable."""
@@ -281,11 +281,11 @@ class Controller:
         return informers is not None and all(informer.synced.is_set() for informer in informers)
 
     def _blindness(self, namespace: str) -> Absent | None:
-        """Why the pods of a namespace are not known any more; None while they are."""
+        """Why the pods of a namespace are no longer known; None while they are known."""
         informers = self._informers.get(namespace) or self._informers.get("")
         if informers is None or informers[0].is_current:
             return None
-        # Without a number of seconds: a text that changes each time would be a status write each time.
+        # Without a number of seconds: each change of the text would be a status write.
         return Absent("PodsUnknown", f"the pods cannot be listed or watched any more: {informers[0].problem}")
 
     def _distrust(self, namespace: str) -> None:
@@ -312,14 +312,14 @@ class Controller:
         else:
             self.forecast_objects[key] = state
         self.control_loop.enqueue(key)
-        # Another object on the target may have to hold from now on, and should not wait for its next turn to see it.
-        # With very many they do wait: a tenant may have ten thousand on one target, and each of them changes.
+        # Another object on the target may have to hold from now on, so it is due at once. If the target has very many
+        # objects, they wait for their next turns: otherwise each change of one would make all of them due.
         if state.target is not None and self.inventory.count_on(state.target) <= RIVALS_FEW:
             for rival in self.inventory.on_target(state.target):
                 self.control_loop.enqueue(rival.key)
 
     def _on_gone(self, state: ObjectState) -> None:
-        # The object was deleted, or another replica has its shard from now on and did not see this minute's load.
+        # The object was deleted, or another replica has its shard from now on and does not know this minute's load.
         self.reconciler.fast_path.tell_loads((state,))
         self.control_loop.forget(state)
         self.events.forget(state)

@@ -1,18 +1,18 @@
-"""Bounds the work in one pass of the event loop, so that timers, sockets and other tasks are served in between."""
+"""Bounds the work in one pass of the event loop, so that timers, sockets and other tasks run in between."""
 
 from __future__ import annotations
 
 import asyncio
 
-# A few milliseconds of decisions or of writes. One pass may also do what the pass before left over.
+# A few milliseconds of decisions or writes. A pass may also include steps that waited in the pass before.
 _STEPS_PER_PASS = 25
 
 
 class CooperativeYield:
     """
-    Allows so many steps in one pass of the event loop, counted over all tasks that share this value.
+    Allows a number of steps in one pass of the event loop, counted over all tasks that share this value.
 
-    If each task counted for itself, an edge that the objects of 200 namespaces share would allow 200 times as many.
+    If each task counted for itself, an edge that objects of 200 namespaces share would allow 200 times the steps.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """
-What was decided, on its way to the store: every change, and a point of each object every five minutes.
+Decisions on their way to the store: every change, and a point of each object every five minutes.
 
-`note` and `note_point` are called once a turn and compare a tuple and a number; the status of a change is encoded at
-once, since it waits as text. All else (encoding, packing, writing) happens in batches in a thread of the side job.
-Nothing here waits and nothing grows: what does not fit is dropped, the oldest first, and counted.
+`note` and `note_point` are called once in each turn; they compare a tuple and a number. The status of a change is
+encoded at once, because it waits as text. All else (encoding, packing, writing) happens in batches in a thread of the
+side job. Nothing here waits, and the queues are bounded: the oldest entries are dropped and counted.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from cronhpa.history.points import POINT_STEP, Point
 from cronhpa.operator.noted import BURST
 from cronhpa.operator.object_state import ObjectState
 
-# An edge that 10,000 objects share is one change of each; in memory a change is some 3 kB.
+# Room for an edge that 10,000 objects share, which is one change of each.
 _DECISIONS_MAX = 10_000
 # Three rounds of 10,000 objects.
 _POINTS_MAX = 30_000
-# Beyond its burst an object keeps one change a minute.
+# After its burst an object may record one change a minute.
 _REFILL: Nanoseconds = MINUTE
-# Text that a person reads once is kept packed for as long as the object is not edited.
+# The spec's text is kept compressed: it is rarely read, and stays until the object is edited.
 _LEVEL = 1
 _ENCODER = msgspec.json.Encoder()
 
@@ -57,8 +57,8 @@ RELEASE = _release()
 
 class _Change(NamedTuple):
     """
-    A change as it waits. The turn is encoded when it is written. status: as JSON, a third of what it takes as dicts;
-    empty where no JSON can hold it.
+    A change that waits. Its turn is encoded when it is written. status: as JSON, which is smaller than dicts; empty if
+    JSON cannot represent it.
     """
 
     state: ObjectState
@@ -73,8 +73,9 @@ class _Change(NamedTuple):
 
 class DecisionRecorder:
     """
-    dropped: changes and points that were not kept, by cause: `rate` of an object that changes too often, `queue` while
-    the store takes nothing, `unwritable` for texts that no JSON can hold. kept: changes that were written.
+    dropped: changes and points that were not stored, by cause: `rate` for an object that changes too often, `queue`
+    while the store cannot be written, `unwritable` for texts that JSON cannot represent. kept: changes that were
+    written.
     """
 
     def __init__(self, decisions_max: int = _DECISIONS_MAX, points_max: int = _POINTS_MAX) -> None:
@@ -94,7 +95,7 @@ class DecisionRecorder:
         owner_problem: str | None,
         status: dict[str, Any],
     ) -> None:
-        """Notes the decision of a turn where it is another one than before."""
+        """Records the decision of a turn if it differs from the last one."""
         noted = state.noted
         failure = decision.failure
         key = (
@@ -112,7 +113,7 @@ class DecisionRecorder:
             self._note_change(state, generation, key, turn.now, status, turn)
 
     def note_point(self, state: ObjectState, turn: Record, decision: Decision) -> None:
-        """Notes what holds at a turn, if it is the first one of its five minutes."""
+        """Records a point of a turn, if the turn is the first one of its five minutes."""
         step = turn.now // POINT_STEP
         if step != state.noted.step:
             state.noted.step = step
@@ -122,17 +123,17 @@ class DecisionRecorder:
                 self.dropped["queue"] += 1
 
     def note_unreadable(self, state: ObjectState, status: dict[str, Any], now: Nanoseconds) -> None:
-        """Notes that nothing is decided, because the spec cannot be read."""
+        """Records that nothing is decided, because the spec cannot be read."""
         key = (state.generation, *state.problems)
         if key != state.noted.key:
             self._note_change(state, state.generation, key, now, status, None)
 
     def take(self, at_most: int) -> list[_Change]:
-        """The oldest changes that wait, which do not wait any more."""
+        """Removes and returns the oldest waiting changes."""
         return [self._changes.popleft() for _ in range(min(at_most, len(self._changes)))]
 
     def put_back(self, changes: Sequence[_Change]) -> None:
-        """Changes that could not be written wait again."""
+        """Puts changes that could not be written back into the queue."""
         self._changes.extendleft(reversed(changes))
         self._bound()
 
@@ -149,7 +150,7 @@ class DecisionRecorder:
         turn: Record | None,
     ) -> None:
         noted = state.noted
-        # After a clock stepped back no time has passed.
+        # Zero if the clock stepped back.
         passed = max(now - noted.counted_at, 0) / _REFILL
         noted.allowed, noted.counted_at = min(noted.allowed + passed, BURST), now
         if noted.allowed < 1:
@@ -160,7 +161,7 @@ class DecisionRecorder:
         noted.key = key
         try:
             text = _ENCODER.encode(status)
-        except (TypeError, ValueError, RecursionError):  # a tenant's text may hold half a surrogate pair
+        except (TypeError, ValueError, RecursionError):  # a tenant's text may contain half a surrogate pair
             text = b""
         self._changes.append(_Change(state, generation, state.spec_text, key, now, text, turn, noted.left_out))
         noted.left_out = 0
@@ -174,15 +175,15 @@ class DecisionRecorder:
 
 def encoded(changes: Sequence[_Change]) -> list[KeptDecision]:
     """
-    Changes as the store keeps them, without those that cannot be written.
+    Changes in their stored form, without those that cannot be written.
 
-    For a thread, as it takes a tenth of a millisecond each.
+    Call it in a thread: for many changes it takes long.
     """
     kept = []
-    for each in changes:
+    for change in changes:
         with suppress(TypeError, ValueError, RecursionError):
-            if each.status:
-                kept.append(_encoded(each))
+            if change.status:
+                kept.append(_encoded(change))
     return kept
 
 
@@ -194,20 +195,20 @@ def _encoded(change: _Change) -> KeptDecision:
         release=RELEASE,
         left_out=change.left_out,
     )
-    # With the uid: an object that was deleted and made anew decides anew, even if the same.
+    # With the uid: the first decision of an object that was deleted and created again is a new one, even if equal.
     digest = blake2b(repr((change.state.uid, *change.key)).encode(), digest_size=8).hexdigest()
     return KeptDecision(change.state.namespace, change.state.name, digest, decision)
 
 
 def _decided_from(turn: Record) -> Record:
-    """The turn without the forecast's loads at other prices: the budget has chosen among them before the decision."""
+    """The turn without the forecast's loads at other costs: the budget selected one of them before the decision."""
     if not isinstance(turn.forecast, Forecast) or not turn.forecast.thrifty:
         return turn
     return replace(turn, forecast=replace(turn.forecast, thrifty=()))
 
 
 def spec_text(spec: Any) -> bytes:
-    """A spec as a person wrote it, as packed JSON; nothing where that cannot be."""
+    """A spec as it was written, as compressed JSON; empty if JSON cannot represent it."""
     try:
         return zlib.compress(_ENCODER.encode(spec), _LEVEL)
     except (TypeError, ValueError, RecursionError):
@@ -215,7 +216,7 @@ def spec_text(spec: Any) -> bytes:
 
 
 def point_of(turn: Record, decision: Decision) -> Point:
-    """What holds at a turn, for the timeline."""
+    """The point of a turn, for the timeline."""
     ready = next(
         (
             reading.ready
@@ -224,7 +225,7 @@ def point_of(turn: Record, decision: Decision) -> Point:
         ),
         None,
     )
-    forecast = next((each.replicas for each in decision.proposals if each.source is Source.FORECAST), None)
+    forecast = next((proposal.replicas for proposal in decision.proposals if proposal.source is Source.FORECAST), None)
     return Point(
         turn.now,
         decision.current,

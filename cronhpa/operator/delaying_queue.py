@@ -1,6 +1,6 @@
 """
-When each object is due. Each object has its own period; the objects of a namespace share a phase, so that one LIST of
-pod metrics serves all of them.
+The objects by the time at which each is due. Each object has its own period. The objects of a namespace share a phase,
+so that one LIST of pod metrics serves all of them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _IDLE_ENTRIES = 1000
 
 class DelayingQueue:
     """
-    A heap of (instant, namespace), with the keys of each: the objects of a namespace are mostly due together.
+    A heap of (instant, namespace), with the keys of each entry: the objects of a namespace are mostly due together.
 
-    Only each key's earliest instant counts. entries: number of keys in the heap, with the outdated ones.
+    Only the earliest instant of each key counts. entries: the number of keys in the heap, including outdated ones.
     """
 
     def __init__(self) -> None:
@@ -52,13 +52,13 @@ class DelayingQueue:
         self._tidy()
 
     def _tidy(self) -> None:
-        # The entry of a key that is dropped, or made due earlier, stays until its instant.
+        # The entry of a key that was dropped, or made due earlier, stays until its instant.
         if self.entries > _IDLE_ENTRIES + 2 * len(self._at):
             due = dict(self._at)
             self.clear()
             self._at = due
-            for each, each_at in due.items():
-                self._enter(each, each_at)
+            for waiting, at in due.items():
+                self._enter(waiting, at)
 
     def _enter(self, key: Key, at: Nanoseconds) -> None:
         together = (at, key[0])
@@ -95,7 +95,7 @@ class DelayingQueue:
         return together[0], keys
 
     def pop(self, now: Nanoseconds) -> dict[str, dict[Key, Nanoseconds]]:
-        """Takes out the keys that are due, by namespace, each with the instant at which it was due."""
+        """Removes and returns the keys that are due, by namespace, each with the instant at which it was due."""
         out: dict[str, dict[Key, Nanoseconds]] = defaultdict(dict)
         while self._heap and self._heap[0][0] <= now:
             at, keys = self._take()
@@ -107,7 +107,7 @@ class DelayingQueue:
 
 
 def following(name: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
-    """The first instant after `now` on the grid of this period that belongs to a name, such as a namespace's."""
+    """The first instant after `now` on the grid of this period for a name, such as that of a namespace."""
     # Spread over the whole period: of 100 namespaces, 12 would share one of its 15 full seconds.
     phase = zlib.crc32(name.encode()) * period >> 32
     return now - (now - phase) % period + period

@@ -1,8 +1,8 @@
 """
-Who leads: one replica holds the Lease and writes, the others wait for it.
+Leader election: one replica holds the Lease and writes, the others wait for the Lease.
 
 The rules are those of client-go's leader election. A replica never compares its clock with the times in the Lease: it
-counts from when it saw the Lease change. So clocks may differ, as long as none runs much faster than another.
+measures the time since it saw the Lease change. So clocks may differ, as long as none runs much faster than another.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ LOG = logging.getLogger(__name__)
 
 # A released Lease is free at once; client-go writes this duration into it.
 _RELEASED_SECONDS = 1
-# An API server that hangs must not keep a process from its end for the sake of a Lease that it may not even have.
+# If the API server hangs, a process that may not even hold the Lease must still be able to end.
 _UNANSWERED_SECONDS = 1.0
 
 
 class LeaseTiming(Struct, frozen=True):
     """
     Seconds. lease: how long others respect a Lease that is not renewed. renew_deadline: how long a leader that cannot
-    renew goes on beginning writes. retry: between two renewals; who waits looks twice as often.
+    renew may begin writes. retry: between two renewals; waiting replicas look twice as often.
 
-    A write that was begun must be over before others may take the Lease: it has until `margin` before that.
+    A write must end before others may take the Lease: at the latest `margin` before that.
     """
 
     lease: float = 15.0
@@ -49,11 +49,11 @@ class LeaseTiming(Struct, frozen=True):
 
 class Leadership:
     """
-    What the process knows of the Lease; one thread writes it, all may read it.
+    The process's view of the Lease; one thread writes it, all may read it.
 
-    term: 0 while another replica or nobody leads, else a number that grows with each time that this one begins to lead.
-    unbroken_since: the first of the terms since which nobody else has led.
-    holder: the leader's identity, "" while nobody leads or nothing is known.
+    term: 0 while this replica does not lead, else a number that grows each time that this replica begins to lead.
+    unbroken_since: the first term of those since which nobody else has led.
+    holder: the leader's identity, "" if nobody leads or the leader is not known.
     """
 
     def __init__(self, timing: LeaseTiming, monotonic: Callable[[], float]) -> None:
@@ -61,7 +61,7 @@ class Leadership:
         self.holder = ""
         self.timing = timing
         self._monotonic = monotonic
-        # When the last renewal that succeeded was begun: the others count from a later moment.
+        # When the last successful renewal began: the others measure from a later moment.
         self._renewed_at = -math.inf
 
     @property
@@ -69,14 +69,14 @@ class Leadership:
         return self.term > 0
 
     def write_seconds(self) -> float:
-        """For how many seconds from now a write may be under way; 0 or less: none may begin."""
+        """Seconds from now within which a write must end; 0 or less: no write may begin."""
         age = self._monotonic() - self._renewed_at
         if self.term == 0 or age >= self.timing.renew_deadline:
             return 0.0
         return self.timing.lease - self.timing.margin - age
 
     def unrenewed_seconds(self) -> float:
-        """How long ago the last renewal was begun."""
+        """Seconds since the last renewal began."""
         return self._monotonic() - self._renewed_at
 
     def renewed(self, at: float, term: int, holder: str) -> None:
@@ -90,7 +90,7 @@ class Leadership:
 
 
 class LeaseStore(Protocol):
-    """`kube.lease.Leases`, or a model of it."""
+    """`kube.lease.Leases`, or a model of it in tests."""
 
     async def get(self, name: LeaseName) -> Lease | None: ...
 
@@ -130,10 +130,10 @@ class Elector:
         # When this replica saw the Lease change last.
         self._seen_at = -math.inf
         self._terms = 0
-        # Acquire time and transitions of the Lease under which this replica led last.
+        # Acquire time and transitions of the Lease when this replica led last.
         self._led: tuple[str | None, int | None] | None = None
         self._is_over = False
-        # A write of the Lease was sent, and nobody has its answer yet.
+        # A write of the Lease was sent, and its answer has not arrived.
         self._is_unanswered = False
         self._problem = ""
 
@@ -145,9 +145,9 @@ class Elector:
             await asyncio.sleep(self._timing.retry if is_leading else self._timing.retry / 2)
 
     async def step(self) -> None:
-        """One attempt to take or to renew the Lease. A failed one is logged once for each cause."""
+        """One attempt to take or to renew the Lease. Failures are logged once for each cause."""
         try:
-            # Twice within the renew deadline: one request that hangs must not cost the Lease.
+            # Two attempts fit into the renew deadline: a single request that hangs must not lose the Lease.
             async with asyncio.timeout(self._timing.renew_deadline / 2):
                 try:
                     await self._take_or_renew()
@@ -169,9 +169,9 @@ class Elector:
     @property
     def holder(self) -> str:
         """
-        Who has the Lease, as far as this replica has seen; "" where it is to be had.
+        The holder of the Lease, as this replica last saw it; "" if the Lease is free.
 
-        One that names this replica, and that it does not lead by, is that of the same container before its restart.
+        A Lease that names this replica while it does not lead was taken by the same container before a restart.
         """
         if self.leadership.is_leading:
             return self._identity
@@ -181,17 +181,17 @@ class Elector:
         return spec.holder
 
     def observe(self, lease: Lease) -> None:
-        """Notes the Lease as it was listed; while this replica has it, it knows better."""
+        """Records the listed Lease, unless this replica holds it: then its own record is newer."""
         if not self.leadership.is_leading:
             self._note(lease)
 
     async def release(self) -> None:
-        """Gives the Lease up for good, so that another replica need not wait for its end."""
+        """Releases the Lease and ends the election, so that another replica need not wait for the Lease's end."""
         self._is_over = True
         await self.give_up()
 
     async def give_up(self) -> None:
-        """Gives the Lease up if this replica has it; between two steps."""
+        """Releases the Lease if this replica has it; call it between two steps."""
         lease = self._lease if self.leadership.is_leading else None
         if lease is not None:
             self._end("", "it is released", logging.INFO)
@@ -207,7 +207,7 @@ class Elector:
             except ClusterError as error:
                 if error.status != HTTPStatus.CONFLICT:
                     raise
-                # A renewal that was under way when the election ended may have been done: nobody waited for its answer.
+                # The last renewal before the end of the election may have succeeded: nobody waited for its answer.
                 await self._give_up(await self._own())
         except TimeoutError:
             LOG.warning("the Lease %s may have been taken by this replica, and runs out", self._name)
@@ -215,9 +215,9 @@ class Elector:
             LOG.warning("the Lease %s cannot be released: %s", self._name, error.message)
 
     async def _own(self) -> Lease | None:
-        """The Lease as it is; None where this replica does not have it."""
-        found = await self._leases.get(self._name)
-        return found if found is not None and found.spec.holder == self._identity else None
+        """The present Lease; None if this replica does not hold it."""
+        lease = await self._leases.get(self._name)
+        return lease if lease is not None and lease.spec.holder == self._identity else None
 
     async def _give_up(self, lease: Lease | None) -> None:
         if lease is None:
@@ -241,8 +241,8 @@ class Elector:
         if not self.leadership.is_leading or self._lease is None:
             lease = await self._leases.get(self._name)
             if lease is None:
-                known = None if self._lease is None else self._lease.spec
-                if known is not None and known.holder not in {"", self._identity} and self._is_live(known):
+                former = None if self._lease is None else self._lease.spec
+                if former is not None and former.holder not in {"", self._identity} and self._is_live(former):
                     return  # somebody deleted it; its holder may still write
                 self._lease = await self._answered(self._leases.create(self._name, self._spec(LeaseSpec())))
                 self._lead(begun)
@@ -262,20 +262,20 @@ class Elector:
         self._lead(begun)
 
     async def _answered(self, writing: Awaitable[Lease]) -> Lease:
-        """The answer to a write of the Lease. A write whose answer nobody has may have been done all the same."""
+        """The answer to a write of the Lease. A write without an answer may have succeeded."""
         self._is_unanswered = True
         answer = await writing
         self._is_unanswered = False
         return answer
 
     def _lead(self, begun: float) -> None:
-        if self._is_over:  # a renewal that was under way at the release
+        if self._is_over:  # a renewal that ended after the release
             return
-        # Whoever was away for longer than a Lease lasts cannot know what others did meanwhile: a new term.
+        # After a pause longer than a Lease lasts another replica may have led: this is a new term.
         is_new = not self.leadership.is_leading or self.leadership.unrenewed_seconds() >= self._timing.lease
         assert self._lease is not None
-        # Whoever takes it from another holder writes another acquire time, and counts a transition: also a write of
-        # ours whose answer was lost, after which the Lease looks as if it had been ours all the time.
+        # Taking the Lease from another holder changes its acquire time and its transitions. That reveals a takeover by
+        # a write of this replica whose answer was lost; the holder alone would look unchanged.
         led = (self._lease.spec.acquire_time, self._lease.spec.lease_transitions)
         if is_new:
             self._terms += 1
@@ -293,7 +293,7 @@ class Elector:
         self._changed()
 
     def _note(self, lease: Lease) -> None:
-        # The record alone, as client-go: an edit of a label is no sign of life.
+        # Only the record counts, as in client-go: an edit of a label is no sign of life.
         if self._lease is None or lease.spec != self._lease.spec:
             self._seen_at = self._clock.monotonic()
         self._lease = lease

@@ -1,8 +1,7 @@
 """
 /healthz, /readyz and /metrics.
 
-Health is progress: a control loop without a recent tick is stuck, whatever its process does. A broken watch alone
-restarts nothing.
+Health is progress: a control loop without a recent tick is stuck. A broken watch alone causes no restart.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from cronhpa.operator.object_metrics import ObjectMetrics
 from cronhpa.operator.operator_metrics import OperatorMetrics
 
 STUCK_SECONDS = 30.0
-# Every request of a reconciliation has a deadline; one this old waits for something without a deadline.
+# Every request of a reconciliation has a deadline; a reconciliation this old waits for something else.
 _RECONCILE_STUCK_SECONDS = 180.0
-# Reads and watches go on all the time. An outage of the API server is no reason to start again; certificates or
-# addresses that this process cannot follow are.
+# Reads and watches go on all the time. An outage of the API server is no reason for a restart; changed certificates or
+# addresses that this process does not follow are one.
 _UNANSWERED_SECONDS = 600.0
 _METRICS_SECONDS = 1.0
 _NOT_RENDERED: Parts = ()
@@ -62,7 +61,7 @@ class Endpoints:
     def _readyz(self) -> bytes:
         if self._controller.is_ready():
             replica = self._controller.replica
-            # A replica that waits is ready too: it would decide at once.
+            # A waiting replica is ready, too: it could decide at once.
             turnover = self._controller.turnover
             if turnover is not None:
                 text = f"ok, {len(turnover.served)} of {turnover.scope.shards} shards\n"
@@ -72,10 +71,10 @@ class Endpoints:
         return response(HTTPStatus.SERVICE_UNAVAILABLE, "the first lists are not there yet\n")
 
     async def _metrics_text(self) -> Parts:
-        """The exposition, computed once a second at most: with many objects it costs time, and anybody may ask."""
+        """The exposition, computed at most once a second: with many objects it is expensive."""
         async with self._rendering:
             if self._clock.monotonic() >= self._metrics_until:
-                # From the replica that decides alone: of two answers one would be old.
+                # Only from a replica that decides: those of another one would be outdated.
                 objects = await self._objects.parts(self._clock.now()) if self._controller.replica.term else []
                 body = [generate_latest(self._registry), *objects]
                 self._metrics = response_in_parts(HTTPStatus.OK, body, _TEXT)
@@ -84,5 +83,5 @@ class Endpoints:
             return self._metrics
 
     def _forget_metrics(self) -> None:
-        """Of 10,000 objects it is 30 MB."""
+        """Drops the cached exposition, which is large for many objects."""
         self._metrics, self._metrics_until = _NOT_RENDERED, -math.inf

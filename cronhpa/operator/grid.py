@@ -1,4 +1,4 @@
-"""The instant under which a decision is remembered."""
+"""The instant with which the memory keeps a decision."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.operator.delaying_queue import following
 
-# What comes within this part of its period belongs to the grid instant that caused it: 1.5 s of a period of 15 s.
+# A decision within 1/LATE of its period after a grid instant belongs to that instant: 1.5 s of a period of 15 s.
 LATE = 10
 
 
@@ -17,11 +17,11 @@ def latest(namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds
 
 def remembered_at(memory: Memory, grid: Nanoseconds, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     """
-    The instant under which a decision is remembered: the newest grid instant, if it caused the decision.
+    The instant with which the memory keeps a decision: the newest grid instant, if it caused the decision.
 
-    The period of a rate policy is often a whole number of sync periods. Remembered under the instant at which its
-    metrics arrived, a step is a millisecond too young for every next reconciliation whose metrics arrive faster, and
-    that one waits a sync period more: half of all steps. The upstream rests between two reconciliations and never does.
+    The period of a rate policy is often a multiple of the sync period. If a step had the instant at which its metrics
+    arrived, it would be slightly too young at a later turn whose metrics arrive faster, and the next step would wait
+    another sync period. The upstream sleeps between two reconciliations, so it does not have this problem.
     """
     caused = caused_at(grid, period, now)
     for events in (memory.scale_ups, memory.scale_downs):
@@ -31,16 +31,16 @@ def remembered_at(memory: Memory, grid: Nanoseconds, period: Nanoseconds, now: N
 
 
 def caused_at(grid: Nanoseconds, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
-    """The newest grid instant, if it caused what is done now; else now."""
+    """The newest grid instant, if it caused the present turn; else now."""
     return now if now - grid > period // LATE else grid
 
 
 def resumed_at(memory: Memory, grid: Nanoseconds, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     """
-    The instant under which a process remembers its first turn, and the latest one of the process before.
+    The instant of a process's first turn in the memory, which is also the latest possible one of the process before.
 
-    The period may have been another one, with turns since this grid instant: then the newest recommendation lies on
-    another grid, or on none.
+    The former process may have had another period, and turns after this grid instant: then the newest recommendation is
+    not on this grid.
     """
     newest = max((entry.at for entry in memory.recommendations), default=grid)
     return now if (grid - newest) % period else remembered_at(memory, grid, period, now)

@@ -1,8 +1,8 @@
 """
-Which installation of the operator serves an object: the one whose Lease the object's status names.
+The installation of the operator that serves an object: the one whose Lease the object's status names.
 
-Another installation, a second release or a laptop, holds as long as that Lease is renewed. So nothing has to be written
-on an object to keep it: the Lease is renewed anyway.
+Another installation, a second release or a laptop, holds as long as that Lease is renewed. The Lease is renewed for the
+election anyway, so keeping an object needs no writes to the object.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import LeaseName, LeaseSpec
 from cronhpa.operator.election import LeaseStore
 
-# A status names its installation, and whoever may write statuses may name anything. So at most _KEPT are kept, and
-# _LOOKS of them are read every few seconds, in turn: with thousands it takes minutes to see which are dead.
+# A forged status can name any Lease. So at most _KEPT names are kept, and _LOOKS of their Leases are read every few
+# seconds, in turn: with thousands of names it takes minutes to find the dead ones.
 _KEPT = 4096
 _LOOKS = 64
 _LOOK_SECONDS = 5.0
-# Longer than the longest sync period: no object names it any more.
+# Longer than the longest sync period: then no object names the Lease any more.
 _UNASKED_SECONDS = 2 * 3600.0
 
 
@@ -32,8 +32,9 @@ class _Other:
     """
     Another installation's Lease as last seen.
 
-    spec: empty where it does not exist, None before the first answer. changed_at: since when it is so; looked_at: until
-    when that is known. asked_at: when an object named it last. problem: why it cannot be read, "" if it can.
+    spec: empty if the Lease does not exist, None before the first answer. changed_at: when `spec` changed last.
+    looked_at: when the Lease was read last. asked_at: when an object named it last. problem: why it cannot be read, ""
+    if it can.
     """
 
     __slots__ = ("asked_at", "changed_at", "looked_at", "problem", "spec")
@@ -50,7 +51,7 @@ class Claim(Struct, frozen=True):
     """
     The name of this installation, for a status that does not have it yet.
 
-    over: what the status named when the turn began: nobody, or an installation that is gone.
+    over: the text in the status when the turn began: none, or an installation that is gone.
     """
 
     lease: str
@@ -59,8 +60,8 @@ class Claim(Struct, frozen=True):
 
 class Installations:
     """
-    own: the Lease of this installation; None for one without leader election, which claims nothing. own_of: the Lease
-    by which the objects of a namespace are decided, where shards have Leases of their own.
+    own: the Lease of this installation; None without leader election, then it claims nothing. own_of: with shards, the
+    Lease of a namespace's shard.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Installations:
         monotonic: Callable[[], float],
         own_of: Callable[[str], LeaseName] | None = None,
     ) -> None:
-        # The Lease of all namespaces, where they have one.
+        # The Lease of all namespaces; "" with shards, or without a Lease.
         self._own_text = "" if own is None or own_of is not None else str(own)
         self._own_of: Callable[[str], LeaseName | None] = own_of or (lambda _: own)
         self._leases = leases
@@ -81,7 +82,7 @@ class Installations:
         self._is_new = asyncio.Event()
 
     def claim(self, named: str | None, namespace: str) -> Claim | None:
-        """What has to be written to serve an object whose status names this installation; None if nothing."""
+        """The claim to write to the object before serving it; None if its status names this installation already."""
         own = self._own_of(namespace)
         if own is None or named == str(own):
             return None
@@ -89,11 +90,11 @@ class Installations:
 
     def problem(self, text: str | None, namespace: str) -> str | None:
         """
-        Why an object whose status names this installation is not ours to serve; None if it is, or may be claimed.
+        Why this installation must not serve an object with this text in its status; None if it may.
 
-        text: None for a status that names nobody; one that is no name of a Lease names nobody, either.
+        text: None if the status names no installation; a text that is not the name of a Lease counts as none.
         """
-        if text is None or text == self._own_text:  # asked of every object at each turn
+        if text is None or text == self._own_text:  # the fast path: this is called in each turn
             return None
         own = self._own_of(namespace)
         if own is not None and text == str(own):
@@ -114,20 +115,20 @@ class Installations:
                 f"the operator of Lease {named} serves this object, and whether it still runs cannot be seen:"
                 f" {other.problem}"
             )
-        # Its own duration counts, too: its renewals may be further apart than ours.
+        # The longer of both durations counts: the other's renewals may be further apart than ours.
         seconds = max(self._lease_seconds, (other.spec and other.spec.lease_duration_seconds) or 0)
         if other.spec is None or other.looked_at - other.changed_at < seconds:
             return f"the operator of Lease {named} serves this object, so this one holds: remove one of the two"
         return None
 
     async def run(self) -> None:
-        """Looks at the Leases of other installations until cancelled; at none while no object names one."""
+        """Reads the Leases of other installations that objects name, until cancelled."""
         while True:
             oldest = self._monotonic() - _UNASKED_SECONDS
             for named in [named for named, other in self._others.items() if other.asked_at < oldest]:
                 del self._others[named]
-            # Those never looked at first, then those that were looked at longest ago.
-            for named, other in nsmallest(_LOOKS, self._others.items(), key=lambda item: item[1].looked_at):
+            # First the Leases that were never read, then those that were read longest ago.
+            for named, other in nsmallest(_LOOKS, self._others.items(), key=lambda pair: pair[1].looked_at):
                 await self._look(named, other)
             if self._others:
                 await asyncio.sleep(_LOOK_SECONDS)

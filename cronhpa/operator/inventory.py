@@ -1,4 +1,4 @@
-"""The CronHPA objects as last seen, whatever order the API tells of them in."""
+"""The CronHPA objects as last seen, in whatever order lists and watches deliver them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from cronhpa.operator.repeatable import TargetKey
 
 LOG = logging.getLogger(__name__)
 
-# Up to so many objects on one target are all looked at as rivals, and a change of one makes the others due.
+# Up to this number of objects on one target, all are considered as rivals, and a change of one makes the others due.
 RIVALS_FEW = 8
-# Characters of somebody else's text in one line of the log.
+# The largest number of characters of a text from outside in one line of the log.
 _LOGGED_MAX = 300
 
 
@@ -44,8 +44,8 @@ class _Meta(msgspec.Struct, rename="camel", frozen=True):
 
 class _Object(msgspec.Struct, frozen=True):
     """
-    An object as the API serves it. Its spec and status stay text: most changes are echoes of our own status writes,
-    which change nothing that is not known.
+    An object as the API serves it. Its spec and status stay text, because most changes are echoes of our own status
+    writes and need no decoding.
     """
 
     metadata: _Meta
@@ -83,7 +83,7 @@ class Inventory:
     ) -> None:
         self._holds = holds
         self.items: dict[Key, ObjectState] = {}
-        # How often an object came or went, or had another spec, up to the last time in each namespace that has any.
+        # The number of changes (an object created, deleted or edited); by namespace, the number at its last change.
         self._count = 0
         self._changes: dict[str, int] = {}
         self._defaults = defaults
@@ -92,9 +92,9 @@ class Inventory:
         self._parse_spec = parse
         self._by_namespace: dict[str, dict[Key, ObjectState]] = defaultdict(dict)
         self._by_target: dict[TargetKey, dict[Key, ObjectState]] = defaultdict(dict)
-        # After so many changes in the namespace.
+        # The oldest objects on a target, with the number of changes of the namespace for which they are valid.
         self._oldest_on: dict[TargetKey, tuple[int, tuple[ObjectState, ...]]] = {}
-        # uids that were deleted since the last list began: a page of that list may still hold them.
+        # uids of objects that were deleted since the last list began: a page of that list may still have them.
         self._deleted: set[str] = set()
         self._list_versions: dict[str, int] = {}
 
@@ -106,7 +106,7 @@ class Inventory:
         return tuple((self._by_namespace.get(namespace, {}) if namespace else self.items).values())
 
     def changes_in(self, namespace: str) -> int:
-        """A higher number whenever an object of a namespace came or went, or had another spec; 0 without objects."""
+        """A number that grows when an object of a namespace is created, deleted or edited; 0 without objects."""
         return self._changes.get(namespace, 0)
 
     def _note_change(self, namespace: str) -> None:
@@ -119,16 +119,17 @@ class Inventory:
 
     def rivals_on(self, target: TargetKey) -> tuple[ObjectState, ...]:
         """
-        Those of `on_target` that can keep another one from the target: all of a few, of more the oldest that is active.
+        The objects of `on_target` that may make another one hold: all of them if they are few, else the oldest active
+        one.
 
-        A tenant may have ten thousand objects on one target. Each asks at each decision.
+        A tenant may have ten thousand objects on one target, and each decision needs the rivals.
         """
         states = self._by_target.get(target, {})
         if len(states) <= RIVALS_FEW:
             return tuple(states.values())
         changes = self.changes_in(target[0])
-        known, rivals = self._oldest_on.get(target, (-1, ()))
-        if known != changes:
+        valid_for, rivals = self._oldest_on.get(target, (-1, ()))
+        if valid_for != changes:
             rivals = tuple(sorted(filter(is_active, states.values()), key=age)[:1])
             self._oldest_on[target] = changes, rivals
         return rivals
@@ -138,9 +139,9 @@ class Inventory:
 
     def put(self, body: Mapping[str, Any] | msgspec.Raw) -> str:
         """
-        Takes over an object as the API serves it, unless a newer version of it is known; its uid.
+        Stores an object as the API serves it, unless a newer version is known; returns its uid.
 
-        Raises one of UNREADABLE for a body that is no object of the API.
+        Raises one of UNREADABLE for a body that is not an object of the API.
         """
         return decoded(self._put, _text(body))
 
@@ -160,7 +161,7 @@ class Inventory:
             state = ObjectState(*key, meta.uid, parse_instant(meta.creation_timestamp))
             self.items[key] = self._by_namespace[meta.namespace][key] = state
         if version > state.version:
-            # The next patch is made against what the API holds, whoever wrote it.
+            # The next patch is relative to the status in the API, whoever wrote it.
             status = msgspec.json.decode(served.status)
             state.status = status if isinstance(status, dict) else {}
             state.version = version
@@ -175,7 +176,7 @@ class Inventory:
             self._read_memory(state)
         self._index(state, before)
         if _is_retargeted(state, before):
-            # Memory, contest and the instants below are about the former target and its pods.
+            # Memory, contest and the instants below belong to the former target and its pods.
             state.memory = Memory()
             state.contest = state.surplus = None
             state.misseen_since = state.surplus_since = state.unseen_since = None
@@ -183,7 +184,7 @@ class Inventory:
         return meta.uid
 
     def apply_event(self, kind: str | None, body: Mapping[str, Any] | msgspec.Raw) -> None:
-        """One event of a watch: DELETED, or any other type (None in a first list) with the object as it is now."""
+        """Applies one event of a watch: DELETED, or another type (None in a first list) with the present object."""
         try:
             if kind == "DELETED":
                 meta = decoded(_OBJECT.decode, _text(body)).metadata
@@ -196,9 +197,9 @@ class Inventory:
 
     def put_listed(self, raw: msgspec.Raw) -> str:
         """
-        Takes over an object of a list; its uid. One that cannot be read is skipped, and keeps what is known of it.
+        Stores an object of a list and returns its uid. If the object cannot be read, its former version stays.
 
-        Raises ClusterError for a list whose objects have no uid.
+        Raises ClusterError for an object without a uid.
         """
         try:
             return self.put(raw)
@@ -230,11 +231,11 @@ class Inventory:
                 self.drop(state.key)
 
     def begin_list(self) -> None:
-        """A list was requested: from now on it cannot hold what was deleted before."""
+        """Call it before a list is requested: the list cannot contain objects that were deleted before."""
         self._deleted.clear()
 
     def note_list_version(self, namespace: str, version: int) -> None:
-        """Believes a list that is older than the one before: the API's store was restored from a backup."""
+        """Accepts older versions if a list is older than the last one: the API's store was restored from a backup."""
         if version < self._list_versions.get(namespace, 0):
             LOG.warning("the API's store went back to version %d: the objects are taken anew", version)
             for state in self.in_namespace(namespace):
@@ -249,9 +250,9 @@ class Inventory:
         among: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """
-        Takes memories anew from the statuses, unless this process knows all that was decided.
+        Reads memories from the statuses again, unless this process made all decisions since.
 
-        Every object is due. A target whose change was intended is read anew: a watch may not have delivered it yet.
+        Makes every object due. A target with an intended change is read again: the watch may not have delivered it yet.
         unread: namespaces that could not be listed; each of their objects is read by itself. among: the namespaces.
         """
         for state in self:
@@ -263,16 +264,16 @@ class Inventory:
             self._changed(state.key)
 
     def resume(self, state: ObjectState) -> None:
-        """Takes an object's memory anew from its status."""
+        """Reads an object's memory from its status again."""
         self._read_memory(state)
         state.resumed = state.in_doubt = False
         state.uncertain = state.memory.intent is not None
         state.newest = state.contest = None
         state.shortage = Shortage()
-        state.said = state.written = state.told = None  # the other process told of what it wrote
+        state.said = state.written = state.told = None  # the other process wrote the events of its statuses
 
     def _parse(self, state: ObjectState, spec: msgspec.Raw) -> None:
-        """Reads the spec, or notes its problems: what a user got past the API server costs that object only."""
+        """Parses the spec, or records its problems: an invalid spec affects only its own object."""
         state.spec, state.problems = None, ()
         state.spec_text = spec_text(spec)
         try:
@@ -318,7 +319,7 @@ def _is_retargeted(state: ObjectState, before: TargetKey | None) -> bool:
 
 
 def _zone(spec: Any) -> str:
-    """The time zone of an object; UTC for one that names none, or none that is known here."""
+    """The time zone of an object; UTC if it names none, or an unknown one."""
     zone = spec.get("timeZone") if isinstance(spec, dict) else None
     return zone if isinstance(zone, str) and zone and zone_problem(zone) is None else "UTC"
 
@@ -329,8 +330,8 @@ def _text(body: Mapping[str, Any] | msgspec.Raw) -> bytes | msgspec.Raw:
 
 def plain(value: Any, levels: int = DEPTH_MAX) -> Any:
     """
-    Mappings as plain dicts and lists: those of kopf are read-only. With "" for what is deeper than these levels, as
-    `kube.depth` has it: a text can be nested as deep as a parser reads, and recursion here takes two calls a level.
+    Mappings as plain dicts and lists, because those of kopf are read-only. Values below `levels` become "", as in
+    `kube.depth`: the parser accepts deep nesting, and the recursion here needs two calls for each level.
     """
     if not isinstance(value, Mapping | list | tuple):
         return value

@@ -1,8 +1,8 @@
 """
-The watch of the CronHPA objects. kopf is hidden behind this file.
+The watch of the CronHPA objects by kopf, which only this file uses.
 
-kopf logs in and watches. It gets `on.event` alone, so it writes nothing: no finalizer, no annotation. When its watch
-fails for good, scaling goes on with the known objects, and another watch is started.
+kopf logs in and watches. It has an `on.event` handler only, so it writes nothing: no finalizer, no annotation. If its
+watch fails for good, scaling goes on with the known objects, and another watch is started.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class KopfWatch:
     """
     take(type, object) is called in the caller's event loop for each event.
 
-    run_kopf: `kopf.operator`, or what a test runs in its place.
+    run_kopf: `kopf.operator`, or a test's replacement.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class KopfWatch:
         """
         Watches until cancelled.
 
-        kopf looks for the kind once, at its start: started without the CRD, it would never watch anything. So it is
-        started after a list succeeded and discovery names the kind, and ended when a list finds the kind gone.
+        kopf looks for the kind once, at its start: without the CRD it would never watch anything. So it is started
+        after a list succeeded and discovery names the kind, and ended when a list finds the kind gone.
         """
         while True:
             await self._sweep.watchable.wait()
@@ -69,7 +69,7 @@ class KopfWatch:
             except Exception:
                 LOG.exception("the watch of CronHPA objects failed; scaling goes on, the watch is started again")
             self.restarts += 1
-            # A deletion between two watches causes no event, and a kind that is gone needs no watch: list first.
+            # List first: a deletion between two watches causes no event, and a kind that is gone needs no watch.
             self._sweep.request()
             await asyncio.sleep(self._restart_seconds)
 
@@ -82,7 +82,7 @@ class KopfWatch:
             return connection(self._configuration)
 
         @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
-        async def event(event: kopf.RawEvent, **_: Any) -> None:  # not async, kopf would pass it to a thread each time
+        async def event(event: kopf.RawEvent, **_: Any) -> None:  # async, because kopf runs other handlers in threads
             loop.call_soon_threadsafe(self._take, event["type"], event["object"])
 
         settings = kopf.OperatorSettings()
@@ -90,7 +90,7 @@ class KopfWatch:
         settings.scanning.disabled = True
         settings.networking.error_backoffs = [1, 2, 3, 5, 8, *[10] * 500]
         settings.networking.request_timeout = 30
-        # kopf begins a watch that ends, for whatever reason, anew after 0.1 s, with a list of all objects.
+        # By default kopf restarts a watch that ends after 0.1 s, with a list of all objects.
         settings.watching.reconnect_backoff = _RECONNECT_SECONDS
         stop = threading.Event()
         operator = self._run_kopf(
@@ -102,13 +102,14 @@ class KopfWatch:
             stop_flag=stop,
         )
 
-        # In a thread of its own: its first list of many objects takes seconds of CPU that no decision may wait for, and
+        # In a thread of its own: its first list of many objects takes seconds of CPU, which would delay decisions; and
         # in the main thread it would take over the signals that end the process.
         async def watching() -> None:
             try:
                 await operator
             finally:
-                # kopf waits for the flag in a thread, and asyncio.run for that thread: unset, a failure never ends.
+                # kopf waits for the flag in a thread, and asyncio.run waits for that thread: without the flag it would
+                # wait for ever after a failure.
                 stop.set()
 
         ended = run_in_thread("kopf", watching, called="kopf")
@@ -124,7 +125,7 @@ class KopfWatch:
 
 
 def connection(configuration: Configuration) -> kopf.ConnectionInfo:
-    """The credentials in kopf's terms, read anew at each login."""
+    """The credentials for kopf, read again at each login."""
     token = bearer_token(configuration)
     return kopf.ConnectionInfo(
         server=str(configuration.host),

@@ -1,4 +1,4 @@
-"""How late decisions are: a histogram whose buckets grow by half, fine enough to read a percentile off it."""
+"""The lag of decisions: a histogram whose buckets grow by half, fine enough to estimate percentiles."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ BOUNDS = tuple(round(5 * MILLISECOND * 1.5**power) for power in range(24))
 
 
 class LagHistogram:
-    """counts: of the lags up to each of BOUNDS and above the one before; the last is of all longer ones."""
+    """counts: by bucket, the lags above the former bound and up to this one of BOUNDS; last, all longer lags."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS) + 1)
         self.total: Nanoseconds = 0
 
     def note(self, lag: Nanoseconds, times: int = 1) -> None:
-        """Counts a lag that was seen so many times; one below 0 (the clock stepped back) counts as none."""
+        """Counts a lag `times` times; a negative lag (the clock stepped back) counts as 0."""
         lag = max(lag, 0)
         self.counts[bisect_left(BOUNDS, lag)] += times
         self.total += lag * times

@@ -1,8 +1,8 @@
 """
-Large pages for what stays in memory.
+Large pages for long-lived memory.
 
-A fleet's objects are looked at once a period, each in another place of some hundred megabytes: with pages of 4 KiB most
-of these looks miss the processor's table of pages, too.
+The objects of a fleet are read once a period, scattered over some hundred megabytes: with pages of 4 KiB most of these
+reads also miss the processor's translation lookaside buffer.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
 _MAPS = Path("/proc/self/maps")
 # madvise(2): since Linux 6.1.
 _MADV_COLLAPSE = 25
-# A large page is filled where so much of it is in use, so at most a third is added.
+# A large page is used if this share of it is in use already, so memory grows by a third at most.
 _USED_PERCENT = 75
 
 
 def use_large_pages(settings: Path = _SETTINGS, maps: Path = _MAPS) -> int:
     """
-    Moves memory that is in use to large pages; how many bytes were moved, 0 where the system has none.
+    Moves memory that is in use to large pages; returns the bytes moved, 0 if the system has no large pages.
 
-    It takes a few seconds of CPU a gigabyte. Where an administrator has turned large pages off, none are used.
+    It takes a few seconds of CPU for each gigabyte. If an administrator has turned large pages off, none are used.
     """
     moved = 0
-    with suppress(OSError, AttributeError, ValueError):  # of a system that is no Linux, or without large pages
+    with suppress(OSError, AttributeError, ValueError):  # not Linux, or no large pages
         if "[never]" in (settings / "enabled").read_text():
             return 0
         size = int((settings / "hpage_pmd_size").read_text())
@@ -37,7 +37,7 @@ def use_large_pages(settings: Path = _SETTINGS, maps: Path = _MAPS) -> int:
         for at in whole(maps.read_text(), size):
             place, length = ctypes.c_void_p(at), ctypes.c_size_t(size)
             if library.mincore(place, length, pages) != 0:
-                continue  # it was given back meanwhile
+                continue  # the memory was returned meanwhile
             used = sum(page & 1 for page in pages)
             if used * 100 >= len(pages) * _USED_PERCENT and library.madvise(place, length, _MADV_COLLAPSE) == 0:
                 moved += size
@@ -45,7 +45,7 @@ def use_large_pages(settings: Path = _SETTINGS, maps: Path = _MAPS) -> int:
 
 
 def whole(maps: str, size: int) -> Iterator[int]:
-    """The addresses at which a large page has room in memory that the process may write and shares with no file."""
+    """The addresses of whole large pages in anonymous, writable memory of the process."""
     for line in maps.splitlines():
         span, rights, _, _, inode, *path = line.split(maxsplit=5)
         if rights != "rw-p" or inode != "0" or path not in ([], ["[heap]"]):

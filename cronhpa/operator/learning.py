@@ -1,8 +1,8 @@
 """
-The side job beside scaling: loads, spend and decisions into the store, the past from Prometheus, fits, forecasts,
-compaction.
+The side job beside scaling: writes loads, spend and decisions to the store, imports the past from Prometheus, fits,
+forecasts and compacts.
 
-Whatever happens here, decisions go on.
+No failure here stops decisions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 
 # Between two passes of the event loop: a millisecond or so.
 _OBJECTS_PER_PASS = 500
-# In one transaction of the store: encoding and packing them takes a tenth of a second.
+# In one transaction of the store: encoding and packing more of them would take long.
 _DECISIONS_AT_ONCE = 500
 _POINTS_AT_ONCE = 5000
 
@@ -50,19 +50,20 @@ class LearningPauses(Struct, frozen=True):
     compact: float = 3600.0
     backfill: float = 10.0
     restart: float = 60.0
-    # The pause while no object asks for a forecast, and between two looks at who leads.
+    # While no object asks for a forecast, and between two checks whether this replica leads.
     idle: float = 2.0
-    # The pause of a new process before it reads what other replicas learnt.
+    # The longest wait of a new process for the forecasts of other replicas.
     first_look: float = 2.0
 
 
 class Learning:
     """
-    store: where the history is; a PostgreSQL is shared by all replicas. objects: those that ask for a forecast or more,
-    anew each time. loads, budgets: what the reconciler has seen and spent since the last flush. decisions: those that
-    wait for the store; None: none are kept.
-    is_leading: whether this replica decides; one that does not, learns nothing.
-    open_prometheus: opens the Prometheus to take the past from; None without one. open_store: opens the history.
+    store: the address of the history; a PostgreSQL is shared by all replicas. objects: returns the objects that ask for
+    a forecast, or more. loads, budgets: the loads and the spend of the reconciler since the last flush. decisions: wait
+    for the store; None: none are kept.
+    is_leading: whether this replica decides; otherwise it learns nothing.
+    open_prometheus: opens the Prometheus from which the past is imported; None without one. open_store: opens the
+    history.
     """
 
     def __init__(  # noqa: PLR0913 - its parts by their names, three of them with a default
@@ -105,11 +106,11 @@ class Learning:
         return self._store is not None
 
     def read_again(self) -> None:
-        """Has a shared history read anew: another replica kept that of objects which this one decides from now on."""
+        """Makes a shared history be read again, because this replica took over objects of another one."""
         self._spend_known_until, self._is_outdated = 0, self._is_shared
 
     def working(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
-        """The parts that have to run, by name. Each is started again after a failure, and ends by being cancelled."""
+        """The parts to run, by name. Each is restarted after a failure, and runs until cancelled."""
         parts = [("history", self.keep_history), ("fits", self.keep_fits), ("forecasts", self.keep_forecasts)]
         if self._open_prometheus is not None:
             parts.append(("backfill", self.keep_backfilled))
@@ -127,8 +128,8 @@ class Learning:
 
     async def first_look(self) -> None:
         """
-        Waits for the first look into a store that replicas share, and at most two seconds: the first decision of a new
-        process then has the forecasts that others made.
+        Waits, at most two seconds, until a store that replicas share was read: then the first decisions of a new
+        process have the forecasts of other replicas.
         """
         if self._is_shared:
             with suppress(TimeoutError):
@@ -137,11 +138,11 @@ class Learning:
 
     async def keep_history(self) -> None:
         """
-        Opens the history, flushes what was seen into it, and compacts it, until cancelled.
+        Opens the history, flushes new data to it, and compacts it, until cancelled.
 
-        Where replicas share the history, one that does not lead reads instead what the leader learns, and migrates
-        nothing: the leader may be of an earlier release. Raises StoreError if the history cannot be opened, or if its
-        file is removed or replaced.
+        If replicas share the history, a replica that does not lead only reads the leader's forecasts and fits. It does
+        not migrate the schema: the leader may be of an earlier release. Raises StoreError if the history cannot be
+        opened, or if its file is removed or replaced.
         """
         while True:
             if self._is_shared and not self._is_leading():
@@ -149,7 +150,7 @@ class Learning:
             await self._lead()
 
     async def _follow(self) -> None:
-        """Keeps at hand what the leader learns, so that the first decision after a handover has it; until it leads."""
+        """Reads the leader's forecasts and fits, for the first decisions after a handover; until this replica leads."""
         logged = ""
         while not self._is_leading():
             try:
@@ -169,7 +170,7 @@ class Learning:
                 await asyncio.sleep(min(self._pauses.idle, self._pauses.forecast))
 
     async def _lead(self) -> None:
-        """Keeps the history; until another replica leads, where it is shared."""
+        """Writes the history; if it is shared, until another replica leads."""
         try:
             store = await asyncio.to_thread(self._open_store, self._path)
             await self._take_over(store)
@@ -181,7 +182,7 @@ class Learning:
         while self._is_leading() or not self._is_shared:
             await asyncio.sleep(self._pauses.flush)
             if _identity(self._path) != file:
-                # The open connection would write to a file without a name, and the workers would read another file.
+                # The open connection would write to a deleted file, and the workers would read another one.
                 raise StoreError("the file was removed or replaced while it was open; it is opened anew in a minute")
             await self.flush()
             if self._is_outdated:
@@ -190,14 +191,14 @@ class Learning:
             if self._clock.monotonic() - compacted > self._pauses.compact:
                 compacted = self._clock.monotonic()
                 await asyncio.to_thread(store.compact, self._clock.now())
-        # The turns of a term end a moment after it, and report then the loads of the minute under way.
+        # The last turns of a term end a moment after it, and then report the loads of the current minute.
         await asyncio.sleep(self._pauses.flush)
         await self.flush()
         self._store = None
         await asyncio.to_thread(store.close)
 
     async def _take_over(self, store: Store) -> None:
-        """Reads the spend since the last time, and where others write forecasts, these too."""
+        """Reads the spend since the last time, and from a shared store also the forecasts."""
         now = self._clock.now()
         since = max(now - SPEND_KEPT, self._spend_known_until - HOUR)
         self._budgets.load(await asyncio.to_thread(store.spend.since, since - since % HOUR))
@@ -217,7 +218,7 @@ class Learning:
         batch, spend = list(self._loads), self._budgets.drain()
         self._loads.clear()
         recorded = await asyncio.to_thread(store.loads.record, batch) if batch else None
-        # What cannot be written now would not be written a moment later: a slow store is waited for once.
+        # After one failure nothing else is written in this flush: wait for a slow store only once.
         problem = recorded if isinstance(recorded, Fault) else None
         if problem is None and spend:
             problem = await asyncio.to_thread(store.spend.add, spend)
@@ -228,7 +229,7 @@ class Learning:
         self._log_problem(problem)
 
     async def _flush_decisions(self, store: Store, decisions: DecisionRecorder) -> Fault | None:
-        """Why the store took no more of them; None where it took all."""
+        """Writes all waiting decisions. Returns the fault that stopped it; None if all were written."""
         while batch := decisions.take(_DECISIONS_AT_ONCE):
             kept = await asyncio.to_thread(encoded, batch)
             decisions.dropped["unwritable"] += len(batch) - len(kept)
@@ -244,13 +245,13 @@ class Learning:
         return await asyncio.to_thread(store.decisions.tidy, self._clock.now())
 
     def _log_problem(self, problem: Fault | None) -> None:
-        """Once, not at every flush for as long as a disk is full."""
+        """Logs a problem once, not at every flush while a disk is full."""
         logged, self._history_problem = self._history_problem, "" if problem is None else problem.message
         if problem is not None and problem.message != logged:
             LOG.warning("history in %s: %s", self._path, problem.message)
 
     async def keep_backfilled(self) -> None:
-        """Takes the past of each object from Prometheus: once for each, and again after a restart."""
+        """Imports the past of each object from Prometheus, once in each process, until cancelled."""
         assert self._open_prometheus is not None
         async with self._open_prometheus() as prometheus:
             backfills = Backfills(prometheus, self._clock.monotonic)
@@ -262,11 +263,11 @@ class Learning:
                     await backfills.run_round(self._store.loads, targets, self._clock.now)
 
     async def keep_fits(self) -> None:
-        """Fits the objects that are due for it, until cancelled."""
+        """Fits the objects whose fit is due, until cancelled."""
         await self._keep(self._service.fit, self._pauses.fit)
 
     async def keep_forecasts(self) -> None:
-        """Forecasts all fitted objects anew, until cancelled."""
+        """Forecasts all fitted objects again and again, until cancelled."""
         await self._keep(self._service.refresh, self._pauses.forecast)
 
     async def _keep(
@@ -291,7 +292,7 @@ class Learning:
 
 
 def target_of(state: ObjectState) -> ForecastTarget | None:
-    """What the forecast of an object depends on; None if the object asks for no forecast."""
+    """The inputs of an object's forecast; None if the object asks for no forecast."""
     if state.spec is None or state.spec.forecast is None or (name := forecast_metric(state.spec)) is None:
         return None
     memory = state.memory
@@ -301,7 +302,7 @@ def target_of(state: ObjectState) -> ForecastTarget | None:
 
 
 def _identity(path: StoreAddress) -> tuple[int, int] | None:
-    """Device and inode of the file at a path; None without one, and of a database that is no file."""
+    """Device and inode of a store's file; None if there is no file, or if the store is a database server."""
     if isinstance(path, PostgresAddress):
         return None
     try:

@@ -1,8 +1,8 @@
 """
-An HTTP server for anybody who can reach a port: GET alone, one request per connection, everything limited.
+An HTTP server for ports that anybody can reach: only GET, one request per connection, everything limited.
 
-A general server accepts as many connections as the process may have files, and waits for the rest of each request. A
-thousand half-open connections then block the probes, the API connections and the log. The rules of this server:
+A general server accepts as many connections as the process may have files, and waits for the rest of each request. Then
+a thousand half-open connections block the probes, the API connections and the log. The rules of this server:
 
 - At most `connections` are open, at most `per_peer` of them from one address. A new connection is always accepted: if
   there is no room, the oldest connection of the address with the most connections is closed. So one address cannot
@@ -27,11 +27,11 @@ from cronhpa.ports.accepting import ACCEPTS_AT_ONCE, accepted, gives_way, listen
 LOG = logging.getLogger(__name__)
 
 TEXT = "text/plain; charset=utf-8"
-# A head that arrives byte by byte would otherwise wake the loop for each byte.
+# Without it, a head that arrives byte by byte would wake the loop for each byte.
 _READ_PAUSE_SECONDS = 0.05
-# Makes the kernel forget a connection that is closed early at once, with the data that a slow reader did not take.
+# Makes the kernel drop a connection that is closed early at once, with its unsent data.
 _RESET = struct.pack("ii", 1, 0)
-# Three listeners together take at most a fifth of the files that the process may open; the rest is for the API.
+# Three listeners together use at most a fifth of the files that the process may open; the rest is for the API.
 _SHARE_OF_FILES = 16
 
 
@@ -59,7 +59,7 @@ def response(status: HTTPStatus, body: bytes | str, content_type: str = TEXT) ->
 
 
 def response_in_parts(status: HTTPStatus, body: Sequence[bytes], content_type: str = TEXT) -> Parts:
-    """A complete HTTP answer whose body is not copied into one piece: 30 MB would hold the event loop for 40 ms."""
+    """A complete HTTP answer in parts: copying a large body into one piece would delay the event loop."""
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
         f"Content-Length: {sum(map(len, body))}\r\nConnection: close\r\n\r\n"
@@ -74,7 +74,7 @@ Route = Callable[[], bytes | Awaitable[Parts]]
 
 @dataclass(frozen=True)
 class Request:
-    """path, query: as they were sent, quoted. fields: of the head, by lower-case name; of a repeated one the last."""
+    """path, query: as sent, quoted. fields: of the head, by lower-case name; the last value of a repeated field."""
 
     path: str
     query: str
@@ -138,7 +138,7 @@ class Listener:
             chosen.task.cancel()
         self._open[connection] = None
         connection.task = asyncio.create_task(self._serve(connection))
-        # Not in the task itself: a task that is cancelled before its first step runs no `finally`.
+        # Not in the task itself: a task that is cancelled before its first step does not run its `finally`.
         connection.task.add_done_callback(lambda _: self._close(connection))
 
     def _close(self, connection: _Connection) -> None:
@@ -159,7 +159,7 @@ class Listener:
                 for part in await self._answer(head):
                     await loop.sock_sendall(sock, part)
                 sock.shutdown(socket.SHUT_WR)
-                # Wait until the peer has everything: unsent data of a closed connection would count nowhere.
+                # Wait until the peer has everything: unsent data of a closed connection would not count as dropped.
                 while await loop.sock_recv(sock, self._budget.head_bytes):  # noqa: ASYNC110 - a pause, not a wait
                     await asyncio.sleep(_READ_PAUSE_SECONDS)
             connection.is_over = True

@@ -1,7 +1,7 @@
 """
 Logging of the process: text for people, JSON lines for collectors. Its level can be changed while it runs.
 
-A record's `fields` (`state_log.fields`) are members of its JSON line; the text says the same in words.
+A record's `fields` (`state_log.fields`) are members of its JSON line; its text says the same in words.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def _plain(value: object) -> object:
 
 class _TextLines(logging.Formatter):
     """
-    One line for a record; the lines of a traceback are indented.
+    One line for each record; the lines of a traceback are indented.
 
-    So no text of a tenant, a backend or the API can begin a line that looks like a record.
+    So no text from outside can begin a line that looks like a record.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
@@ -60,11 +60,11 @@ def _indented(text: str) -> str:
 
 
 def set_level(level: str) -> None:
-    """The level from now on; the libraries that are too chatty for it stay at warnings."""
+    """Sets the level; libraries that log too much at this level stay at warnings."""
     logging.getLogger().setLevel(level.upper())
     for noisy in ("kopf", "asyncio", "aiohttp.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
-    # It warns at each start that it leaves the signals to us; its thread is there for that.
+    # At each start kopf warns that it does not handle signals, which is intended.
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
 
 

@@ -1,10 +1,10 @@
 """
-A log that no cause can flood: the same message once a second, one template a few times a second, with a count of the
-messages left out.
+A rate-limited log: the same message once a second, one template a few times a second, with a count of the messages that
+were left out.
 
-The cause of a record is its template and its message; in warnings and errors, without numbers. "watch of /api/v1/pods:
-HTTP 503" and "...: HTTP 504" have one cause, failures of prod/shop and of prod/cart two. With a traceback, the cause is
-the template alone.
+Messages are the same if their template and their text are equal; in warnings and errors, numbers are ignored. "watch of
+/api/v1/pods: HTTP 503" and "...: HTTP 504" are the same, failures of prod/shop and of prod/cart are not. With a
+traceback, only the template counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 SECOND = 1.0
-# Different messages of one template in a second, such as one for each object that a failure of the API affects.
+# Different messages of one template in a second, such as one for each object after a failure of the API.
 _LINES_OF_TEMPLATE = 20
 # Further templates within a second count as one: some libraries put their values into the template.
 _TEMPLATES = 200

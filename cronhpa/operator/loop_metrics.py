@@ -1,4 +1,4 @@
-"""What the control loop counts and times, for /metrics and /healthz."""
+"""Counters and times of the control loop, for /metrics and /healthz."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LoopMetrics(Struct):
     """
     reconciles, errors: counters for /metrics. last_tick: when the loop ran last, for /healthz.
     tick_duration: of the last group of reconciliations. lag, write_lag: from the instant at which an object was due to
-    its decision, and to the end of its writes. duration: of a decision, with the answers that it waits for.
+    its decision, and to the end of its writes. duration: of a decision, including the answers for which it waits.
     """
 
     reconciles: int = 0
@@ -29,6 +29,6 @@ class LoopMetrics(Struct):
 
 
 def note_lags(histogram: LagHistogram, states: Sequence[ObjectState], now: Nanoseconds) -> None:
-    """Notes how long after they were due it is now: most were due at the same instant."""
+    """Counts the lags of these objects at `now`; objects that were due at the same instant are counted together."""
     for due_at, times in Counter(state.due_at for state in states).items():
         histogram.note(now - due_at, times)

@@ -1,7 +1,7 @@
 """
-The metric queries of one tick of a namespace: one LIST of its pod metrics, and one query of each other metric.
+The metric queries of one tick of a namespace: one LIST of its pod metrics, and one query for each other metric.
 
-A metric whose name is a source of the operator is answered by that source, any other one by the metrics APIs.
+A metric with the name of a source is queried from that source, any other metric from the metrics APIs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cronhpa.sources.metric_sources import MetricSources
 
 
 class MetricQueries:
-    """list_pod_metrics: lists the namespace's pod metrics once, with a resource, however often it is awaited."""
+    """list_pod_metrics: lists the namespace's pod metrics, once in a tick, however often it is awaited."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class MetricQueries:
         self._sources = sources
 
     async def measure(self, metric: Metric, measured: MeasuredObject, selector: str) -> Measurement:
-        """The measurement of a metric over the pods of an object, which this selector text selects."""
+        """The measurement of a metric over the pods of an object, which `selector` selects."""
         namespace = measured.namespace
         match metric:
             case ResourceMetric():

@@ -1,4 +1,4 @@
-"""Tasks under way, each for a namespace: a replica that gives up a shard ends those of the shard's namespaces."""
+"""Running tasks by namespace: a replica that releases a shard ends the tasks of the shard's namespaces."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class NamespaceTasks:
         task.add_done_callback(self._tasks.pop)
 
     async def close(self, seconds: float, among: Callable[[str], bool]) -> None:
-        """Waits this long for the tasks of some namespaces, and cancels those that take longer."""
+        """Waits `seconds` for the tasks of some namespaces, and cancels those that take longer."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        # Again and again: the end of one may be the begin of another.
+        # In a loop, because the end of a task may start another one.
         while tasks := [task for task, namespace in self._tasks.items() if among(namespace) and not task.done()]:
             _, late = await asyncio.wait(tasks, timeout=max(until - loop.time(), 0))
             for task in late:

@@ -1,4 +1,4 @@
-"""What an object's reconciliation has to wait for. Objects with different needs are reconciled in different tasks."""
+"""What an object's reconciliation waits for. Objects with different needs are reconciled in different tasks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from cronhpa.core.spec import CronWindow, ResourceMetric, Spec
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.object_state import ObjectState
 
-# The windows of an object with many schedules, and the first import of public holidays, take a tenth of a second and
-# more to compute. Several such objects in a row would stop the event loop for seconds: more windows than this, and any
-# holidays, are computed in a thread. For fewer windows a thread costs more than it saves.
+# The windows of an object with many schedules, and the first import of public holidays, take long to compute. Several
+# such objects in a row would block the event loop for seconds, so more windows than this, and all holidays, are
+# computed in a thread. For fewer windows a thread costs more than it saves.
 _WINDOWS_IN_LOOP_MAX = 16
 
 
@@ -27,7 +27,7 @@ def need(state: ObjectState, now: Nanoseconds, targets: Targets) -> Need:
         return Need.NOTHING
     if state.uncertain or state.in_doubt or not is_watched(state.spec.target) or takes_long(state, state.spec, now):
         return Need.OTHERS
-    # The API server may be asked about the target, though it is watched.
+    # A request for the target may be needed, although the target is watched.
     if state.surplus_since is not None or (state.target is not None and targets.may_ask_for(state.target)):
         return Need.OTHERS
     if not state.spec.metrics:
@@ -38,7 +38,7 @@ def need(state: ObjectState, now: Nanoseconds, targets: Targets) -> Need:
 
 
 def takes_long(state: ObjectState, spec: Spec, now: Nanoseconds) -> bool:
-    """Whether a decision may stop the loop for long: not while everything that it needs of the schedules is cached."""
+    """Whether a decision may block the loop for long: not if all results of its schedules are cached."""
     generation, until = state.quiet
     return has_heavy_schedules(spec) and (generation != state.generation or now >= until)
 

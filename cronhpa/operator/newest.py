@@ -1,4 +1,4 @@
-"""The newest decision on an object, as this process keeps it for whoever asks; how long the pods were too few."""
+"""The newest decision on an object, for metrics and the page; and the time for which pods were too few."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cronhpa.core.steady import Repetition
 
 class Newest(Struct, gc=False):
     """
-    owner_problem: why something else may scale the target. budget_used: of the forecast, in permille of pod-hours.
-    thrift: the level at which the budget lets the forecast ask. repetition: the newest turn that repeated the decision.
+    owner_problem: names another owner of the target. budget_used: by the forecast, in permille of pod-hours.
+    thrift: the forecast's level of thrift. repetition: the newest turn that repeated the decision.
     """
 
     decided: Decision
@@ -32,7 +32,7 @@ class Newest(Struct, gc=False):
 
 
 class Shortage:
-    """For how long the metrics of an object have asked for more pods than count as ready."""
+    """The time for which the metrics of an object asked for more pods than count as ready."""
 
     __slots__ = ("_since", "_total")
 
@@ -41,7 +41,7 @@ class Shortage:
         self._since: Nanoseconds | None = None
 
     def note(self, observation: Observation, decision: Decision, now: Nanoseconds) -> None:
-        """One turn. Between two turns the former one holds."""
+        """Records one turn. Until the next turn its result is in force."""
         is_short = _is_short(observation, decision)
         if is_short is (self._since is not None):
             return
@@ -62,7 +62,7 @@ def _is_short(observation: Observation, decision: Decision) -> bool:
 
 
 def _ready(observation: Observation, reading: PodCounts | ScalarReading | Absent, asked: MetricProposal) -> int:
-    """The pods that carry the load that was read; for an average of one value all of the target's."""
+    """The pods that carry the load of a reading; for an average of one value all pods of the target."""
     if isinstance(reading, PodCounts):
         return reading.ready
     if isinstance(reading, ScalarReading) and isinstance(reading.ready, int) and asked.value is not None:

@@ -1,4 +1,4 @@
-"""What was noted of an object's decisions last: what the next one is compared with, and how many may follow."""
+"""The last recorded change of an object, for comparison, and the number of changes that may be recorded."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from msgspec import Struct
 
 from cronhpa.core.instant import Nanoseconds
 
-# Each change of a quarter of an hour in which every turn of 15 s changes something.
+# Enough for a quarter of an hour in which every turn of 15 s is a change.
 BURST = 60
 
 
 class Noted(Struct):
     """
-    What was noted of an object last.
-
-    key: of the last change. step: of the last point. allowed: changes that may be noted at once; counted_at: when
-    `allowed` was computed. left_out: changes since the last one that was noted.
+    key: of the last recorded change. step: of the last point. allowed: changes that may be recorded at once;
+    counted_at: when `allowed` was computed. left_out: changes since the last recorded one.
     """
 
     key: tuple[object, ...] = ()

@@ -1,8 +1,8 @@
 """
-The per-object families, as text, from the newest decisions: nothing is counted or kept for them at a reconciliation.
+The per-object families, as text, from the newest decisions: reconciliations count and store nothing for them.
 
-Written by hand and in slices, so that a scrape of 10,000 objects neither holds up a decision nor makes 300,000 objects
-of a client library.
+The text is written without a client library and in slices, so that a scrape of many objects neither delays a decision
+nor creates a Python object for each sample.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Condition(Struct, gc=False):
 
 
 class _Shown(Struct, gc=False):
-    """What a scrape reads of a status."""
+    """The fields of a status that a scrape reads."""
 
     conditions: tuple[_Condition, ...] = ()
 
@@ -54,8 +54,8 @@ ReadyReplicas = Callable[[str, TargetRef], int | None]
 
 class ObjectMetrics:
     """
-    objects: all of them, anew each time. ready: the ready pods of a target, None where no watch tells them.
-    namespaces: of the objects with metrics; empty: all. is_told: False for no per-object family at all.
+    objects: returns all objects. ready: the ready pods of a target, None if the target is not watched.
+    namespaces: of the objects with metrics; empty: all. is_told: False for no per-object families.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ObjectMetrics:
                 try:
                     write(state, self._ready, now, lines)
                 except Exception:
-                    # Whoever may write a status may write anything into it: that costs this object's metrics alone.
+                    # A forged status may contain anything: only this object's metrics are left out.
                     LOG.exception("the metrics of %s/%s cannot be told", *state.key)
                 told += 1
                 if told % _OBJECTS_PER_PASS == 0:
@@ -110,12 +110,12 @@ def _move(lines: Lines, slices: defaultdict[str, list[bytes]]) -> None:
 
 
 def _encoded(text: str) -> bytes:
-    """A name may hold half of a pair of surrogates."""
+    """The text as UTF-8; a name may contain half a surrogate pair, which is replaced."""
     return text.encode(errors="replace")
 
 
 def write(state: ObjectState, ready: ReadyReplicas, now: Nanoseconds, lines: Lines) -> None:
-    """Adds the samples of an object, by the name of their family. Its namespace and name need no escape."""
+    """Adds the samples of an object, by the name of their family. Namespace and name need no escaping."""
     labels = f'{{namespace="{state.namespace}",name="{state.name}"'
     plain = labels + "} "
 
@@ -164,7 +164,7 @@ def write(state: ObjectState, ready: ReadyReplicas, now: Nanoseconds, lines: Lin
 
 
 def _put_kept(state: ObjectState, put: Callable[[Family, float], None], *, bounds: bool = True) -> None:
-    """What the status says, where this process has decided nothing yet, or could not."""
+    """Adds samples from the status, for an object that this process has not decided."""
     status = state.status
     for family, key in _KEPT if bounds else _KEPT[:2]:
         value = status.get(key)
@@ -188,24 +188,24 @@ def _write_status(state: ObjectState, labels: str, lines: Lines) -> None:
 
 
 def _write_proposals(decision: Decision, labels: str, lines: Lines) -> None:
-    # A schedule can be open and ask ahead for its next window: two floors of one source.
+    # A schedule can be open while its next window leads: two floors of one source.
     largest: dict[str, int] = {}
-    for item in decision.proposals:
-        key = f',source="{item.source}",source_name="{escaped(item.name)}",role="{item.role}"'
-        largest[key] = max(item.replicas, largest.get(key, 0))
+    for proposal in decision.proposals:
+        key = f',source="{proposal.source}",source_name="{escaped(proposal.name)}",role="{proposal.role}"'
+        largest[key] = max(proposal.replicas, largest.get(key, 0))
     told = lines[of.PROPOSED_REPLICAS.name]
     told += [f"{of.PROPOSED_REPLICAS.name}{labels}{key}}} {value}\n" for key, value in largest.items()]
 
 
 def _write_metrics(spec: Spec, newest: Newest, labels: str, lines: Lines) -> None:
-    found = newest.decision.metrics
+    results = newest.decision.metrics
     for position, metric in enumerate(spec.metrics):
         if isinstance(metric, UnknownMetric):
             continue
         name, kind, target = _target(metric)
         own = f'{labels},metric="{escaped(name)}",type="{kind}",position="{position}"}} '
         lines[of.METRIC_TARGET.name].append(f"{of.METRIC_TARGET.name}{own}{target}\n")
-        result = found[position] if position < len(found) else None
+        result = results[position] if position < len(results) else None
         if isinstance(result, MetricProposal):
             value = _measured(kind, result)
             if value is not None:
@@ -252,10 +252,10 @@ def _write_forecast(
     decision, forecast = newest.decision, newest.forecast
     proposal = _of_forecast(decision.proposals)
     put(of.FORECAST_ACTIVE, int(proposal is not None and spec.forecast.mode is Mode.ACTIVE))
-    for item in decision.abstentions:
-        if item.source is Source.FORECAST:
+    for abstention in decision.abstentions:
+        if abstention.source is Source.FORECAST:
             lines[of.FORECAST_ABSTAINING.name].append(
-                f'{of.FORECAST_ABSTAINING.name}{labels},reason="{escaped(item.reason)}"}} 1\n'
+                f'{of.FORECAST_ABSTAINING.name}{labels},reason="{escaped(abstention.reason)}"}} 1\n'
             )
     if proposal is not None:
         put(of.FORECAST_FLOOR, proposal.replicas)
@@ -278,20 +278,20 @@ def _put_issued(forecast: Forecast, newest: Newest, put: Callable[[Family, float
 
 
 def _of_forecast(proposals: Iterable[Proposal]) -> Proposal | None:
-    return next((item for item in proposals if item.source is Source.FORECAST), None)
+    return next((proposal for proposal in proposals if proposal.source is Source.FORECAST), None)
 
 
 def escaped(text: str) -> str:
-    """A label's value: somebody else's text may hold anything."""
+    """The text as a label's value, with backslashes, quotes and line feeds escaped."""
     if "\\" in text or '"' in text or "\n" in text:
         text = text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
     return text
 
 
 def _withheld(newest: Newest) -> Iterator[str]:
-    """What withholds the scale-down that the metrics of an object ask for; nothing where they ask for none."""
+    """The causes that withhold a scale-down for which the metrics of an object ask; empty if they ask for none."""
     decision = newest.decided
-    asked = [item.replicas for item in decision.metrics if isinstance(item, MetricProposal)]
+    asked = [proposal.replicas for proposal in decision.metrics if isinstance(proposal, MetricProposal)]
     if not asked or max(asked) >= decision.current:
         return
     if decision.desired < decision.current:

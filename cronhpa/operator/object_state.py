@@ -1,4 +1,4 @@
-"""What the operator knows of one CronHPA object."""
+"""Everything that the operator holds of one CronHPA object."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ _DECODER: msgspec.json.Decoder[Status] = msgspec.json.Decoder(dict)
 
 class ObjectState:
     """
-    One CronHPA object as last seen, and what this process remembers of it.
+    One CronHPA object as last seen, and this process's own state of it.
 
-    status: what the API is known to hold at resource version `version`, read from its text: as dicts, statuses would be
-    a fifth of a fleet's memory. operator: the installation that it names. memory: what this process knows beyond it.
+    status: the status in the API at resource version `version`, decoded from its text on demand: dicts would take far
+    more memory. operator: the installation that the status names. memory: may be newer than the status.
     zone: the object's time zone.
-    told: the text of the status up to which its events were told, None before the first turn of this process.
-    resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
-    contest: whether somebody sets back what is written, None before the first write.
-    unseen_since: since when fewer pods are seen than the target says it has, None while none is missing.
-    misseen_since: since when other pods are seen Ready than its controller says, in seconds of the event loop's clock.
-    surplus_since: since when more pods are seen than the target says it has, by the same clock. surplus: what the API
-    server has confirmed of that; None before.
-    altered: the fields of the status that the API dropped or changed as we wrote them, such as those of a newer release
-    than its CRD.
-    in_doubt: the last status write may or may not have been done. written: when the status was written last, or read at
-    the start; None before. drifts: that instant, the interval of drifted numbers, and when they may be written next.
+    told: the text of the status up to which events were written, None before the first turn of this process.
+    resumed: this process has resumed the memory. uncertain: the result of the last scale write is unknown.
+    contest: whether another writer sets back the replicas, None before the first write.
+    unseen_since: since when fewer pods are seen than the target's status states, None while none is missing.
+    misseen_since: since when other pods are seen Ready than the target's status states, by the event loop's clock.
+    surplus_since: since when more pods are seen than the target's status states, by the same clock. surplus: the excess
+    that the API server has confirmed; None before.
+    altered: the fields of the status that the API dropped or changed when we wrote them, such as those of a newer
+    release than its CRD.
+    in_doubt: the result of the last status write is unknown. written: when the status was written last, or read at the
+    start; None before. drifts: that instant, the interval of drifted numbers, and when they may be written next.
     next_edge: when a schedule changes next. reconciled_at: when the last one of its own ended. due_at: when the newest
-    reconciliation was due. said: what the status says, and of which decision; None where that is not known.
-    other_operator: why another installation serves it, "" if this one does.
+    reconciliation was due. said: the content of the status and its decision; None if that is not known.
+    other_operator: names another installation that serves the object, "" if this one does.
     complaint: the last logged failure of a status write, "" once a write succeeds.
-    conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
-    quiet: generation, and the instant until which a decision computes nothing of its schedules anew.
-    forecast: the series that is forecast for it, None without a forecast.
-    context: of the turn under way, while it is traced.
-    newest: the newest decision, None before the first of this process; shortage: how long the pods were too few.
-    rest: where its turns are taken with those of others; kept_memory, kept_newest: without those turns.
-    spec_text: the spec as it was written, packed; noted: what was noted of its decisions last (`decision_recorder`).
+    conflicts: schedules that contradict each other; checked: their generation, and until when they are valid.
+    quiet: generation, and the instant until which a decision finds all results of its schedules in caches.
+    forecast: the series of its forecast, None without a forecast.
+    context: of the current turn, while it is traced.
+    newest: the newest decision, None before the first of this process; shortage: the time for which pods were too few.
+    rest: the group in which it rests; kept_memory, kept_newest: without the turns of that group.
+    spec_text: the spec as it was written, compressed; noted: the last recorded change (`decision_recorder`).
     """
 
     __slots__ = (
@@ -181,7 +181,7 @@ class ObjectState:
 
     @property
     def period(self) -> Nanoseconds:
-        """How often a turn is due."""
+        """The time between two turns."""
         return _UNREADABLE_PERIOD if self.spec is None else self.spec.options.sync_period
 
     @property
@@ -193,7 +193,7 @@ class ObjectState:
 
 
 def status_of(text: bytes) -> Status:
-    """The status that a text of an object's state holds."""
+    """The status of a text in an object's state."""
     return _DECODER.decode(text)
 
 

@@ -1,8 +1,8 @@
 """
 The watch of the CronHPA objects.
 
-It decodes what is new: an echo of our own status write costs some microseconds, where a framework that keeps every
-object as a dictionary takes a millisecond. At an edge that all objects share, echoes are most of what is watched.
+It decodes only new parts, so echoes of our own status writes are cheap; a framework that keeps every object as a
+dictionary decodes all of it. At an edge that all objects share, most events are echoes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cronhpa.operator.sweep import Sweep
 LOG = logging.getLogger(__name__)
 
 _RESTART_SECONDS = 1.0
-# After a watch that ended sooner there is a longer pause, lest lists follow lists.
+# After a shorter watch there is a longer pause, to avoid list after list.
 _LIVED_SECONDS = 5.0
 _SHORT_LIVED_RESTART_SECONDS = 5.0
 
@@ -32,8 +32,8 @@ class ObjectWatch:
     """
     take(type, object) is called for each event.
 
-    A watch begins behind the newest list of the sweep. When it ends, for whatever reason, the sweep lists again; so it
-    does, and a watch begins anew, where the sweep's scope changes.
+    A watch begins at the version of the sweep's newest list. If the watch ends, or the sweep's scope changes, the sweep
+    lists again and a new watch begins.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ObjectWatch:
             try:
                 async with asyncio.timeout(None) as self._until[namespace]:
                     await self._follow(path, self._sweep.versions[namespace])
-            except TimeoutError:  # other shards are watched from now on; the sweep lists them
+            except TimeoutError:  # the scope has changed: the sweep lists the new shards
                 continue
             except ClusterError as error:
                 self._sweep.scope.note_refusal(error)
@@ -90,7 +90,7 @@ class ObjectWatch:
             finally:
                 self._until.pop(namespace, None)
             self.restarts += 1
-            # A deletion between two watches causes no event, and a kind that is gone needs no watch: list first.
+            # List first: a deletion between two watches causes no event, and a kind that is gone needs no watch.
             self._sweep.request()
             pause = _RESTART_SECONDS if loop.time() - begun > _LIVED_SECONDS else _SHORT_LIVED_RESTART_SECONDS
             await asyncio.sleep(pause if self._restart_seconds is None else self._restart_seconds)

@@ -17,11 +17,11 @@ def raise_open_files() -> int:
     """
     Raises the soft limit of open files to the hard limit, and returns it.
 
-    Low soft limits protect programs that use select(2), and this one does not. Go programs do the same at their start.
+    Low soft limits protect programs that use select(2), which this one does not. Go programs raise theirs, too.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        # macOS refuses a hard limit that says "unlimited".
+        # macOS refuses a soft limit of "unlimited".
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     files = open_files()

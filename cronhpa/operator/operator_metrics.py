@@ -1,4 +1,4 @@
-"""The families of the operator itself, read off its counters at a scrape."""
+"""The families of the operator itself, read from its counters at a scrape."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from cronhpa.sources.metric_sources import MetricSources
 
 class OperatorMetrics(Collector):
     """
-    listeners: the ports while they are open. work: what the forecasting workers have done. store: the SQLite file, None
-    for a database that is no file.
+    listeners: the ports while they are open. work: counters of the forecasting workers. store: the SQLite file, None
+    for a database server.
     """
 
     def __init__(
@@ -86,7 +86,9 @@ class OperatorMetrics(Collector):
         restarts = [("cronhpas", controller.watch.restarts)]
         restarts += [(informer.path, informer.restarts) for informer in informers]
         yield of.WATCH_RESTARTS.samples([((resource,), count) for resource, count in restarts])
-        yield of.CONNECTIONS_DROPPED.samples([((str(each.address[1]),), each.dropped) for each in self._listeners])
+        yield of.CONNECTIONS_DROPPED.samples(
+            [((str(listener.address[1]),), listener.dropped) for listener in self._listeners]
+        )
 
     def _learning(self) -> Iterator[Metric]:
         work = self._work
@@ -102,13 +104,13 @@ class OperatorMetrics(Collector):
 
 
 def source_families(sources: MetricSources) -> Iterator[Metric]:
-    """Requests to each named source, and whether their file is in force."""
+    """Requests to each source, and whether the file of sources is valid."""
     yield of.SOURCE_REQUESTS.samples([((name,), count) for name, count in sources.requests.items()])
     yield of.SOURCES_BROKEN.of(int(bool(sources.problem)))
 
 
 def _size(store: Path) -> int:
-    """Of the file with its write-ahead log; 0 before it exists."""
+    """The bytes of the file and its write-ahead log; 0 if there is no file."""
     size = 0
     for suffix in ("", "-wal", "-shm"):
         with suppress(OSError):

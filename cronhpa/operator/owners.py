@@ -36,7 +36,7 @@ class Owners:
         self._by_target: dict[TargetKey, set[str]] = {}
 
     def note_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> tuple[TargetKey, ...]:
-        """Notes a HorizontalPodAutoscaler, None for a deleted one; returns the targets that it gained or lost."""
+        """Records a HorizontalPodAutoscaler, None for a deleted one; returns the targets that it gained or lost."""
         before = self._hpas.pop((namespace, name), None)
         if before is not None:
             self._by_target[before].discard(name)
@@ -50,7 +50,7 @@ class Owners:
         self._hpas[namespace, name] = target
         self._by_target.setdefault(target, set()).add(name)
         if before == target:
-            return ()  # only its status changed, which its controller writes all the time
+            return ()  # only its status changed, which its controller writes often
         self.changes += 1
         return (target,) if before is None else (before, target)
 
@@ -58,8 +58,8 @@ class Owners:
         """
         Why this object must hold, with the name of the other owner; None if it is the only owner.
 
-        rivals: the CronHPAs on the same target, with or without this one, or the oldest that is active of them. A
-        preview is no owner.
+        rivals: the CronHPAs on the same target, with or without this one, or only the oldest active one. A preview does
+        not count as an owner.
         """
         target = state.target
         if target is None:
@@ -76,7 +76,7 @@ class Owners:
 
 
 def is_active(state: ObjectState) -> bool:
-    """Whether an object would scale its target, and so keeps younger ones from it."""
+    """Whether an object scales its target, so that younger objects on the target hold."""
     return state.spec is not None and state.spec.mode is Mode.ACTIVE
 
 

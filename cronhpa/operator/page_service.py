@@ -1,4 +1,4 @@
-"""The page of this operator: what it shows of the inventory, who may see it, and the server that its settings name."""
+"""The page of this operator: the objects that it shows, the rights of its callers, and its server."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from cronhpa.page.objects import Leader, LiveObject
 from cronhpa.page.rights import BusyError, Caller, Everything, NotAuthenticatedError, Rights, UnavailableError
 from cronhpa.page.server import PageServer, PageSettings
 
-# A caller who may see some of a thousand namespaces needs a review of each. Callers with a proven token have a pace of
-# their own, so that they do not wait for strangers.
+# A caller with rights in some of a thousand namespaces needs a review for each namespace. Callers whose token was
+# accepted have a separate limit, so that they do not wait for strangers.
 _KNOWN = ReviewPace(per_second=50.0, burst=200.0, entries_max=20_000)
 _STRANGERS = ReviewPace(per_second=5.0, burst=20.0)
 _PROVEN_MAX = 1_000
@@ -32,7 +32,7 @@ _SECRET_MIN = 16
 
 
 class InventoryObjects:
-    """The objects as the watches of this replica tell of them."""
+    """The objects from the watches of this replica."""
 
     def __init__(self, inventory: Inventory, replica: Replica) -> None:
         self._inventory, self._replica = inventory, replica
@@ -66,10 +66,9 @@ def _live(state: ObjectState) -> LiveObject:
 
 class ReviewedRights:
     """
-    What the API server says of callers.
+    The rights of callers, by reviews of the API server.
 
-    A token that was never proven is reviewed at a pace of its own: made-up tokens take nothing from those that are
-    known.
+    Tokens that were never accepted have a separate limit of reviews: made-up tokens do not delay known callers.
     """
 
     def __init__(self, client: Client, monotonic: Callable[[], float]) -> None:
@@ -81,18 +80,18 @@ class ReviewedRights:
         digest = blake2b(token.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         is_known = digest in self._proven
         try:
-            found = await (self._known if is_known else self._strangers).user(token)
+            user = await (self._known if is_known else self._strangers).user(token)
         except ClusterError as error:
             raise UnavailableError("the API server does not say who you are") from error
-        if found is Verdict.LATER:
+        if user is Verdict.LATER:
             raise BusyError
-        if not isinstance(found, User):
+        if not isinstance(user, User):
             self._proven.pop(digest, None)
             raise NotAuthenticatedError
         self._proven[digest] = None
         while len(self._proven) > _PROVEN_MAX:
             del self._proven[next(iter(self._proven))]
-        return Caller(found.username, found.uid, found.groups, found.extra)
+        return Caller(user.username, user.uid, user.groups, user.extra)
 
     async def may_get(self, caller: Caller, namespace: str, name: str) -> bool:
         user = User(caller.username, caller.uid, caller.groups, caller.extra)
@@ -114,10 +113,10 @@ def page_server(
     files: int,
 ) -> PageServer | None:
     """
-    The page as the settings have it, bound to its port; None where they name none.
+    The page by the settings, bound to its port; None if the settings name no port.
 
-    files: that the process may open. Raises OSError for a port that cannot be bound, a file that cannot be read and a
-    secret that is too short.
+    files: the limit of the process's open files. Raises OSError for a port that cannot be bound, a file that cannot be
+    read, and a secret that is too short.
     """
     if settings.page_port is None:
         return None
@@ -152,6 +151,6 @@ def _tls(settings: Settings) -> ssl.SSLContext | None:
     context.load_cert_chain(settings.page_tls_cert_file, settings.page_tls_key_file)
     if settings.page_client_ca_file is not None:
         context.load_verify_locations(settings.page_client_ca_file)
-        # People come without a certificate: they have tokens.
+        # Users have tokens instead of certificates.
         context.verify_mode = ssl.CERT_OPTIONAL
     return context

@@ -1,13 +1,13 @@
 """
-The past decisions and the recorded load of one object over HTTP, for whoever may get the object.
+The past decisions and the recorded load of one object over HTTP, for users who may get the object.
 
     GET /v1/namespaces/NAMESPACE/cronhpas/NAME/decision?at=INSTANT
     GET /v1/namespaces/NAMESPACE/cronhpas/NAME/timeline?from=INSTANT&to=INSTANT
     GET /v1/namespaces/NAMESPACE/cronhpas/NAME/load?metric=METRIC
     Authorization: Bearer TOKEN
 
-INSTANT: RFC 3339. Who may not get the object is answered as if it did not exist; so is everybody about one that is not
-known. An answer holds at most CHANGES_MAX changes and says from where to go on.
+INSTANT: RFC 3339. A user who may not get the object gets the same answer as for an object that does not exist. An
+answer has at most CHANGES_MAX changes and names the instant from which to continue.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ BELOW = "/v1/namespaces/"
 
 _JSON = "application/json"
 _PARTS = len(("NAMESPACE", "cronhpas", "NAME", "decision"))
-# Each reads and unpacks in a thread of this endpoint's own, and goes on when its connection is pushed out. So readers
-# who open many connections keep no more threads busy than these.
+# Each read runs in a thread of this endpoint, and continues if its connection is closed for a new one. So readers with
+# many connections keep at most this number of threads busy.
 _READS_AT_ONCE = 2
 _NOTHING = "nothing is known here of this object, or not to you\n"
 _WHO = (
@@ -98,22 +98,22 @@ class PastEndpoint:
         def read() -> bytes | None:
             store = self._open_store(self._store)
             try:
-                found = answered(store)
-                return None if found is None else encoded_answer(found)
+                answer = answered(store)
+                return None if answer is None else encoded_answer(answer)
             finally:
                 store.close()
 
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._readers, read)
+            body = await asyncio.get_running_loop().run_in_executor(self._readers, read)
         except StoreError:
             return response(HTTPStatus.SERVICE_UNAVAILABLE, "the operator's store cannot be read: its log says why\n")
-        return response(HTTPStatus.NOT_FOUND, _NOTHING) if found is None else response(HTTPStatus.OK, found, _JSON)
+        return response(HTTPStatus.NOT_FOUND, _NOTHING) if body is None else response(HTTPStatus.OK, body, _JSON)
 
 
 def _answered(
     namespace: str, name: str, asked: str, stated: list[tuple[str, str]], now: Nanoseconds
 ) -> Callable[[Store], DecisionAnswer | TimelineAnswer | LoadAnswer | None]:
-    """What is read from the store to answer. Raises ValueError for a question that is none of these."""
+    """Returns the function that reads the answer from the store. Raises ValueError for an unknown path or query."""
     fields = dict(stated)
     match asked, sorted(fields):
         case "decision", ["at"]:
@@ -129,7 +129,7 @@ def _answered(
 
 
 def _instant(key: str, text: str) -> Nanoseconds:
-    """Raises ValueError for a text that is none."""
+    """The instant of a query's text. Raises ValueError for any other text."""
     try:
         return parse_instant(text)
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Reconciles one object: what is observed of its target, what is decided, what has to be written."""
+"""Reconciles one object: observes its target, decides, and prepares the writes."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ R = TypeVar("R")
 
 LOG = logging.getLogger(__name__)
 
-# Watch events of a workload's pods come within a second; its status follows them.
+# Normally watch events of a workload's pods arrive within a second, and its status follows them.
 _UNSEEN = 30 * SECOND
-# Without counts: a text that changes would be a status write each time.
+# Without counts: each change of the text would be a status write.
 UNSEEN = Absent(
     "PodsUnknown",
     "fewer pods are seen than the target says it has, as if a watch had lost some: they are listed again, and the"
@@ -67,10 +67,10 @@ _LOADS_KEPT = 200_000
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """
-    What the operator reads the cluster through.
+    The operator's view of the cluster.
 
     is_synced: whether the pods and HorizontalPodAutoscalers of a namespace have been listed. blindness: why the pods of
-    a namespace are not known any more. distrust: lists the pods of a namespace again.
+    a namespace are no longer known. distrust: lists the pods of a namespace again.
     is_counted: whether no pod of a namespace is too large to be counted.
     """
 
@@ -96,7 +96,7 @@ class LatestForecasts(Protocol):
 
 
 class Decide(Protocol):
-    """`core.decide.decide`, or what a test puts around it."""
+    """`core.decide.decide`, or a test's wrapper around it."""
 
     def __call__(
         self, spec: Spec, observation: Observation, forecast: Forecast | Absent | None, memory: Memory, now: Nanoseconds
@@ -104,7 +104,7 @@ class Decide(Protocol):
 
 
 class Reconciler:
-    """`loads`: the loads that were seen and are not stored yet. `budgets`: what the forecasts really cost."""
+    """`loads`: observed loads that are not stored yet. `budgets`: the pod-seconds that forecasts add."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Reconciler:
         self.fast_path = FastPath(cluster, inventory, writer, self.loads, clock, checks=checks_fast_path)
 
     async def reconcile(self, state: ObjectState, queries: MetricQueries) -> PendingWrite | None:
-        """The decision on an object, to be written; None for one that has nothing to decide."""
+        """The decision on an object, to be written; None if there is nothing to decide."""
         claim = self._cluster.installations.claim(state.operator, state.namespace)
         if claim is not None:
             if state.in_doubt:
@@ -137,7 +137,7 @@ class Reconciler:
             if not self.serves(state):
                 return None
         if state.spec is None:
-            # The edges went with the schedules: an edge in the past would cause one reconciliation after another.
+            # Without readable schedules there are no edges: an edge in the past would make the object due all the time.
             state.next_edge = None
             await self._writer.reject(state, self._clock(), claim)
             return None
@@ -146,7 +146,7 @@ class Reconciler:
         return await self._reconcile(state, state.spec, queries, claim)
 
     def serves(self, state: ObjectState) -> bool:
-        """Whether no other installation serves this object; notes, and says once, which one does."""
+        """Whether no other installation serves this object; records another one, and logs it once."""
         problem = self._cluster.installations.problem(state.operator, state.namespace) or ""
         if problem and problem != state.other_operator:
             self._writer.tell_other_operator(state, problem, self._clock())
@@ -188,7 +188,7 @@ class Reconciler:
         turn = Record(spec, observation, forecast_or_reason, state.memory, now)
         decided = await self._decided(state, turn)
         at = remembered_at(state.memory, grid, period, now)
-        if held_until is not None:  # beside what is assumed, lest that is written for a moment's difference
+        if held_until is not None:  # not before the assumed instant: a small difference would cause a status write
             at = max(at, held_until)
         decision = replace(decided, at=at)
         self._writer.decisions.note_point(state, turn, decision)
@@ -231,8 +231,8 @@ class Reconciler:
             raise
 
     async def _check_conflicts(self, state: ObjectState, spec: Spec, generation: int, now: Nanoseconds) -> None:
-        """Looks for contradicting schedules: once a generation, after each edge, and once a day without an edge."""
-        # One period late: other objects may share the edge, and their scale-ups wait for this loop.
+        """Checks for contradicting schedules: once for each generation, after each edge, and daily without an edge."""
+        # One period late: other objects may share the edge, and their scale-ups come first.
         if (
             state.checked is None
             or state.checked[0] != generation
@@ -245,9 +245,9 @@ class Reconciler:
         self, state: ObjectState, spec: Spec, queries: MetricQueries, claim: Claim | None
     ) -> tuple[Observation, Nanoseconds, Seen | None] | None:
         """
-        The observation of an object's target, its instant, and the target with its pods where they are known.
+        The observation of an object's target, its instant, and the target with its pods if they are known.
 
-        None where the turn repeats the last one by what these metrics say, and has been taken.
+        None if these metrics show that the turn repeats the last one; the turn is done then.
         """
         target = await self._cluster.targets.read(state.namespace, spec.target, fresh=state.uncertain)
         if isinstance(target, Absent):
@@ -262,13 +262,13 @@ class Reconciler:
         pods = match.pods
         blindness = self._cluster.blindness(state.namespace)
         if blindness is not None:
-            # Over outdated pods the load would look like that of too few pods, and their count like the target's.
+            # With outdated pods the load would be measured over the wrong number of pods.
             now = self._clock()
             return observe(spec, scale, pods, [blindness] * len(spec.metrics), now), now, None
         measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
         asked = (queries.measure(metric, measured_object, scale.selector) for metric in spec.metrics)
         if len(spec.metrics) == 1 or all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
-            # There is one answer to wait for, which may be the LIST of all of them: tasks would only cost.
+            # At most one answer is outstanding, the shared LIST: tasks would only add overhead.
             measured = [await measurement for measurement in asked]
         else:
             measured = list(await asyncio.gather(*asked))
@@ -285,10 +285,10 @@ class Reconciler:
         self, state: ObjectState, target: ScaleTarget, pods: Sequence[Pod], observation: Observation
     ) -> None:
         """
-        Lists the pods again where others are seen Ready than the target's controller sees, for a while.
+        Lists the pods again if the Ready pods seen here have differed from the target's status for a while.
 
-        A watch that lost events leaves pods that are gone, or that never become Ready: they count as idle ones, and
-        keep the target from growing. Where every pod counts, foreign pods under the same labels are no reason.
+        A watch that lost events leaves pods that are gone, or that never become Ready: they count as idle pods and hold
+        back a scale-up. Foreign pods with the same labels are no reason to list again if every pod counts.
         """
         counts = [reading for reading in observation.readings if not isinstance(reading, ScalarReading)]
         is_whole = all(isinstance(reading, PodCounts) and not reading.missing + reading.unready for reading in counts)
@@ -303,10 +303,10 @@ class Reconciler:
 
     async def _compare_replicas(self, state: ObjectState, spec: Spec, scale: Scale, pods: Sequence[Pod]) -> None:
         """
-        Asks the API server for a target of which more pods are seen than it says it has, for a while.
+        Reads a target from the API server if for a while more pods are seen than the target's status states.
 
-        A watch that lost a change of the target, or another target of its name, leaves its former replicas. Where
-        foreign pods have the same labels, as those of a canary, that costs a request for each change of their number.
+        A watch that lost a change of the target, or its replacement, leaves the former replicas. If foreign pods have
+        the same labels, as those of a canary, each change of their number costs a request.
         """
         seen = surplus(scale.spec_replicas, scale.status_replicas, pods)
         if not is_watched(spec.target) or seen is None or seen == state.surplus:
@@ -317,7 +317,7 @@ class Reconciler:
             state.surplus_since = now
         elif now - state.surplus_since >= _UNSEEN / SECOND:
             state.surplus_since = now
-            with suppress(ClusterError):  # it is asked again
+            with suppress(ClusterError):  # the next turn tries again
                 if await self._cluster.targets.compare(state.namespace, spec.target, scale):
                     state.surplus = seen
 
@@ -325,10 +325,10 @@ class Reconciler:
         self, state: ObjectState, spec: Spec, scale: Scale, pods: Sequence[Pod], now: Nanoseconds
     ) -> Absent | None:
         """
-        Why fewer pods are seen than the target says it has; None where no pod is missing.
+        Why fewer pods are seen than the target's status states; None if no pod is missing.
 
-        A watch can be frozen, or lose an event, and look alive. While pods go, the status follows them: that is given
-        time. Other kinds may count something else in their status.
+        A watch can be frozen, or lose an event, and look alive. The status needs some time to follow deleted pods. Only
+        some kinds are checked: others may count something else in their status.
         """
         # A StatefulSet counts the pods that are being deleted until they are gone.
         seen = len(pods) if spec.target.kind == "StatefulSet" else active(pods)
@@ -347,7 +347,7 @@ class Reconciler:
         return UNSEEN if is_old or seen < scale.spec_replicas else None
 
     def _note_load(self, state: ObjectState, spec: Spec, observation: Observation, now: Nanoseconds) -> None:
-        """Keeps the observed load for the store."""
+        """Queues the observed load for the store."""
         source = forecast_source(spec)
         for metric, reading in zip(spec.metrics, observation.readings, strict=False):
             if source is not None and metric is source and (load := load_of(reading)) is not None:
@@ -357,7 +357,7 @@ class Reconciler:
     def _forecast(
         self, state: ObjectState, spec: Spec, now: Nanoseconds
     ) -> tuple[Forecast | None, Forecast | Absent | None]:
-        """The newest forecast; and what its budget leaves of it for the decision."""
+        """(newest forecast, forecast within its budget for the decision)."""
         name = forecast_metric(spec)
         if spec.forecast is None or name is None:
             return None, None

@@ -1,4 +1,4 @@
-"""What the status in the API says, and of which decision: of another such decision it says everything already."""
+"""The content of the status in the API, and its decision: an equal decision needs no new status."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ if TYPE_CHECKING:
     from cronhpa.operator.object_state import ObjectState
 
 
-# What a status is rendered from, apart from the decision and the memory.
+# The inputs of a status besides the decision and the memory.
 About = tuple[int, str | None, Forecast | None, int | None, tuple[str, ...], tuple[Conflict, ...], tuple[bool, str]]
 
 
 class Said(Struct):
     """
-    status: the text of the status, by identity. memory: as the newest decision that said nothing else has left it.
-    decision: without its instant and its metrics. about: all else that a status is rendered from.
-    metrics, counts, start_up, request_per_pod: the numbers that may drift, as the status says them; metrics None where
-    it says others, which were not due.
-    at: the instant of the newest such decision. until: from this instant on the memory in the status is another one.
-    repeatable: what the next turns may repeat of it.
-    undrifted: usages at which a turn that repeated it had no number of another value than the status.
-    drifted: the turn that repeated it, whose numbers are to be written; None where none are.
+    status: the text of the status, by identity. memory: after the newest decision with the same status.
+    decision: without its instant and its metrics. about: the other inputs of the status.
+    metrics, counts, start_up, request_per_pod: the numbers in the status that may drift; metrics None if the status has
+    older ones, because new ones were not due.
+    at: the instant of the newest decision with the same status. until: from this instant on the memory in the status
+    differs.
+    repeatable: the inputs that the next turns may reuse.
+    undrifted: usages of a repeated turn whose numbers all equal those of the status.
+    drifted: the repeated turn whose numbers are to be written; None if there is none.
     """
 
     status: bytes
@@ -58,7 +59,7 @@ class Said(Struct):
         return self.about[1]
 
     def holds_for(self, decision: Decision, about: About, memory: Memory) -> bool:
-        """Whether a status of this decision, which leaves this memory, says the same apart from numbers that drift."""
+        """Whether the status of this decision and this memory would be the same, apart from numbers that drift."""
         return (
             decision.at < self.until
             and self.about == about
@@ -67,7 +68,7 @@ class Said(Struct):
         )
 
     def restated(self, status: bytes, repetition: Repetition) -> Said:
-        """What is said by the status that states the numbers of a turn that repeated the decision."""
+        """The content of a status with the numbers of a repeated turn."""
         memory = repetition.memory
         return replace(
             self,
@@ -96,7 +97,7 @@ class Said(Struct):
 
 
 def pods_counted(scale: Scale | Absent, readings: Iterable[Reading]) -> tuple[int | Absent, ...]:
-    """The numbers of pods that a status says beside its metrics."""
+    """The numbers of pods in a status besides its metrics."""
     counts: list[int | Absent] = []
     for reading in readings:
         if isinstance(reading, PodCounts):
@@ -110,8 +111,8 @@ def said(
     status: bytes, turn: Record, decision: Decision, about: About, memory: Memory, repeatable: Repeatable | None = None
 ) -> Said | None:
     """
-    What a status says that was rendered from these. None where another decision like this one would say more: a metric
-    that is absent, and every other failure, is an event each time.
+    The content of a status with these inputs. None if an equal decision would need an event again: an absent metric,
+    and every other failure, is an event each time.
     """
     spec = turn.spec
     fails = decision.failure is not None or any(isinstance(metric, Absent) for metric in decision.metrics)

@@ -27,7 +27,7 @@ def _as_duration(text: str) -> str:
     return text
 
 
-# As client-go's components name themselves; another process, or the same one started again, is another replica.
+# As in client-go's components; another process, or the same one after a restart, is another replica.
 _IDENTITY = f"{socket.gethostname()}_{uuid.uuid4()}"
 
 Duration = Annotated[str, AfterValidator(_as_duration)]
@@ -56,7 +56,7 @@ def _as_queries(queries: dict[str, str]) -> dict[str, str]:
 
 
 def _as_dask_scheduler(text: str, info: ValidationInfo) -> str:
-    """dask authenticates nobody by default, and executes what it receives: require TLS with certificates."""
+    """The address, if it is safe: dask authenticates nobody and runs received code, so it needs mutual TLS."""
     if info.data.get("dask_insecure"):
         if not text.startswith(("tls://", "tcp://")):
             raise ValueError("tls://HOST:PORT or tcp://HOST:PORT is accepted")
@@ -78,7 +78,7 @@ _HEADER = r"^[A-Za-z0-9-]{1,64}$"
 
 
 def _as_page_host(host: str, info: ValidationInfo) -> str:
-    """What protects a page must be stated together: who comes in from where, and how they prove who they are."""
+    """The host, if the settings that protect the page there are complete: TLS, and the authentication of callers."""
     given = info.data.get
     has_tls = given("page_tls_cert_file") is not None
     if has_tls != (given("page_tls_key_file") is not None):
@@ -108,7 +108,7 @@ def _as_page_host(host: str, info: ValidationInfo) -> str:
 
 
 def _as_lease_duration(text: str, info: ValidationInfo) -> str:
-    """client-go demands the same; its factor between renewal and deadline is 1.2."""
+    """The duration, if duration > deadline > 1.2 x retry period, as in client-go."""
     duration = parse_duration(text)
     if duration % SECOND:
         raise ValueError(f"{text!r}: a Lease counts whole seconds")

@@ -1,9 +1,9 @@
 """
-Who holds which shards: a Lease for each shard, and a Lease for each replica that takes part.
+The holders of shards: a Lease for each shard, and a Lease for each replica.
 
-The Leases of the shards are elected like any other one (`election`), each with a fence of its own. Those of the
-replicas say how many there are, so that each takes no more than its share: a replica has one of them, whichever was
-free. All of them have fixed names, so that rights can name them.
+The Leases of shards are taken and renewed as any other Lease (`election`), each with its own fence. The Leases of
+replicas tell the number of replicas, so that each takes no more than its share; a replica takes any free one. All have
+fixed names, so that RBAC rules can name them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAMESPACE = re.compile(r"/namespaces/([^/]+)/")
 
 
 class ListedLeases(LeaseStore, Protocol):
-    """`kube.lease.Leases`, or a model of it."""
+    """`kube.lease.Leases`, or a model of it in tests."""
 
     async def in_namespace(self, namespace: str) -> Mapping[LeaseName, Lease]: ...
 
@@ -36,7 +36,8 @@ def shard_lease(installation: LeaseName, shard: int, shards: int, *, by_server: 
     """
     The Lease of a shard.
 
-    Its name says how namespaces are divided: while replicas with two ways run, the statuses say whose an object is.
+    The name includes how namespaces are divided: while replicas with two divisions run, the statuses tell the owner of
+    each object.
     """
     return LeaseName(
         installation.namespace, f"{installation.name}-{'range' if by_server else 'shard'}-{shard}-of-{shards}"
@@ -49,10 +50,10 @@ def replica_lease(installation: LeaseName, number: int) -> LeaseName:
 
 class Holdings:
     """
-    What a process knows of the shards of a scope; the election's thread writes it, but for `empty`.
+    A process's view of the shards of a scope; the election's thread writes all of it except `empty`.
 
-    leaving: shards that are to be given up. empty: the term of those in which nothing is decided or written any more;
-    they are given up at the next step.
+    leaving: shards to release. empty: by shard, the term in which nothing is decided or written any more; these shards
+    are released at the next step.
     """
 
     def __init__(self, scope: ShardScope, timing: LeaseTiming, monotonic: Callable[[], float]) -> None:
@@ -62,20 +63,20 @@ class Holdings:
         self.empty: Mapping[int, int] = {}
 
     def terms(self) -> dict[int, int]:
-        """The term in which each shard is held that is."""
+        """The term of each shard that is held."""
         return {shard: term for shard, leadership in enumerate(self.shards) if (term := leadership.term)}
 
     def fence(self, path: str) -> float:
-        """For how many seconds from now a write to a path may be under way: by the Lease of its namespace's shard."""
-        found = _NAMESPACE.search(path)
-        if found is None:  # nothing outside of namespaces is written
+        """Seconds from now within which a write to a path must end, by the Lease of its namespace's shard."""
+        match = _NAMESPACE.search(path)
+        if match is None:  # the operator writes only inside namespaces
             return 0.0
-        return self.shards[self.scope.shard_of(found[1])].write_seconds()
+        return self.shards[self.scope.shard_of(match[1])].write_seconds()
 
 
 class ShardElection:
     """
-    Takes and renews the Leases of a fair share of the shards, and gives up what is above it.
+    Takes and renews the Leases of a fair share of the shards, and releases those above it.
 
     shards, replicas: their Leases, all in one namespace. identity: of this replica, unlike that of any other.
     changed() is called after each change of `holdings`.
@@ -99,7 +100,7 @@ class ShardElection:
         timing = self._timing = holdings.shards[0].timing
 
         def elector(name: LeaseName, leadership: Leadership) -> tuple[LeaseName, Elector]:
-            quiet: Callable[[], None] = lambda: None  # noqa: E731 - told once, at the end of a step
+            quiet: Callable[[], None] = lambda: None  # noqa: E731 - one notification, at the end of a step
             return name, Elector(leases, name, identity, leadership, clock, changed=quiet, may_lead=may_lead)
 
         self._shards = dict(map(elector, shards, holdings.shards))
@@ -107,17 +108,17 @@ class ShardElection:
         self._problem = ""
 
     async def run(self) -> None:
-        """Takes, renews and gives up until cancelled."""
+        """Takes, renews and releases Leases until cancelled."""
         while True:
             await self.step()
             await asyncio.sleep(self._timing.retry / 2)
 
     async def step(self) -> None:
-        """One look at all Leases; renewals where they are due; at most one move, and no move without a look."""
+        """Lists all Leases, renews those that are due, and takes or releases at most one; none if the list failed."""
         before = self._holdings.terms()
         electors = [*self._shards.values(), *self._replicas.values()]
-        due = [each for each in electors if each.leadership.is_leading and self._is_due(each.leadership)]
-        is_seen, *_ = await asyncio.gather(self._look(), *(each.step() for each in due))
+        due = [elector for elector in electors if elector.leadership.is_leading and self._is_due(elector.leadership)]
+        is_seen, *_ = await asyncio.gather(self._look(), *(elector.step() for elector in due))
         if is_seen:
             await self._take_part()
             await self._move()
@@ -125,12 +126,12 @@ class ShardElection:
             self._changed()
 
     async def release(self) -> None:
-        """Gives all Leases up for good."""
-        await asyncio.gather(*(each.release() for each in (*self._replicas.values(), *self._shards.values())))
+        """Releases all Leases and ends the election."""
+        await asyncio.gather(*(elector.release() for elector in (*self._replicas.values(), *self._shards.values())))
         self._changed()
 
     def _is_due(self, leadership: Leadership) -> bool:
-        # Between two looks lies half of the time between two renewals.
+        # Looks are twice as frequent as renewals.
         return leadership.unrenewed_seconds() > 0.75 * self._timing.retry
 
     async def _look(self) -> bool:
@@ -151,10 +152,10 @@ class ShardElection:
         return True
 
     async def _take_part(self) -> None:
-        """Takes the Lease of a replica where this one has none."""
-        if any(each.leadership.is_leading for each in self._replicas.values()):
+        """Takes a free Lease of a replica, if this replica has none."""
+        if any(elector.leadership.is_leading for elector in self._replicas.values()):
             return
-        free = next((each for each in self._replicas.values() if not each.holder), None)
+        free = next((elector for elector in self._replicas.values() if not elector.holder), None)
         if free is not None:
             await free.step()
 
@@ -163,12 +164,12 @@ class ShardElection:
         terms, empty = holdings.terms(), holdings.empty
         done = {shard for shard in holdings.leaving & terms.keys() if empty.get(shard) == terms[shard]}
         await asyncio.gather(*(electors[shard].give_up() for shard in done))
-        if not any(each.leadership.is_leading for each in self._replicas.values()):
+        if not any(elector.leadership.is_leading for elector in self._replicas.values()):
             return
-        # What is leaving leaves, whatever has changed since: its objects may be forgotten already.
+        # A shard in `leaving` stays there, whatever has changed since: its objects may be deleted from memory already.
         leaving = frozenset(shard for shard in holdings.leaving if electors[shard].leadership.is_leading)
-        holders = [each.holder for each in electors]
-        live = (each.holder for each in self._replicas.values())
+        holders = [elector.holder for elector in electors]
+        live = (elector.holder for elector in self._replicas.values())
         move = plan(holders, live, self._identity, leaving)
         holdings.leaving = leaving.union(move.give)
         await asyncio.gather(*(electors[shard].step() for shard in move.take if shard not in done))

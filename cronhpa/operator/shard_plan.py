@@ -1,4 +1,4 @@
-"""Which shards a replica should take, and which it should give up: a fair share of what all replicas hold."""
+"""The shards that a replica should take or release, for a fair share among all replicas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class ShardPlan(NamedTuple):
-    """take: free shards, at most as many as are missing. give: shards of this replica above its share."""
+    """take: free shards, at most as many as the share lacks. give: shards of this replica above its share."""
 
     take: tuple[int, ...] = ()
     give: tuple[int, ...] = ()
@@ -18,10 +18,10 @@ def plan(holders: Sequence[str], live: Iterable[str], me: str, leaving: Containe
     """
     The next move of one replica.
 
-    holders: by shard, "" for a free one. live: the replicas that take part. leaving: what this one gives up already.
+    holders: by shard, "" for a free one. live: the live replicas. leaving: shards that this replica releases already.
 
-    With 16 shards and 5 replicas each holds 3, and one of them 4. Who may hold the one more is settled among those that
-    do, by their names: so nothing moves without need, and all replicas that see the same agree.
+    With 16 shards and 5 replicas each holds 3, and one of them 4. Replicas that hold one more keep it, ordered by name:
+    so no shard moves without need, and all replicas with the same view agree.
     """
     everyone = {*live, *holders, me} - {""}
     mine = [shard for shard, holder in enumerate(holders) if holder == me and shard not in leaving]
@@ -32,7 +32,7 @@ def plan(holders: Sequence[str], live: Iterable[str], me: str, leaving: Containe
     if me in above[:left_over] or (me not in above and len(above) < left_over):
         share += 1
     missing = max(share - len(mine), 0)
-    # Each begins elsewhere: replicas that start together do not ask for the same shards.
+    # Each replica begins at another shard: replicas that start together do not compete for the same shards.
     begin = sorted(everyone).index(me) * len(holders) // len(everyone)
     free = [shard for shard, holder in enumerate(holders) if not holder]
     free.sort(key=lambda shard: (shard - begin) % len(holders))

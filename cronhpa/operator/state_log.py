@@ -1,7 +1,7 @@
 """
 Each change of an object's state as one line of the log, with fields for collectors: namespace, name, from, to, by.
 
-What changed is read off two statuses, as events are, so that a restart logs nothing again.
+Changes are found by comparing two statuses, as for events, so a restart logs nothing twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROUTINE = "ScalingLimited"
 
 
 class StateChange(NamedTuple):
-    """what: replicas, bounds, source, or a condition's type. by: who or what caused it. why: in words."""
+    """what: replicas, bounds, source, or a condition's type. by: the source of the change. why: in words."""
 
     what: str
     before: object
@@ -34,7 +34,7 @@ class StateChange(NamedTuple):
 
 
 def fields(state: ObjectState, **more: object) -> dict[str, Any]:
-    """The `extra` of a record about an object. A final underscore of a name is left out: `from_` is `from`."""
+    """The `extra` of a record about an object. A trailing underscore of a name is dropped: `from_` is `from`."""
     named = {key.rstrip("_"): value for key, value in more.items() if value is not None}
     return {"fields": {"namespace": state.namespace, "name": state.name, **named}}
 
@@ -54,7 +54,7 @@ def log_scaled(state: ObjectState, decision: Decision) -> None:
 
 
 def log_changes(state: ObjectState, before: Status, after: Status) -> None:
-    """Logs what changed from one status that the API held to the next."""
+    """Logs the changes from one status in the API to the next."""
     if before is after:
         return
     for change in changes(before, after):
@@ -80,16 +80,16 @@ def changes(before: Status, after: Status) -> Iterator[StateChange]:
     source = before.get("decision", {}).get("decidedBy", "")
     if source != by:
         yield StateChange("source", source, by, by, decision.get("reason", ""), is_routine=True)
-    old = {item["type"]: item["status"] for item in before.get("conditions", ())}
-    for item in after.get("conditions", ()):
-        kind, status = item["type"], item["status"]
+    old = {condition["type"]: condition["status"] for condition in before.get("conditions", ())}
+    for condition in after.get("conditions", ()):
+        kind, status = condition["type"], condition["status"]
         if old.get(kind) != status and (kind in old or kind == "Ready"):
             yield StateChange(
                 kind,
                 old.get(kind),
                 status,
-                item.get("reason", ""),
-                item.get("message", ""),
+                condition.get("reason", ""),
+                condition.get("message", ""),
                 is_routine=kind == _ROUTINE,
             )
 

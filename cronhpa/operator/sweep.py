@@ -1,7 +1,7 @@
 """
-A list of the CronHPA objects at the start and every few minutes: finds what a broken watch missed.
+A list of the CronHPA objects at the start and every few minutes: finds changes that a broken watch missed.
 
-It also finds out whether the API serves the kind at all, which decides when a watch can begin and when it is useless.
+It also checks whether the API serves the kind, which decides when a watch can begin and when it is useless.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class SweepPauses(Struct, frozen=True):
 
 class Sweep:
     """
-    listed: set after the first list that succeeded, or that found an object.
+    listed: set after the first successful list, or the first list with an object.
     watchable: set while the objects can be listed and discovery names the kind. unserved: set while it does not exist.
-    listed_term: the term of leadership in which the last list of all objects that succeeded was begun.
-    scope: the namespaces that are listed and watched. listed_scope: its version in which the last list of all objects
-    that succeeded was begun.
-    versions: the resource version of the newest list by namespace, "" for all of them: a watch from it misses nothing.
+    listed_term: the term of leadership in which the last successful list of all objects began.
+    scope: the namespaces that are listed and watched. listed_scope: its version when the last successful list of all
+    objects began.
+    versions: the resource version of the newest list by namespace, "" for all of them: watches begin there.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Sweep:
         self._is_wanted.set()
 
     async def run(self) -> None:
-        """Lists at once and then again and again, until cancelled."""
+        """Lists at once and then periodically, until cancelled."""
         while True:
             has_failed = is_unserved = False
             term, scope = self._term(), self.scope.version
@@ -92,7 +92,7 @@ class Sweep:
                     LOG.exception("the list of CronHPA objects failed; it is tried again")
             if not has_failed:
                 self.listed_term, self.listed_scope = term, scope
-            # If some namespaces cannot be read, the others need not wait.
+            # If some namespaces cannot be read, the others do not wait for them.
             if not has_failed or self._inventory.items:
                 self.listed.set()
             is_watchable = not (has_failed or self.scope.is_empty) and (
@@ -107,9 +107,9 @@ class Sweep:
 
     async def list_again(self, term: int) -> set[str]:
         """
-        Takes over one list of all objects, begun in this term; the namespaces that cannot be read.
+        Stores one list of all objects, begun in this term; returns the namespaces that cannot be read.
 
-        Raises ClusterError where none of them can be.
+        Raises ClusterError if none of them can be read.
         """
         problems: dict[str, ClusterError] = {}
         for namespace in self._namespaces:
@@ -125,15 +125,15 @@ class Sweep:
 
     async def list_once(self, namespace: str) -> None:
         """
-        Takes over one list of a namespace, or of all for "", and drops the objects that it does not hold any more.
+        Stores one list of a namespace, or of all for "", and drops objects that are not in it.
 
-        One list at a time: of two, the older one could be delivered last. Raises ClusterError.
+        One list at a time: otherwise the older of two could arrive last. Raises ClusterError.
         """
         async with self._listing:
             await self._list(namespace)
 
     async def _list(self, namespace: str) -> None:
-        if self.scope.is_empty:  # no selector selects nothing
+        if self.scope.is_empty:  # there is no selector for no shards
             return
         uids_before = {state.uid for state in self._inventory.in_namespace(namespace)}
         self._inventory.begin_list()
@@ -167,7 +167,7 @@ class _Kinds(msgspec.Struct):
 
 
 async def _is_discovered(client: Client) -> bool:
-    """Whether discovery names the kind: it does so some seconds after the API serves a new one."""
+    """Whether discovery names the kind, which happens some seconds after the API serves a new kind."""
     try:
         groups = await client.get("/apis", _Groups)
         kinds = await client.get(path_of("apis", GROUP, VERSION), _Kinds)

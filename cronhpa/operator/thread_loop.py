@@ -1,4 +1,4 @@
-"""Work in an event loop in a thread of its own: what may neither wait for the operator's loop nor keep it busy."""
+"""An event loop in a thread of its own, for work that may neither wait for the operator's loop nor delay it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def run_in_thread(name: str, work: Callable[[], Coroutine[Any, Any, None]], *, c
     Starts a thread that runs `work` in a new event loop. Call it within a running loop: the end of `work` is reported
     to that loop.
 
-    The future is done when the work has ended, with a RuntimeError for whatever exception ended it.
-    name: of the thread. called: what an error calls the work.
+    The future is done when the work has ended; it has a RuntimeError if an exception ended the work.
+    name: of the thread. called: the name of the work in that error.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
@@ -32,7 +32,7 @@ def run_in_thread(name: str, work: Callable[[], Coroutine[Any, Any, None]], *, c
         error: BaseException | None = None
         try:
             asyncio.run(work())
-        except BaseException as caught:  # noqa: BLE001 - who waits hears of whatever ends it
+        except BaseException as caught:  # noqa: BLE001 - the waiter must learn of every error
             error = caught
         with suppress(RuntimeError):  # the caller's loop may be closed by now
             loop.call_soon_threadsafe(settle, error)

@@ -1,7 +1,7 @@
 """
-Traces of turns by OpenTelemetry: a span of each turn, below it the decision and every request of the turn.
+Traces of turns by OpenTelemetry: a span for each turn, with child spans for the decision and every request of the turn.
 
-Imported where an OTLP endpoint is set, and only there: the SDK takes 30 MB. It has its settings from OTEL_* variables.
+Imported only if an OTLP endpoint is set, because the SDK is large. OTEL_* variables configure it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.reconciler import Decide
 
 _SERVER_ERROR = 500
-# In the context of a turn its own span: the current one may be another one below it.
+# The span of the turn in its context: the current span may be a child of it.
 _TURN: ContextVar[Span] = ContextVar("turn")
 
 
@@ -49,7 +49,7 @@ class Tracing:
         attributes = {"k8s.namespace.name": state.namespace, "cronhpa.name": state.name}
         span = self._tracer.start_span("turn", attributes=attributes)
         with trace.use_span(span, end_on_exit=False, record_exception=True, set_status_on_exception=True):
-            # What is written later, in a task of its own, belongs to this turn, too.
+            # Writes happen later in a task of their own, and belong to this turn, too.
             state.context = copy_context()
             state.context.run(_TURN.set, span)
             yield
@@ -75,11 +75,11 @@ class Tracing:
         return traced
 
     async def close(self) -> None:
-        """Exports what waits, within the exporter's deadline."""
+        """Exports waiting spans, within the exporter's deadline."""
         await asyncio.to_thread(self._provider.shutdown)
 
     def _request_spans(self) -> aiohttp.TraceConfig:
-        """Requests of a turn alone: watches and lists go on for hours and belong to no object."""
+        """Traces requests of turns only: watches and lists belong to no object."""
 
         async def begin(_session: object, context: SimpleNamespace, asked: aiohttp.TraceRequestStartParams) -> None:
             context.span = None
@@ -122,5 +122,5 @@ def _attributes(decision: Decision) -> Mapping[str, str | int]:
 
 
 def _resource() -> Resource:
-    """OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come first."""
+    """The resource of all spans; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override the defaults."""
     return Resource({"service.name": "cronhpa", "service.version": RELEASE}).merge(OTELResourceDetector().detect())

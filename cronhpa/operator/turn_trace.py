@@ -9,7 +9,7 @@ from cronhpa.operator.object_state import ObjectState
 
 
 class TurnTrace(Protocol):
-    """turn: the object's turn has begun; within the block it is the current one. end: it is over, all is written."""
+    """turn: begins an object's turn, which is the current one within the block. end: the turn's writes are done."""
 
     def turn(self, state: ObjectState) -> AbstractContextManager[object]: ...
 

@@ -1,9 +1,8 @@
 """
-The turnover of shards: what a replica does when it gets one, has to give one up, or has lost one.
+The turnover of shards: a replica takes, releases or loses a shard.
 
-A shard is served from when all that lies in it has been listed, begun after its Lease was taken, and the memories have
-been taken from the statuses, as at a handover between replicas without shards. Before it is given up, what is under way
-in it ends.
+After a replica has taken a shard's Lease it lists everything in the shard and reads the memories from the statuses, as
+at a handover without shards; then it serves the shard. Before it releases a shard, the work in the shard ends.
 """
 
 from __future__ import annotations
@@ -22,24 +21,23 @@ from cronhpa.operator.inventory import Inventory
 
 LOG = logging.getLogger(__name__)
 
-# A replica that gives a shard up lets the reconciliations under way end within this time, then cancels them.
+# Before a shard is released, its reconciliations have this time to end; then they are cancelled.
 _GRACE_SECONDS = 10.0
 _TOLD_AT_ONCE_SECONDS = 2.0
 _LISTED_SECONDS = 0.02
 _TOLD_SECONDS = 60.0
 
-# Whether a namespace is among some.
+# Whether a namespace belongs to a set of namespaces.
 IsIn = Callable[[str], bool]
 
 
 @runtime_checkable
 class ShardHolder(Protocol):
     """
-    `operator.sharded_replica.ShardedReplica`, or a model of it.
+    `operator.sharded_replica.ShardedReplica`, or a model of it in tests.
 
-    leaving: the shards that are to be given up. terms(): the term in which each shard is held that is.
-    note_empty(terms): in these nothing is decided or written any more. lease_of(namespace): the Lease by which its
-    objects are decided.
+    leaving: the shards to release. terms(): the term of each shard that is held. note_empty(terms): marks shards in
+    which nothing is decided or written any more. lease_of(namespace): the Lease of the namespace's shard.
     """
 
     scope: ShardScope
@@ -58,10 +56,10 @@ class ShardHolder(Protocol):
 
 class Turnover:
     """
-    served: the term in which each shard is served that is.
+    served: the term of each shard that is served.
 
     listed(version): whether everything was listed in this version of the scope. prepare(is_in): awaited before a shard
-    is served, once the objects in its namespaces are known. flushed(): returns when what was told of decisions is
+    is served, once the objects in its namespaces are known. flushed(): returns when all events of decisions are
     written. taken(): called after a shard is served.
     """
 
@@ -80,30 +78,30 @@ class Turnover:
         self._replica, self.scope = replica, replica.scope
         self._inventory, self._control_loop = inventory, control_loop
         self._listed, self._prepare, self._flushed = listed, prepare, flushed
-        # Each watched shard with the term in which it is watched: until it is given up or lost.
+        # The term of each watched shard, until the shard is released or lost.
         self._watched: dict[int, int] = {}
-        # The same of the shards that are being emptied or are empty, and of the empty ones alone.
+        # The terms of shards that are being emptied or are empty, and of the empty ones only.
         self._leaving: dict[int, int] = {}
         self._empty: dict[int, int] = {}
-        # Shards that are being emptied: one that is lost meanwhile and taken again is begun when it is empty.
+        # Shards that are being emptied. If one is lost and taken again meanwhile, it is served after it is empty.
         self._emptying: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._was_ready = False
 
     @property
     def is_ready(self) -> bool:
-        """Whether something is or was served, or nothing was held: a replica beyond the others' shares waits."""
+        """Whether a shard is or was served, or none was held: a replica without a share is ready, too."""
         self._was_ready |= bool(self.served) or not self._replica.terms()
         return self._was_ready
 
     def serves(self, namespace: str) -> bool:
-        """Whether the objects of a namespace are decided here, and all that this needs is known."""
+        """Whether this replica decides for a namespace, and has listed everything that it needs."""
         shard = self.scope.shard_of(namespace)
         term = self.served.get(shard)
         return term is not None and term == self._replica.terms().get(shard)
 
     async def run(self) -> None:
-        """Follows the election until cancelled. Raises what ended a takeover: none may end."""
+        """Follows the election until cancelled. Raises the error of a takeover that failed."""
         try:
             while True:
                 self._follow()
@@ -148,7 +146,7 @@ class Turnover:
             self._spawn(self._give_up(emptied))
 
     async def _take_over(self, gained: Mapping[int, int], version: int) -> None:
-        """Serves shards from when all that lies in them is known, unless they are lost or given up meanwhile."""
+        """Serves shards once everything in them is listed, unless they are lost or to be released meanwhile."""
         loop = asyncio.get_running_loop()
         told = loop.time()
         while not self._listed(version):
@@ -168,7 +166,7 @@ class Turnover:
         LOG.info("shards %s are served: %d CronHPA objects in all", _text(still), len(self._inventory.items))
 
     async def _give_up(self, shards: Mapping[int, int]) -> None:
-        """Ends what is under way in shards, so that another replica may have them."""
+        """Ends the work in shards, so that another replica may take them."""
         for shard in shards:
             self.served.pop(shard, None)
         await self._control_loop.close(_GRACE_SECONDS, self._is_in(shards))

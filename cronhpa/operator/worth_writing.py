@@ -1,4 +1,4 @@
-"""When a status is worth a write: what a person acts on, what a restart needs, and what only drifts."""
+"""Which changes of a status are worth a write: those that matter to a person or a restart, not mere drift."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from cronhpa.api.turn import Status
 
-# Fields that change with every sample and that nobody acts on: written from time to time.
+# Fields that change with every sample and do not matter to a person at once: written from time to time.
 _DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
-# Texts that follow from the other fields. One that is new is written like a number that drifts: after an upgrade.
+# Texts derived from other fields. If only they differ, as after an upgrade, they are written as drifted numbers.
 _DERIVED = "columns"
 _DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
 
 
 def is_worth_writing(before: Status, after: Status) -> bool:
-    """Whether anything changed that a person acts on, or that a restart needs."""
+    """Whether anything changed that matters to a person or to a restart."""
     changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}.difference(_DRIFTING, (_DERIVED,))
     if not before or changed.difference(_PARTS):
         return True
@@ -23,12 +23,12 @@ def is_worth_writing(before: Status, after: Status) -> bool:
 
 
 def has_drifted(before: Status, after: Status) -> bool:
-    """Whether anything changed apart from what the passing of time changes."""
+    """Whether anything changed besides values that change with time alone."""
     return before != after and _of(_enduring, before) != _enduring(after)
 
 
 def _of(part: Callable[[Status], object], before: Status) -> object:
-    """That part of a status; None for one that no operator has written: its memory may be any JSON."""
+    """A part of a status; None for a forged status, whose memory may be any JSON."""
     try:
         return part(before)
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
@@ -40,7 +40,7 @@ def _enduring(status: Status) -> dict[str, Any]:
 
 
 def _lasting(status: Status) -> dict[str, Any]:
-    """The memory with its newest recommendation without a time: a restart assumes that it held until then."""
+    """The memory without the time of its newest recommendation: a restart assumes that it held until the restart."""
     memory = dict(status.get("memory", {}))
     recommendations = memory.get("recommendations", [])
     memory["recommendations"] = [
@@ -52,27 +52,27 @@ def _lasting(status: Status) -> dict[str, Any]:
 
 def _holding(recommendations: list[Any]) -> Iterator[Any]:
     """
-    Without those of the metrics under a floor: a count that a later recommendation exceeds holds nothing.
+    The recommendations without those of the metrics that hold no pods, because a later one has at least their count.
 
-    A restart that does not find it loses a rise at most, which the metrics ask for anew.
+    If a restart does not find these, at most a scale-up is lost, for which the metrics ask again.
     """
     if not recommendations:
         return
     *earlier, newest = recommendations
     yield newest
     highest = newest[0]
-    for item in reversed(earlier):
-        replicas = item["replicas"]
+    for recommendation in reversed(earlier):
+        replicas = recommendation["replicas"]
         if replicas > highest:
             highest = replicas
-        elif "metrics" in item:
+        elif "metrics" in recommendation:
             continue
-        yield item
+        yield recommendation
 
 
 def _conditions(status: Status) -> object:
     return [
-        # A forecast's message has a number that always changes; other people's conditions may have no message at all.
+        # The message of a forecast has a number that always changes; conditions of others may have no message.
         (*map(entry.get, ("type", "status", "reason")), entry["type"] != "ForecastActive" and entry.get("message"))
         for entry in status.get("conditions", [])
     ]
@@ -91,5 +91,5 @@ def _memory(status: Status) -> object:
     return memory
 
 
-# What is worth a write of a field of which not everything is.
+# For fields of which only a part is worth a write: that part.
 _PARTS = {"conditions": _conditions, "decision": _decision, "memory": _memory}

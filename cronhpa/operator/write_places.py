@@ -1,9 +1,9 @@
 """
-Places for concurrent writes, given by urgency over all namespaces: at a shared edge reports give way to scalings.
+Places for concurrent writes, by urgency over all namespaces: at a shared edge scale writes come before reports.
 
-An API server has no urgency of its own: a scale write that meets 60 statuses there waits for all of them. So reports
-take few places while scale writes are on their way, and events wait for a moment without one. Where scale writes never
-end, reports take all places from time to time, until none waits.
+An API server has no priorities: a scale write behind 60 status writes waits for all of them. So reports get few places
+while there are scale writes, and events wait for a moment without one. If scale writes never end, reports get all
+places from time to time, until no report waits.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-# Concurrent writes: in all, and in one namespace, so that hanging writes of one leave room for the others.
+# Concurrent writes in total, and in one namespace, so that hanging writes of one namespace leave room for others.
 _CONCURRENT = 64
 _CONCURRENT_IN_NAMESPACE = 16
-# Objects of one period have ten or more phases: after so long without a scale write no further one of a step comes.
+# Objects of one period have ten or more phases: after this time without a scale write, a shared step is over.
 _BUSY_SECONDS = 1.0
-# Reports under way beside scale writes: in all, and of one namespace, whose writes may hang.
+# Concurrent reports during scale writes: in total, and of one namespace, whose writes may hang.
 _BESIDE = 8
 _BESIDE_IN_NAMESPACE = 2
-# In a large fleet there is always some scale write. What few places cannot carry must not wait for its end: an object
-# whose status waits for three minutes looks to the liveness probe as if the process hung.
+# In a large fleet there is always some scale write, so reports must not wait for its end: to the liveness probe, a
+# status that waits for three minutes looks like a hanging process.
 _HELD_BACK_SECONDS = 10.0
 
 
 class Urgency(IntEnum):
-    """What a write is for; a lower number is more urgent."""
+    """The purpose of a write; a lower number is more urgent."""
 
     SCALE_UP = 0
     SCALE_DOWN = 1
@@ -42,10 +42,9 @@ class Urgency(IntEnum):
 
 class WritePlaces:
     """
-    So many places in all, and so many in one namespace, so that hanging writes of one leave room for the others.
+    A bounded number of places in total and for each namespace, so that hanging writes of one leave room for others.
 
-    A place that becomes free goes to the most urgent of those who wait and whose namespace has room; among equals to
-    the first.
+    A free place goes to the most urgent waiting write whose namespace has room; among equals to the first.
     """
 
     def __init__(self, total: int = _CONCURRENT, in_namespace: int = _CONCURRENT_IN_NAMESPACE) -> None:
@@ -53,16 +52,16 @@ class WritePlaces:
         self._in_namespace = in_namespace
         self._numbers = count()
         self._taken: dict[str, int] = defaultdict(int)
-        # Of those taken, the ones of reports.
+        # The places that reports have taken.
         self._reports: dict[str, int] = defaultdict(int)
-        # Who waits, by namespace: (urgency, number, future).
+        # The waiting writes by namespace: (urgency, number, future).
         self._waiting: dict[str, list[tuple[int, int, asyncio.Future[None]]]] = {}
         # (urgency, number, namespace): the first in line of each namespace that has room, and outdated entries.
         self._next: list[tuple[int, int, str]] = []
-        # When the last scale write got its place, and the call at the end of what that holds back.
+        # When the last scale write got its place, and the timer after which it holds reports back no longer.
         self._scaled_at = -inf
         self._waiting_reports = 0
-        # Since when some of those have been held back, None once none waits.
+        # Since when reports have been held back, None once none waits.
         self._held_back_since: float | None = None
         self._call: asyncio.TimerHandle | None = None
 
@@ -78,7 +77,7 @@ class WritePlaces:
             self._give_back(namespace, urgency)
 
     async def calm(self, within: float) -> None:
-        """Returns in a moment without scale writes, at the latest after so many seconds."""
+        """Returns in a moment without scale writes, at the latest after `within` seconds."""
         loop = asyncio.get_running_loop()
         until = loop.time() + within
         while (now := loop.time()) < min(until, self._busy_until):  # noqa: ASYNC110 - the end moves with each write
@@ -116,7 +115,7 @@ class WritePlaces:
         self._grant()
 
     def _line_up(self, namespace: str) -> None:
-        """Puts the first of a namespace in line with those of the others, if it has room."""
+        """Queues the first waiting write of a namespace, if the namespace has room."""
         waiting = self._waiting.get(namespace, [])
         while waiting and waiting[0][2].done():  # cancelled
             heappop(waiting)
@@ -130,11 +129,11 @@ class WritePlaces:
         while self._free and self._next:
             urgency, number, namespace = heappop(self._next)
             if held_back and held_back[-1] == (urgency, number, namespace):
-                continue  # lined up again with each one behind it
+                continue  # a duplicate: the first write is queued again with each later one of its namespace
             waiting = self._waiting.get(namespace)
             is_first = waiting and waiting[0][:2] == (urgency, number) and not waiting[0][2].done()
             if not waiting or not is_first or self._taken.get(namespace, 0) >= self._in_namespace:
-                continue  # outdated: the first of that namespace is lined up when it has room
+                continue  # outdated: the namespace's first write is queued when the namespace has room
             if self._holds_back(urgency, namespace):
                 held_back.append((urgency, number, namespace))
                 if sum(self._reports.values()) >= _BESIDE:
@@ -162,7 +161,7 @@ class WritePlaces:
             self._held_back_since = None
 
     def _holds_back(self, urgency: int, namespace: str) -> bool:
-        """Whether a report has to wait for scale writes, though there is a place."""
+        """Whether a report has to wait for scale writes, although there is a free place."""
         now = asyncio.get_running_loop().time()
         if not _is_report(urgency) or now >= self._busy_until:
             return False
@@ -172,7 +171,7 @@ class WritePlaces:
 
     @property
     def _busy_until(self) -> float:
-        """Until when a scale write counts as on its way: one that hangs does not hold reports back for longer."""
+        """Until when scale writes hold reports back; a scale write that hangs does so no longer than this."""
         return self._scaled_at + _BUSY_SECONDS
 
     def _go_on(self) -> None:
