@@ -1,8 +1,8 @@
 """
 The base of the image: Debian packages that deploy/base.lock names by hash, fetched and unpacked without apt and dpkg.
 
-Owns the lock, where a package is looked for, and what a base holds beside its packages. Debian's archive keeps the
-newest version of a package alone; snapshot.debian.org keeps each one by its SHA-1. What comes is checked by SHA-256.
+Owns the lock, the places of packages, and the other files of the base. Debian's archive keeps only the newest version
+of a package; snapshot.debian.org keeps every version by its SHA-1. Fetched files are checked by SHA-256.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Package(NamedTuple):
 
 
 def locked(lock: Path = LOCK) -> list[Package]:
-    """What the lock names. Ends the program at a line that names no package by its hashes."""
+    """The packages of the lock. Ends the program at a line that is not a package with its hashes."""
     packages = []
     for line in lock.read_text("utf-8").splitlines():
         if line and not line.startswith("#"):
@@ -64,7 +64,7 @@ def locked(lock: Path = LOCK) -> list[Package]:
 
 
 def lock_base() -> None:
-    """Write the lock with what Debian 12 has today; its own apt-get, and no other, checks the signatures."""
+    """Write the lock with the present packages of Debian 12; only Debian's own apt-get checks the signatures."""
     lines = [_HEAD]
     for architecture in ARCHITECTURES:
         with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +84,7 @@ def lock_base() -> None:
 
 
 def _place(uris: str) -> str:
-    """Where a package is on every mirror, from what `apt-get --print-uris` says of the one that is set up here."""
+    """The path of a package on every mirror, from the URI that `apt-get --print-uris` prints for the local mirror."""
     found = re.search(r"/(debian(?:-security)?/pool/[^']+)'", uris)
     if found is None:
         raise SystemExit(f"apt-get said {uris.strip()!r}; expected a URL below /debian/pool or /debian-security/pool")
@@ -92,7 +92,7 @@ def _place(uris: str) -> str:
 
 
 def _apt(folder: Path, architecture: str) -> list[str]:
-    """apt-get with a state of its own, which knows nothing of what is installed on this machine."""
+    """apt-get with a state of its own, without the packages that are installed on this machine."""
     for name in ("state/lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True)
     (folder / "state" / "status").touch()
@@ -117,7 +117,7 @@ def _run(command: list[str], cwd: Path | None = None) -> str:
 
 
 def fetch(package: Package, cache: Path, *, archive: str = ARCHIVE, snapshot: str = SNAPSHOT) -> Path:
-    """The package's file in the cache, fetched if it is not there. Ends the program if nobody has it."""
+    """The package's file in the cache, fetched if necessary. Ends the program if no mirror has it."""
     file = cache / f"{package.sha256}.deb"
     if file.exists():
         if hashlib.sha256(file.read_bytes()).hexdigest() != package.sha256:
@@ -144,7 +144,7 @@ def fetch(package: Package, cache: Path, *, archive: str = ARCHIVE, snapshot: st
 
 def unpack(root: Path, architecture: str, cache: Path) -> None:
     """The files of the locked packages, users, and the certificates as one file."""
-    # Debian's folders of old names are links since /usr was merged.
+    # Since Debian merged /usr, the old folders are links.
     for name in ("bin", "lib", "lib64", "sbin"):
         (root / "usr" / name).mkdir(parents=True)
         (root / name).symlink_to(f"usr/{name}")

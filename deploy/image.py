@@ -24,15 +24,15 @@ from oci import Layout, archive, layer
 
 DEPLOY = Path(__file__).parent.resolve()
 PROJECT = DEPLOY.parent
-# The name of each architecture's wheels. glibc 2.36 runs what is built for 2.28 and before.
+# The name of each architecture's wheels. The base has glibc 2.36, which runs wheels for 2.28 and older.
 WHEELS = {"amd64": "x86_64-manylinux_2_28", "arm64": "aarch64-manylinux_2_28"}
-# What an image may hold more: pyproject.toml says what for. requirements.lock has the hashes of all of it.
+# Extras that an image may contain; pyproject.toml describes them, requirements.lock has the hashes.
 EXTRAS = ("dask", "parquet", "plot")
 _LIBRARY = "usr/local/lib/python3.11/dist-packages"
 _STDLIB = "usr/lib/python3.11"
 _DATA = "var/lib/cronhpa"
 _PROGRAM = "#!/usr/bin/python3.11 -P\nimport sys\n\nfrom cronhpa.cli import main\n\nsys.exit(main())\n"
-# What no setting reaches, and why. A test imports every module of ours in the image, and runs the operator in it.
+# Files that no setting needs, with reasons. A test imports every module of cronhpa in the image, and runs the operator.
 LEFT_OUT = tuple(
     (re.compile(pattern), reason)
     for pattern, reason in (
@@ -58,7 +58,7 @@ LEFT_OUT = tuple(
 
 
 def prune(root: Path) -> None:
-    """Remove what LEFT_OUT names."""
+    """Remove the files that LEFT_OUT names."""
     for path in sorted(root.rglob("*"), reverse=True):
         name = str(path.relative_to(root))
         if any(re.fullmatch(rf"({pattern.pattern})(/.*)?", name) for pattern, _ in LEFT_OUT):
@@ -69,7 +69,7 @@ def prune(root: Path) -> None:
 
 
 def install(root: Path, lock: Path, wheel: Path, architecture: str) -> None:
-    """What the lock names by hash, and our wheel without what it asks for; not compiled yet."""
+    """Install the packages of the lock, and our wheel without its dependencies; compiles nothing."""
     library = root / _LIBRARY
     uv = [_tool("uv"), "pip", "install", "--quiet", "--no-deps", "--target", library, "--link-mode", "copy"]
     wheels = ["--python-platform", WHEELS[architecture], "--python-version", "3.11", "--only-binary", ":all:"]
@@ -79,7 +79,7 @@ def install(root: Path, lock: Path, wheel: Path, architecture: str) -> None:
         for each in library.glob(pattern):
             each.unlink()
     prune(root)
-    # The list of files names those that were taken away, one of them with the time of the installation.
+    # A RECORD lists files that were removed, and one of them has the time of the installation.
     for record in library.glob("*.dist-info/RECORD"):
         lines = record.read_text("utf-8").splitlines(keepends=True)
         record.write_text("".join(line for line in lines if (library / line.partition(",")[0]).exists()), "utf-8")
@@ -89,7 +89,7 @@ def install(root: Path, lock: Path, wheel: Path, architecture: str) -> None:
 
 
 def lock_with(extras: Sequence[str], folder: Path, *, is_slim: bool) -> Path:
-    """The image's lock with some of EXTRAS, held to the hashes of requirements.lock: ends the program at others."""
+    """The image's lock with some of EXTRAS. Ends the program if a hash is not in requirements.lock."""
     asked = [*(("postgresql",) if is_slim else ("forecast", "postgresql", "tracing")), *extras]
     lock, known = folder / "image.lock", PROJECT / "requirements.lock"
     resolving = ["--quiet", "--universal", "--generate-hashes", "--no-header", "--no-emit-index-url", "--no-annotate"]
@@ -108,9 +108,9 @@ def _hashes(lock: Path) -> set[str]:
 
 def compile_below(root: Path, library: str, base: Path) -> None:
     """
-    Compile `library` below `root` with the Python of a base for this machine, so with the one that will run it.
+    Compile `library` below `root` with the Python of the base, which will also run it.
 
-    No time is in a compiled file, and no hash's order: the same sources give the same bytes.
+    Compiled files contain neither times nor an order by hash: the same sources give the same bytes.
     """
     (loader,) = (base / "usr" / "lib").glob("*-linux-gnu/ld-linux-*.so.*")
     python = [loader, "--library-path", loader.parent, base / "usr" / "bin" / "python3.11", "-S"]
@@ -138,7 +138,7 @@ def _running() -> dict[str, object]:
 def build(
     output: Path, *, architectures: Sequence[str], is_slim: bool, extras: Sequence[str], tag: str, cache: Path
 ) -> Iterator[str]:
-    """Build and write the layout; lines of progress, the last with the digest."""
+    """Build and write the layout. Prints lines of progress, the last one with the digest."""
     commit, made_at = _commit()
     layout = Layout(output)
     manifests = []
@@ -192,7 +192,7 @@ def _size(root: Path) -> int:
 
 
 def _commit() -> tuple[str, int]:
-    """The commit, and its time; no commit where files are in none."""
+    """The commit and its time; no commit if there are uncommitted changes."""
     text = subprocess.check_output(["git", "log", "-1", "--format=%H %ct"], cwd=PROJECT, text=True).split()
     is_clean = not subprocess.check_output(["git", "status", "--porcelain"], cwd=PROJECT, text=True)
     return text[0] if is_clean else "", int(text[1])
@@ -203,7 +203,7 @@ def _tool(name: str) -> Path:
 
 
 def _run(command: Sequence[object], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
-    """Ends the program with the command's own words if it fails."""
+    """Runs a command. Ends the program with the command's output if it fails."""
     words = [str(part) for part in command]
     done = subprocess.run(words, cwd=cwd, env=os.environ | (env or {}), capture_output=True, text=True, check=False)
     if done.returncode:

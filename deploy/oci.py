@@ -1,7 +1,7 @@
 """
-An OCI image layout, the same bytes each time: layers without times, owners and umasks of whoever packs them.
+An OCI image layout, the same bytes each time: layers have no times, owners or umasks of the builder.
 
-Knows nothing of what is in an image: image.py does.
+image.py decides the content of an image.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def layer(root: Path, made_at: int, owners: Mapping[str, int] | None = None) -> 
 def _member(archive: tarfile.TarFile, path: Path, name: str) -> tuple[tarfile.TarInfo, io.BytesIO | None]:
     info = archive.gettarinfo(path, name)
     info.uname = info.gname = ""
-    # A second name of a file is a file of its own.
+    # A hard link becomes a file of its own.
     if info.islnk():
         info.type, info.size = tarfile.REGTYPE, path.stat().st_size
-    # Of links the umask of whoever builds must not be told.
+    # The mode of a link must not depend on the umask of the builder.
     runs = info.isdir() or info.mode & 0o100
     info.mode = 0o1777 if name == "tmp" else 0o777 if info.issym() else 0o755 if runs else 0o644
     return info, io.BytesIO(path.read_bytes()) if info.isreg() else None
@@ -65,7 +65,7 @@ class Layout:
         (folder / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}')
 
     def add(self, content: bytes, media_type: str) -> dict[str, Any]:
-        """The descriptor of a blob that is kept from now on."""
+        """Adds a blob and returns its descriptor."""
         digest = hashlib.sha256(content).hexdigest()
         (self.folder / "blobs" / "sha256" / digest).write_bytes(content)
         return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
@@ -98,7 +98,7 @@ class Layout:
         """Write the index, one entry that names all architectures. Returns its digest."""
         kind = "application/vnd.oci.image.index.v1+json"
         index = self.add_json({"schemaVersion": 2, "mediaType": kind, "manifests": manifests}, kind)
-        # containerd, and so kind and the kubelet, look a short name up with its registry.
+        # containerd, and so kind and the kubelet, expand a short name by its registry.
         index["annotations"] = {"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": full_name(tag)}
         (self.folder / "index.json").write_text(
             json.dumps({"schemaVersion": 2, "mediaType": kind, "manifests": [index]}, sort_keys=True)

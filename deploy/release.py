@@ -1,7 +1,7 @@
 """
-A release: `prepare` states its version everywhere and writes the changelog; `build` makes what is published.
+A release: `prepare` writes the version into all files, and the changelog; `build` makes the published files.
 
-`python deploy/release.py --help`. RELEASING.md says the order, .github/workflows/release.yaml publishes.
+See `python deploy/release.py --help`. RELEASING.md has the order; .github/workflows/release.yaml publishes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STATED = (
 
 
 def stated_versions() -> set[str]:
-    """The versions that the files state: one, where they agree."""
+    """The versions in the files; a single one if they agree."""
     found = set()
     for path, pattern, _ in _STATED:
         match = pattern.search(path.read_text("utf-8"))
@@ -45,7 +45,7 @@ def stated_versions() -> set[str]:
 
 
 def prepare(version: str) -> None:
-    """State the version and move changes/ into CHANGELOG.md. Commits nothing."""
+    """Write the version into all files and move changes/ into CHANGELOG.md. Commits nothing."""
     for path, pattern, text in _STATED:
         path.write_text(pattern.sub(text.format(version), path.read_text("utf-8"), count=1), "utf-8")
     _run("towncrier", "build", "--yes", "--version", version)
@@ -53,7 +53,7 @@ def prepare(version: str) -> None:
 
 
 def build(output: Path, *, helm: str, skipped: set[str]) -> None:
-    """Everything that is published, into `output`, with SHA256SUMS."""
+    """Write all published files into `output`, with SHA256SUMS."""
     (version,) = _one_version()
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
@@ -76,10 +76,10 @@ def build(output: Path, *, helm: str, skipped: set[str]) -> None:
 
 
 def published(output: Path) -> list[Path]:
-    """The files that are published: not the archives of the images, which their registry names by digest."""
+    """The published files, without the archives of the images, which are published in a registry."""
 
     def is_image(path: Path) -> bool:
-        # The archive lies beside the layout. So does the chart: cronhpa-0.1.0.tgz beside cronhpa-0.1.0/.
+        # An image's archive lies beside its layout. The chart, cronhpa-0.1.0.tgz beside cronhpa-0.1.0/, is not meant.
         return path.suffix == ".tar" and path.with_suffix("").is_dir()
 
     return sorted(path for path in output.iterdir() if path.is_file() and not is_image(path))
@@ -96,7 +96,7 @@ def plugin(output: Path, version: str) -> None:
     """
     `kubectl-cronhpa` in one file for Linux on amd64 and arm64, any Python of PYTHONS; and the manifest of krew for it.
 
-    Compiled modules carry Python and machine in their names, so those of all lie beside one another.
+    Compiled modules have Python and machine in their names, so modules of all of them fit into one folder.
     """
     file, site = output / "kubectl-cronhpa", output / "plugin"
     (wheel,) = output.glob("*.whl")
@@ -116,7 +116,7 @@ def plugin(output: Path, version: str) -> None:
 
 
 def _krew(file: Path, version: str) -> str:
-    """What `kubectl krew install --manifest` takes; krew unpacks an archive, so the file goes into one."""
+    """The manifest for `kubectl krew install --manifest`; krew unpacks an archive, so the file is put into one."""
     archive = shutil.make_archive(str(file), "gztar", root_dir=file.parent, base_dir=file.name)
     digest = hashlib.sha256(Path(archive).read_bytes()).hexdigest()
     manifest = {
@@ -155,7 +155,7 @@ def _images(output: Path, version: str) -> None:
 
 
 def _debian(output: Path, version: str) -> None:
-    """The packages that the base is unpacked from: Debian's archive has them until it has newer ones."""
+    """Copy the Debian packages of the base: Debian's archive drops them when it has newer ones."""
     cache = PROJECT / "build" / "debian"
     with tempfile.TemporaryDirectory() as folder:
         for package in debian.locked():
@@ -172,7 +172,7 @@ def _sboms(output: Path) -> None:
 
 
 def _run(program: str, *arguments: str) -> None:
-    """A program of .venv, or of the PATH. Ends with its words where it fails."""
+    """Runs a program of .venv or the PATH. Ends with its output if it fails."""
     beside = Path(sys.executable).parent / program
     command = [str(beside) if beside.exists() else program, *arguments]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)

@@ -41,7 +41,7 @@ def main(lock: Path, output: Path) -> None:
             Path(sys.executable).parent / "cyclonedx-py", "requirements", "--pyproject", PROJECT / "pyproject.toml",
             "--output-reproducible", "--spec-version", SCHEMA.to_version(), "--output-format", "JSON", lock,
         ],
-        # It warns that a list without a graph is incomplete.
+        # cyclonedx warns that a list without a dependency graph is incomplete.
         env=os.environ | {"PYTHONWARNINGS": "ignore::UserWarning"},
     )  # fmt: skip
     bom = json.loads(python)

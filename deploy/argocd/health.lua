@@ -1,6 +1,6 @@
 -- The health of a CronHPA for Argo CD. It uses the base library alone, so that it needs no `useOpenLibs`.
 --
--- Progressing  nothing was decided yet, or not yet upon the last edit
+-- Progressing  there is no decision yet, or none since the last edit
 -- Suspended    a person scaled the target to zero, and it stays there until a person scales it up
 -- Degraded     the Ready condition is False: its reason and message say what to do
 -- Healthy      decisions are made; a preview scales nothing and is healthy, too

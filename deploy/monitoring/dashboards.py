@@ -1,7 +1,7 @@
 """
-The Grafana dashboards: the fleet, and one object. Every query is over families of /metrics or the recording rules.
+The Grafana dashboards: the fleet, and one object. Every query uses families of /metrics or the recording rules.
 
-grafana-foundation-sdk makes the JSON. A test runs every query against a real Prometheus and wants data of each.
+grafana-foundation-sdk makes the JSON. A test runs every query against a real Prometheus; each must return data.
 """
 
 from __future__ import annotations

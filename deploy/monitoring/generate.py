@@ -1,7 +1,7 @@
 """
-Writes what is made from code: docs/metrics.md, rules.yaml, the Grafana dashboards, and the chart's copies of them.
+Writes the generated files: docs/metrics.md, rules.yaml, the Grafana dashboards, and the chart's copies of them.
 
-`make monitoring` runs it; tests/deploy/test_monitoring.py says when a file is stale.
+`make monitoring` runs it; tests/deploy/test_monitoring.py fails if a file is stale.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEAD = "# Made by `make monitoring` from deploy/monitoring/rules.py.\n"
 
 
 class _Texts(yaml.SafeDumper):
-    """Expressions of several lines as such."""
+    """Writes expressions of several lines as block texts."""
 
 
 def _represent(dumper: yaml.SafeDumper, text: str) -> Any:

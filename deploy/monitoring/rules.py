@@ -2,8 +2,8 @@
 Alerts and recording rules over the families of /metrics: the source of rules.yaml and of the chart's PrometheusRule.
 
 A rule is a value; `Waits` holds every duration and threshold, so that a test can have the same rules with short ones.
-Only the replica that decides tells of objects. For the moment of a handover there may be two, so objects are
-aggregated by namespace and name.
+Only the replica that decides exposes objects. During a handover two replicas may, so objects are aggregated by
+namespace and name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Waits(NamedTuple):
 
 
 class Alert(NamedTuple):
-    """wait: the rule's `for`. keep: for how long it stays after its cause, "" for not at all."""
+    """wait: the rule's `for`. keep: its `keep_firing_for`, "" for none."""
 
     name: str
     expr: str
@@ -58,15 +58,15 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             waits.object,
             "warning",
             f"{_OBJECT} runs at its maximum.",
-            "It has wanted all {{ $value }} replicas that its maximum in force allows. More load finds no more pods.",
+            "It asks for all {{ $value }} replicas of its maximum in force. If the load rises, no pods are added.",
         ),
         Alert(
             "CronHPAReplicasMismatch",
             f"{_by(of.DESIRED_REPLICAS)} != {_by(of.CURRENT_REPLICAS)}\nand {active}",
             waits.object,
             "warning",
-            f"{_OBJECT} does not get the replicas that were decided upon.",
-            "{{ $value }} replicas are decided upon, and the target has another number.",
+            f"The target of {_OBJECT} does not have the decided replicas.",
+            "{{ $value }} replicas are decided, and the target has another number.",
         ),
         Alert(
             "CronHPANotReady",
@@ -75,16 +75,16 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             f"unless {_condition('ScalingActive', 'False')}",
             waits.object,
             "warning",
-            f"{_OBJECT} does not do what it is there for.",
-            "Its condition Ready is False: kubectl cronhpa explain says why.",
+            f"{_OBJECT} is not ready.",
+            "Its condition Ready is False: kubectl cronhpa explain shows the reason.",
         ),
         Alert(
             "CronHPANoMetrics",
             f"{_condition('ScalingActive', 'False')}\nunless {_by(of.CURRENT_REPLICAS)} == 0",
             waits.object,
             "warning",
-            f"{_OBJECT} has no metric to decide by.",
-            "Its metrics cannot be read. Schedules still act; nothing is scaled down.",
+            f"{_OBJECT} has no metrics.",
+            "Its metrics cannot be read. Schedules still act; missing metrics cause no scale-down.",
         ),
         Alert(
             "CronHPATwoOwners",
@@ -102,7 +102,7 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             waits.window,
             "warning",
             f"The window {{{{ $labels.schedule }}}} of {_OBJECT} is open, and its pods are not ready.",
-            "Fewer pods are ready than the bounds in force ask for, minutes after the window opened.",
+            "Minutes after the window opened, fewer pods are ready than the minimum in force.",
             keep=waits.keep,
         ),
         Alert(
@@ -111,14 +111,14 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             "0s",
             "info",
             f"The override of {_OBJECT} ends in {{{{ $value | humanizeDuration }}}}.",
-            "From then on schedules, metrics and the spec decide again.",
+            "After that, schedules, metrics and the spec decide again.",
         ),
         Alert(
             "CronHPAForecastBudgetSpent",
             f'{_by(of.FORECAST_ABSTAINING, reason="BudgetSpent")} == 1',
             waits.budget,
             "info",
-            f"The forecast of {_OBJECT} has spent its budget and asks for nothing.",
+            f"The forecast of {_OBJECT} has spent its budget and asks for no pods.",
             "It added more pod-hours than budgetPercent allows. Metrics and schedules go on.",
         ),
         Alert(
@@ -127,7 +127,7 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             waits.forecast,
             "info",
             f"The forecast of {_OBJECT} is no better than scaling by its metrics alone ({{{{ $labels.reason }}}}).",
-            "It asks for nothing, as its own evaluation says that it would not help.",
+            "It asks for no pods, because its evaluation on past days shows no benefit.",
         ),
         Alert(
             "CronHPAOperatorNotDeciding",
@@ -138,8 +138,8 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             f"and sum by (job, namespace) ({of.OBJECTS.name}) > 0)",
             waits.operator,
             "critical",
-            "CronHPA objects are not decided upon.",
-            "No replica of the operator leads, a shard is served by none, none is scraped, or no decision is taken.",
+            "Nobody decides for CronHPA objects.",
+            "No replica leads, no replica serves one of the shards, none is scraped, or no decision is made.",
         ),
         Alert(
             "CronHPAOperatorLagging",
@@ -147,7 +147,7 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             waits.lag,
             "warning",
             "Decisions come {{ $value | humanizeDuration }} late.",
-            "One in a hundred decisions is made so long after it was due: nothing is lost, all of it is late.",
+            "One in a hundred decisions is at least this late. No decision is lost.",
         ),
     )  # fmt: skip
 
@@ -171,7 +171,7 @@ def recordings(waits: Waits | None = None) -> tuple[tuple[str, str], ...]:
 
 
 def groups(waits: Waits | None = None) -> dict[str, Any]:
-    """The rule groups as a rule file holds them."""
+    """The rule groups of a rule file."""
     recorded = [{"record": name, "expr": expr} for name, expr in recordings(waits)]
     return {
         "groups": [
