@@ -111,7 +111,7 @@ def test_targets_of_what_kubectl_cannot_be_shown_in_a_test_of_the_cluster():
 
 
 def percents(*usages):
-    """The status after each turn of five pods of one core that use so many milli-cores together."""
+    """The status after each turn of five pods of one core each; the numbers are their total usage in milli-cores."""
     of = spec(metrics=(cpu(),))
     status = {}
     for turn, usage in enumerate(usages):

@@ -1,4 +1,4 @@
-"""cronhpa.api.status_memory: what is read back, and what somebody who may patch the status gets by other texts."""
+"""cronhpa.api.status_memory: a memory reads back as it was written; the effects of a forged one."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_as_many_entries_as_an_hour_of_turns_each_second_leaves_are_read():
 
 
 def test_a_longer_window_of_the_operators_settings_is_remembered_as_well():
-    """`--downscale-stabilization 24h`: what is a day apart was written by a turn."""
+    """`--downscale-stabilization 24h`: entries that are a day apart are valid."""
     text = {
         **EMPTY,
         "recommendations": [{"replicas": 5, "time": "2026-11-22T10:00:00Z"}, {"replicas": 4, "time": TEN}],
@@ -214,7 +214,7 @@ SLOWLY = behavior(down=rules(("Pods", 1, 600), window=10 * MINUTE))
 
 def after_a_restart(forged, *, of=None, current=10, load=20, seconds=0, **fields):
     """
-    The decision of a process that started at 10:00 and found this memory; of the turn so many seconds later.
+    The decision of a process that started at 10:00 with this memory, in the turn `seconds` after that.
 
     10 pods, a queue of 20 with 10 for each: the metric asks for 2.
     """

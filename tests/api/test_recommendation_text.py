@@ -62,7 +62,7 @@ def test_what_is_only_held_says_so_and_an_earlier_operator_holds_it_too():
 
 
 def test_nothing_is_asked_for_after_it_is_held():
-    """A forged text: the instant is told to people, as no later than the recommendation."""
+    """A forged text: the instant that people read is no later than the recommendation."""
     text = {"memory": {**EMPTY, "recommendations": rows(1, replicas=5, askedAt="9000-01-01T00:00:00Z")}}
 
     assert (Recommendation(5, NOW, asked_at=NOW),) == parse_memory(text).recommendations

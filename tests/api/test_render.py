@@ -1,4 +1,4 @@
-"""cronhpa.api.turn, cronhpa.api.conditions, cronhpa.api.events, cronhpa.api.metric_status: what is told of a turn."""
+"""cronhpa.api.turn, cronhpa.api.conditions, cronhpa.api.events, cronhpa.api.metric_status: a turn in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cronhpa.api.resource.behavior, cronhpa.api.resource.fields, cronhpa.api.resource.schedules: what the models take."""
+"""cronhpa.api.resource.behavior, cronhpa.api.resource.fields, cronhpa.api.resource.schedules: the models of specs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_is_left_open_takes_its_default():
 
 
 def test_an_unknown_field_is_ignored_in_objects_and_named_in_files():
-    """An operator that was rolled back goes on scaling under a newer CRD; a typing error in a file is told."""
+    """An operator that was rolled back goes on scaling under a newer CRD; a misspelled field in a file is an error."""
     document = {"scaleTargetRef": SHOP, "maxReplicas": 10, "shedules": []}
 
     assert 10 == CronHPASpec.model_validate(document).max_replicas

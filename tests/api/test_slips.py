@@ -1,4 +1,4 @@
-"""cronhpa.api.slips: what pydantic finds wrong, in words that say what was meant."""
+"""cronhpa.api.slips: pydantic's errors become sentences that name the intended value."""
 
 from __future__ import annotations
 

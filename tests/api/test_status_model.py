@@ -1,4 +1,4 @@
-"""cronhpa.api.resource.status: what is rendered, the models take, field by field."""
+"""cronhpa.api.resource.status: the models accept every rendered status, field by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cronhpa.api.transitions, cronhpa.api.range_text: what changed between two statuses is told once, with what it did."""
+"""cronhpa.api.transitions, cronhpa.api.range_text: each change between two statuses is one event, with its effect."""
 
 from msgspec.structs import replace
 

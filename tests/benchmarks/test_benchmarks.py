@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say: the situation that is decided, and what is counted of whom."""
+"""The benchmarks measure what they claim: the decided situation, and the processes that are counted."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The forecast bench reads what it says, and its rivals look at nothing that comes later."""
+"""The forecast bench reads the named files, and its rivals use no later loads."""
 
 import gzip
 import json
@@ -193,7 +193,7 @@ def test_rivals_look_at_nothing_that_comes_later(tmp_path, name):
     load = daily(9, 288)
     changed = np.concatenate([load[: 7 * 288], np.random.default_rng(1).gamma(2.0, 9.0, 2 * 288)])
     one, two = (recorded.read(write(tmp_path / "a.csv", each, 300)) for each in (load, changed))
-    # Both are scaled to the same mean: what is compared is in the unit of the file.
+    # Both are scaled to the same mean; the comparison is in the unit of the file.
     found = [rivals.RIVALS[name](each) * scale.mean() for each, scale in ((one, load), (two, changed))]
 
     np.testing.assert_allclose(found[0][: 7 * 288], found[1][: 7 * 288], rtol=0.02)

@@ -1,4 +1,4 @@
-"""benchmarks.traces: what is shipped is what the published figures were made from, and its page names all of them."""
+"""benchmarks.traces: the shipped traces are those of the published figures, and their page names all of them."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def test_a_caller_signs_in_and_sees_what_is_theirs(opened, lived):
         page.click("text=Sign out")
         expect(page.get_by_label("Bearer token")).to_be_visible()
         assert None is page.evaluate("sessionStorage.getItem('cronhpa-token')")
-    # A browser tells of each refused request.
+    # A browser logs each refused request.
     assert all("401" in text or "404" in text for text in opened.wrong)
     opened.wrong.clear()
 

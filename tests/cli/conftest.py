@@ -1,4 +1,4 @@
-"""What tests of commands share: an API server to talk to, and no cluster of whoever runs them."""
+"""Shared by tests of commands: an API server, and no access to the developer's own cluster."""
 
 import pytest
 from typer.testing import CliRunner

@@ -1,4 +1,4 @@
-"""A life of one object, and a store that kept it: what commands that look back are tried on."""
+"""The recorded life of one object in a store, for tests of commands that show the past."""
 
 import time
 

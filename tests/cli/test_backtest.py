@@ -1,7 +1,7 @@
 """
 cronhpa.cli.backtest, cronhpa.forecasting.backtest, cronhpa.cli.outcome, cronhpa.cli.past
 
-`cronhpa backtest`: what would have happened, as a table, as JSON and as a picture; what it says of what is wrong.
+`cronhpa backtest`: its table, its JSON, its picture, and its errors.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def test_a_parquet_file_is_a_history(backtest, tmp_path):
 
 
 def test_a_prometheus_is_asked_for_28_days(backtest, monkeypatch):
-    """What it is asked and how it answers is held in tests/history/test_prometheus.py."""
+    """tests/history/test_prometheus.py tests the requests and the answers."""
     asked = []
 
     async def load(_source, query, begin, end):

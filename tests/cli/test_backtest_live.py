@@ -1,5 +1,5 @@
 """
-cronhpa.cli.live_pods: what the pods of a live object request.
+cronhpa.cli.live_pods: the requests of the pods of a live object.
 
 `cronhpa backtest` of an object in the cluster: on what the operator recorded, on a file, on its Prometheus.
 """
@@ -104,7 +104,7 @@ def test_the_operators_prometheus_is_asked_with_the_operators_queries_and_token(
 
 @pytest.fixture
 def operator_url(tmp_path):
-    """Where an operator tells what its store has of prod/shop, to whoever shows the token of Anna."""
+    """The address of an operator that serves prod/shop from its store to users with Anna's token."""
     store = Store(tmp_path / "history.db")
     import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
     store.close()

@@ -89,7 +89,7 @@ def git(root, *arguments):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A work tree of the few files that a version is told of, with one commit."""
+    """A work tree with one commit, and the few files that determine the version."""
     root = tmp_path / "checkout"
     (root / "cronhpa" / "cli").mkdir(parents=True)
     for name in (

@@ -1,4 +1,4 @@
-"""`-n`, `--context`, `--kubeconfig`, and what is told where the cluster does not answer as a person expects."""
+"""`-n`, `--context`, `--kubeconfig`, and the messages for unexpected answers of the cluster."""
 
 from __future__ import annotations
 

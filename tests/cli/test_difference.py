@@ -1,4 +1,4 @@
-"""cronhpa.cli.difference: `cronhpa preview --diff`, what a change of manifests does to the bounds."""
+"""cronhpa.cli.difference: `cronhpa preview --diff`, the changes of bounds between two manifests."""
 
 from __future__ import annotations
 

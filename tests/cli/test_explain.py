@@ -1,4 +1,4 @@
-"""cronhpa.explained.explanation, cronhpa.explained.explanation_text: what users read: screens and their parts."""
+"""cronhpa.explained.explanation, cronhpa.explained.explanation_text: the screens of `explain` and their parts."""
 
 import json
 from pathlib import Path
@@ -106,7 +106,7 @@ def test_a_metric_that_is_missing_beside_others_is_named_where_it_belongs_and_ab
 
 
 def test_each_metric_that_is_missing_has_its_own_reason():
-    """The first one is what Ready says; a pod without a request is told without upstream's words for it."""
+    """The first problem is that of Ready; a pod without a request is described without upstream's words."""
     queue = {"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "7"}}}
     no_request = Absent("FailedGetResourceMetric", "missing request for cpu in container app of Pod p1")
     lost = Absent("FailedGetExternalMetric", "unable to fetch metrics from external metrics API: timeout")

@@ -1,4 +1,4 @@
-"""cronhpa.cli.past_explained, cronhpa.cli.history_picture, cronhpa.history.past_answers: what is told of the past."""
+"""cronhpa.cli.past_explained, cronhpa.cli.history_picture, cronhpa.history.past_answers: past decisions explained."""
 
 import json
 import re

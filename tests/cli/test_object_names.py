@@ -1,4 +1,4 @@
-"""cronhpa.cli.object_names: names for the shell of whoever types, and what a command of one object says to -A."""
+"""cronhpa.cli.object_names: names for shell completion, and the error of a command of one object for -A."""
 
 import json
 

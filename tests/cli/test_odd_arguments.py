@@ -1,4 +1,4 @@
-"""cronhpa.cli: what a user can get wrong, or the machine refuse, ends a command with one line that says what it was."""
+"""cronhpa.cli: a wrong argument, or an error of the machine, ends a command with one line that describes it."""
 
 import json
 import os

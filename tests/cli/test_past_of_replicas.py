@@ -1,4 +1,4 @@
-"""cronhpa.cli.past_of_replicas: what each replica kept while it led is one past."""
+"""cronhpa.cli.past_of_replicas: the records of all replicas are joined to one past."""
 
 import asyncio
 

@@ -141,7 +141,7 @@ def test_the_operator_is_reached_by_kubectl_with_the_same_kubeconfig_and_shown_i
     ] == called.splitlines()
     assert FIRST + 4 * HOUR == shop.decision.at
     assert cart is None
-    # Both pods are the same store here: each change and each point is told by both.
+    # Both pods serve the same store here, so each change and each point comes from both.
     assert (10, 100) == (len(timeline.changes), len(timeline.points))
 
 

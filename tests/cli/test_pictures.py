@@ -1,7 +1,7 @@
 """
 cronhpa.cli.picture, cronhpa.cli.picture.band, cronhpa.cli.picture.style, cronhpa.cli.outcome_picture
 
-Pictures: what stands in them, to scale, legible on any page, and no label on another.
+Pictures: their content is to scale, legible on light and dark pages, and no labels overlap.
 """
 
 from __future__ import annotations

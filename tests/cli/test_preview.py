@@ -1,7 +1,7 @@
 """
 cronhpa.cli.preview, cronhpa.cli.given, cronhpa.cli.timetable
 
-`cronhpa preview`: what is to come, as a table and as JSON; what it says of wrong files.
+`cronhpa preview`: future bounds as a table and as JSON, and errors for wrong files.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def only(result):
 
 
 def test_the_table_says_from_when_which_bounds_hold_and_by_whom(preview):
-    """Nothing stands where the spec alone holds, and the offset to UTC is told once."""
+    """The cell is empty if only the spec's bounds are in force; the offset to UTC is shown once."""
     result = preview(SHOP, "--from", "2026-11-26", "--to", "2d")
 
     assert (

@@ -1,4 +1,4 @@
-"""cronhpa.cli.run: what is set, and what ends it before it begins."""
+"""cronhpa.cli.run: its settings, and the errors that end it at the start."""
 
 from typer.testing import CliRunner
 

@@ -97,7 +97,7 @@ def operator(_lasting_operator):
 
 @pytest.fixture
 def helm(control_plane, namespace, tmp_path):
-    """Runs helm in the test's namespace, with values if any: (exit code, what it says). Releases go with the test."""
+    """Runs helm in the test's namespace, with values if any: (exit code, output). The test's end removes releases."""
     homes = {f"HELM_{name}_HOME": str(tmp_path / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
     environment = os.environ | homes | {"KUBECONFIG": str(control_plane.admin_kubeconfig)}
     installed = []

@@ -178,7 +178,7 @@ def made(control_plane, _lasting_plant, scripts, tmp_path_factory):
 
 
 def test_every_alert_on_an_object_fires_and_of_no_other_object(made, record_property):
-    """At the start pods have no metrics for some seconds, and a step takes a second: what counts is what stays."""
+    """At the start pods have no metrics for some seconds, and a step takes a second: only lasting alerts count."""
     prometheus, _, _ = made
 
     def firing():

@@ -1,5 +1,5 @@
 """
-cronhpa.kube.throttles, cronhpa.kube.client: what breaks between the operator and a real API server.
+cronhpa.kube.throttles, cronhpa.kube.client: faults between the operator and a real API server.
 
 The operator asks the API server through a proxy that breaks requests. All tests share one operator; each has a target
 of its own. 3 cores need 6 pods, 4 cores 8.
@@ -50,7 +50,7 @@ def shop(control_plane, namespace, plant, behind):
 
 
 def watched(shop, seconds):
-    """The counts that the target had for so many seconds."""
+    """The counts of the target during `seconds`."""
     seen, until = set(), time.monotonic() + seconds
     while time.monotonic() < until:
         seen.add(shop.replicas)
@@ -135,7 +135,7 @@ def test_a_throttled_write_is_sent_no_sooner_than_asked_and_another_object_does_
 
 @pytest.mark.parametrize("lost", [1, pytest.param(3, marks=pytest.mark.faults)])
 def test_a_lost_answer_of_a_scale_write_doubles_no_step(control_plane, shop, plant, proxy, lost):
-    """Two pods in 60 s: the write is done and its answer lost, so many times. One step is made, not two."""
+    """Two pods in 60 s: the write succeeds and its answer is lost, several times. One step is made, not two."""
     policy = {"type": "Pods", "value": 2, "periodSeconds": 60}
     shop.patch(behavior={"scaleUp": {"policies": [policy], "stabilizationWindowSeconds": 0}})
     with proxy.failing(Trouble(method="PATCH", path=SCALE, end="reset", passed_on=True, times=lost)):

@@ -1,4 +1,4 @@
-"""The chart on a real API server: everything it renders is taken, and its account may do what it says."""
+"""The chart on a real API server: the server accepts all objects; the account has exactly the documented rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart by `helm install` and `helm upgrade` on a real API server: what changes in place, and what does not."""
+"""The chart by `helm install` and `helm upgrade` on a real API server: changes in place, and replacements."""
 
 from __future__ import annotations
 

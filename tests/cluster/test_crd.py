@@ -1,4 +1,4 @@
-"""The CRD on a real API server: what it accepts, fills in, refuses and shows."""
+"""The CRD on a real API server: accepted and refused specs, defaults and columns."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_it_refuses_with_the_field_and_the_fix(server, name):
 
 
 def offline(text):
-    """What a file with this spec is told, by field."""
+    """The errors of a file with this spec, by field."""
     try:
         written_spec({"metadata": {"name": "shop"}, "spec": text})
     except SpecError as error:

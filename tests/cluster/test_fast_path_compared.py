@@ -14,10 +14,10 @@ from cronhpa.core.instant import MINUTE, SECOND, format_instant
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 from testbed.twin import Scaled
 
-# FAST_PATH_SECONDS=3600 for an hour of it. In less than some minutes too little is told to say anything.
+# FAST_PATH_SECONDS=3600 for an hour of it. Shorter runs have too few turns for a conclusion.
 SECONDS = max(240.0, float(os.environ.get("FAST_PATH_SECONDS", "0")))
 OBJECTS = 30
-# Each process says so every minute: what it has compared since it began.
+# Each process logs every minute how many turns it has compared.
 COMPARED = re.compile(r"(\d+) turns were compared with the fast path, (\d+) differ")
 
 

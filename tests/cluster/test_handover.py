@@ -1,8 +1,8 @@
 """
 cronhpa.operator.replica, cronhpa.kube.lease: two replicas of the real operator on one Lease.
 
-Who decides after SIGTERM, SIGKILL, SIGSTOP and a partition, and who writes. Each replica reaches the API server through
-a proxy of its own, so that one of them can be cut off.
+The replica that decides and writes after SIGTERM, SIGKILL, SIGSTOP and a partition. Each replica reaches the API server
+through a proxy of its own, so that one of them can be cut off.
 """
 
 import random
@@ -113,7 +113,7 @@ def replicas(control_plane, tmp_path):
 
 @pytest.fixture
 def busy(control_plane, namespace, plant):
-    """A target whose load changes all the time, so that whoever leads writes all the time."""
+    """A target whose load changes all the time, so that the leader writes all the time."""
     shop = Scaled(control_plane, namespace, replicas=2)
     load = plant.add_target(namespace, shop.labels, 1.0)
     over = threading.Event()

@@ -1,4 +1,4 @@
-"""Objects that are deleted on a real API server: nothing waits for an operator, and nobody is told of errors."""
+"""Objects that are deleted on a real API server: no deletion waits for an operator, and there are no errors."""
 
 import re
 
@@ -39,7 +39,7 @@ def test_a_namespace_of_many_objects_goes_without_an_operator(control_plane, nam
 
 @pytest.mark.faults
 def test_many_objects_and_targets_deleted_at_once_are_gone_and_no_error_is_logged(control_plane, namespace, operator):
-    """The targets go first: that each object has lost its own is told, once."""
+    """The targets are deleted first: each object reports its missing target once."""
     made(control_plane, namespace)
     wait_until(lambda: all("status" in item for item in listed(control_plane, namespace)), within_s=60)
     before = operator.log.stat().st_size

@@ -29,7 +29,7 @@ def shop(control_plane, namespace, plant):
 
 
 def stays(shop, replicas):
-    """Whether there are so many for as long as is watched."""
+    """Asserts that the number stays the same for WATCHED_SECONDS."""
     end = time.monotonic() + WATCHED_SECONDS
     while time.monotonic() < end:
         assert replicas == shop.replicas

@@ -91,7 +91,7 @@ SOURCES = """sources:
 
 
 def of_the_pod(kind, **spec):
-    """What kwok does as the kubelet of the operator's first pod."""
+    """Plays the kubelet of the operator's first pod, as kwok does."""
     meta = {"name": "cronhpa-0", "namespace": NAMESPACE}
     return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": kind, "metadata": meta, "spec": spec}
 

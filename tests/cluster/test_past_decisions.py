@@ -1,4 +1,4 @@
-"""Past decisions on a real control plane: what was told then is told again, after a SIGKILL, to whoever may get it."""
+"""Past decisions on a real control plane: explained as then, also after a SIGKILL, to users who may get the object."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_kubeconfig_without_a_token_asks_by_a_token_for_the_operator_alone(sho
 
 
 def test_a_backtest_runs_on_the_load_that_the_operator_recorded(shop, command, operator, control_plane, namespace):
-    """Two hours of it, the last one of twice the load: for whoever may get the object, and for nobody else."""
+    """Two hours of load, twice as high in the second: for users who may get the object, and for nobody else."""
     account(control_plane, namespace, "reader", may_get=True)
     now = time.time_ns() // HOUR * HOUR
     store = Store(operator.store)

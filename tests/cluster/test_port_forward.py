@@ -35,7 +35,7 @@ def free_port():
 
 
 def of_the_pod(kind, **spec):
-    """What kwok does as the kubelet of the operator's pod."""
+    """Plays the kubelet of the operator's pod, as kwok does."""
     meta = {"name": POD, "namespace": NAMESPACE}
     return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": kind, "metadata": meta, "spec": spec}
 

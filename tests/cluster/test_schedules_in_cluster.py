@@ -32,7 +32,7 @@ def slow(control_plane, namespace):
 
 
 def minute_after(seconds):
-    """The first full minute that is at least so many seconds away."""
+    """The first full minute at least `seconds` from now."""
     return (datetime.now(UTC) + timedelta(seconds=seconds + 60)).replace(second=0, microsecond=0)
 
 

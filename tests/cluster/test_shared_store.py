@@ -1,4 +1,4 @@
-"""Two replicas on one PostgreSQL: what the leader has learnt holds when it is gone."""
+"""Two replicas on one PostgreSQL: the next leader uses the fits and forecasts of the former one."""
 
 import signal
 import subprocess

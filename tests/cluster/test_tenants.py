@@ -112,7 +112,7 @@ def test_more_is_refused_with_what_was_found_and_what_is_allowed(control_plane, 
 
 
 def forged(manager, **fields):
-    """An entry of managedFields with a time to come, as whoever sends an object may write it."""
+    """A forged entry of managedFields with a future time, as any sender of an object can write it."""
     return {
         "manager": manager, "operation": "Update", "apiVersion": "cronhpa.io/v1alpha1", "time": "2099-01-01T00:00:00Z",
         "fieldsType": "FieldsV1", "fieldsV1": fields,
@@ -141,7 +141,7 @@ def test_managed_fields_of_ones_own_make_no_override_longer(control_plane, polic
     try:
         for entry in (forged("other", **ELSEWHERE), forged("other", **OWNER), forged("tenant", **OWNER)):
             assert "it may last 72 h" in replaced(long, entry)
-        # In two steps: what is forged first is taken, for it changes no spec.
+        # In two steps: the forged entry is accepted first, because it changes no spec.
         assert "" == replaced(written(policed), forged("other", **ELSEWHERE), forged("tenant", **OWNER))
         assert "it may last 72 h" in replaced(long, forged("other", **ELSEWHERE), forged("tenant", **OWNER))
         assert "it may last 72 h" in refusal(control_plane, written(policed, override=override(100)))

@@ -73,7 +73,7 @@ def ticks(life: dict[str, Any]) -> Iterator[tuple[int, Spec, dict[str, Any], Mem
 
 
 def held(spec: Spec, tick: dict[str, Any], memory: Memory) -> Iterator[tuple[Any, Any]]:
-    """A tick and then the same pods again and again: what is repeated of each turn, and what is decided."""
+    """A tick and then the same pods again and again: (the repeated turn, the decided turn) of each."""
     selector = select(tick["scale"].get("selector", ""))
     if isinstance(selector, Absent):
         return

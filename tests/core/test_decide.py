@@ -1,4 +1,4 @@
-"""One decision: what is proposed, how it is merged, and what holds when there is no evidence."""
+"""One decision: proposals, their merge, and the count without metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered from turn to turn, what of it is kept in the status, and what a restart makes of it."""
+"""The memory between turns, the part of it in the status, and its use after a restart."""
 
 from __future__ import annotations
 

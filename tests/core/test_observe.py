@@ -12,7 +12,7 @@ from cronhpa.core.spec import ControllerOptions, ExternalMetric, MetricTarget, R
 
 
 def started(name, seconds):
-    """A pod that took so many seconds from its creation to Ready."""
+    """A pod that became Ready `seconds` after its creation."""
     return replace(pod(name), created=NOW - HOUR, ready_since=NOW - HOUR + int(seconds * SECOND))
 
 

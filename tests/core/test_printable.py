@@ -1,4 +1,4 @@
-"""Texts that somebody else wrote: what is shown of them obeys nobody."""
+"""Texts from outside are shown without effects on a terminal."""
 
 import json
 import unicodedata

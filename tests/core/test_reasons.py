@@ -46,7 +46,7 @@ def said(of, observation, memory=None, told=None, now=NOW):
     return str(decision.decided_by), decision.desired, reason(decision)
 
 
-# --- who asks ----------------------------------------------------------------------------------------------------
+# --- sources ----------------------------------------------------------------------------------------------------
 
 
 def test_a_metric_says_how_many_and_in_which_direction():

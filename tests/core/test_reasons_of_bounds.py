@@ -1,4 +1,4 @@
-"""cronhpa.core.reasons: a count that a bound sets is told as the bound's own, and as what its source states."""
+"""cronhpa.core.reasons: the reason of a count that a bound sets names the bound and its source's number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn as one line: what a failed decision leaves behind must decide the same when it is read back."""
+"""A turn as one line: the record of a failed decision must give the same decision when it is read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cronhpa.core.memory, cronhpa.core.behavior: what a restart makes of what is remembered."""
+"""cronhpa.core.memory, cronhpa.core.behavior: the memory after a restart."""
 
 from __future__ import annotations
 

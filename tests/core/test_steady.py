@@ -348,7 +348,7 @@ def test_a_change_that_was_not_made_is_decided_again_at_each_turn():
 
 
 def test_nothing_is_repeated_while_the_target_reports_more_pods_than_are_seen():
-    """How long a pod may be missing is told by the clock."""
+    """The time for which a pod may be missing is measured by the clock."""
     assert [False] * 3 == repeated(Life(DAY, ready(4), reported=5), [(15, 500)] * 3)
     assert [False, True, True] == repeated(Life(DAY, ready(4), reported=4), [(15, 500)] * 3)
 

@@ -1,4 +1,4 @@
-"""cronhpa.core.observation, cronhpa.core.forecast: what is not known is told apart from what is, also in a record."""
+"""cronhpa.core.observation, cronhpa.core.forecast: unknown values stay distinct from known ones, also in a record."""
 
 import msgspec
 import pytest

@@ -134,7 +134,7 @@ def test_what_metrics_asked_for_beside_a_larger_floor_is_carried_once_the_floor_
 
 
 def test_a_floor_that_lowers_nothing_leaves_no_trace():
-    """A floor of 3 below the metric's 5: what is remembered is the metric's number, once."""
+    """A floor of 3 below the metric's 5: the memory has the metric's number, once."""
     of = spec(1, override=override(3))
     decision = decide(of, queued(50, current=5), None, Memory(), NOW)
 

@@ -41,7 +41,7 @@ RIGHTS = {
     ("external.metrics.k8s.io", "*"): {"list"},
     ("", "events"): {"create", "patch"},
 }
-# Who asks for past decisions, and whether they may get the object.
+# Reviews of users who ask for past decisions.
 REVIEWS = {
     ("authentication.k8s.io", "tokenreviews"): {"create"},
     ("authorization.k8s.io", "subjectaccessreviews"): {"create"},
@@ -533,7 +533,7 @@ def test_learning_is_set_up_by_values():
 
 
 def test_a_dask_scheduler_without_certificates_is_a_risk_that_is_named():
-    """Whoever reaches it owns the operator's worker."""
+    """A client of the scheduler controls the operator's worker."""
     for values in ({"daskScheduler": "tcp://dask:8786", "daskTlsSecret": "x"}, {"daskScheduler": "tls://dask:8786"}):
         with pytest.raises(ControlPlaneError, match="daskInsecure: true takes that risk"):
             render(**values)

@@ -1,4 +1,4 @@
-"""The chart's `sources`: what the operator reads of them, and what it may then talk to."""
+"""The chart's `sources`: the operator's file of sources, and the destinations that it may reach."""
 
 from __future__ import annotations
 

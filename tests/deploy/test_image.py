@@ -1,4 +1,4 @@
-"""deploy/image.py: what is left out and why; the long tests build each variant twice alike and run it."""
+"""deploy/image.py: the files that are left out, with reasons; the long tests build each variant twice and run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""deploy/monitoring: what is made from code is not stale, and every name in it exists."""
+"""deploy/monitoring: the generated files are not stale, and every name in them exists."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_each_alert_has_the_annotations_that_a_receiver_shows(scripts):
 
 
 def test_short_waits_change_the_waits_alone(scripts):
-    """The same rules are fired within seconds on the testbed: what fires there is what is shipped."""
+    """The testbed fires the same rules within seconds, with shorter durations."""
     waits = dict.fromkeys(scripts["rules"].Waits()._fields, "1s") | {"lag_seconds": 0.1}
     short = scripts["rules"].alerts(scripts["rules"].Waits(**waits))
 

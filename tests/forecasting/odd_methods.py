@@ -1,4 +1,4 @@
-"""Methods that fail in one place, or answer nonsense: what other packages may bring."""
+"""Methods that fail in one place or answer nonsense, as those of other packages may."""
 
 from dataclasses import dataclass, field
 

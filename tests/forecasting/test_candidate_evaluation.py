@@ -1,4 +1,4 @@
-"""cronhpa.forecasting.evaluation: what every candidate would have done on a past day, from what was known before it."""
+"""cronhpa.forecasting.evaluation: every candidate on a past day, fitted on the history before that day."""
 
 import msgspec
 import numpy as np

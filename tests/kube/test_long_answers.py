@@ -189,7 +189,7 @@ async def _longest_pause(work):
 
 
 async def test_of_many_long_answers_of_an_api_two_are_read_at_a_time_and_all_come_in_the_end():
-    """Twelve of 24 MiB each would be 288 MiB at once. Whoever waits for a place reads nothing: sockets hold 8 MiB."""
+    """Twelve of 24 MiB each would be 288 MiB at once. A waiting request reads nothing: sockets hold 8 MiB."""
     gate, far = asyncio.Event(), set()
 
     async def long(request):

@@ -1,4 +1,4 @@
-"""cronhpa.kube.scale, cronhpa.kube.label_selector, cronhpa.kube.pods: what decisions read of workloads and pods."""
+"""cronhpa.kube.scale, cronhpa.kube.label_selector, cronhpa.kube.pods: the inputs of decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Informers of a part of the cluster: what is asked for, what is discarded, what a change of the part does."""
+"""Informers of a part of the cluster: their requests, discarded objects, and changes of the scope."""
 
 import asyncio
 from contextlib import asynccontextmanager

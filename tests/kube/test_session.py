@@ -1,4 +1,4 @@
-"""Credentials that are rotated while the operator runs: what was connected before, and what connects after."""
+"""Credentials that are rotated while the operator runs: connections before and after a rotation."""
 
 import asyncio
 import ssl

@@ -1,5 +1,5 @@
 """
-The rules of other schedulers, each in a few lines of its own: what the original holds at a minute.
+The rules of other schedulers, each in a few lines of its own: the original's bounds at a minute.
 
 Nothing of ours is used, so that a mistake of ours is not made twice. Times are local and carry no zone. A rule gives
 (lowest, highest); None in its place means that the original states none then.

@@ -159,7 +159,7 @@ def test_of_two_jobs_in_a_minute_the_later_second_lasts():
 
 
 def test_a_weekday_off_is_left_out_of_the_weekdays():
-    """No job on Fridays: what Thursday's last job set lasts until Saturday."""
+    """No job on Fridays: the count of Thursday's last job stays until Saturday."""
     found = converted(jobs(UP, DOWN, extra="\n  excludeDates: ['* * * * * 5']"), zone="UTC")
 
     assert [

@@ -11,7 +11,7 @@ SPEC = {"scaleTargetRef": TARGET, "minReplicas": 2, "maxReplicas": 9, "metrics":
 
 
 def back(**spec):
-    """(the HPA, what was noted)."""
+    """(the HPA, the remarks)."""
     notes = []
     body = {"metadata": {"name": "shop", "namespace": "prod", "uid": "1"}, "spec": SPEC | spec, "status": {}}
     return to_hpa(FieldReader(body, "CronHPA/shop", notes)), notes

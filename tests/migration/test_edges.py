@@ -11,7 +11,7 @@ AROUND = ConversionContext(parse_instant("2026-10-01T12:00:00Z"), None, {})
 
 
 def made(start, end, zone="UTC"):
-    """(the window, what was noted)."""
+    """(the window, the remarks)."""
     notes = []
     return window(FieldReader({}, "trigger", notes), (start, end), zone, "KEDA", AROUND), notes
 

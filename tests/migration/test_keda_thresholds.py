@@ -1,4 +1,4 @@
-"""cronhpa.migration.keda_thresholds: what one pod carries, in the field that KEDA takes it from."""
+"""cronhpa.migration.keda_thresholds: the load of one pod, from the field that KEDA uses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""cronhpa_models.hourly_profile, cronhpa_models.seasonal_naive: what came on earlier days comes again, and no more."""
+"""cronhpa_models.hourly_profile, cronhpa_models.seasonal_naive: forecasts repeat the loads of earlier days."""
 
 import numpy as np
 import pytest

@@ -54,7 +54,7 @@ def test_nine_tenths_of_outcomes_lie_below_the_nine_tenths_quantile(variant):
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.integers(4 * DAY, 5 * DAY - 2))
 def test_nothing_after_an_origin_is_looked_at(seed, origin):
-    """The leak test: whatever comes after an origin, what is said at it stays the same."""
+    """The leak test: loads after an origin do not change its forecast."""
     load = daily_jump(5, seed=2)
     noise = np.random.default_rng(seed).gamma(1.0, 50.0, len(load) - origin - 1)
     other = np.concatenate([load[: origin + 1], noise])

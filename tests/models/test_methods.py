@@ -69,7 +69,7 @@ def backtest(name, load, first, levels):
 @settings(max_examples=4, deadline=None)
 @given(st.integers(0, 10**6), st.integers(10 * DAY, 12 * DAY - 1))
 def test_nothing_after_an_origin_changes_what_is_said_at_it(name, seed, origin):
-    """The leak test: fitted daily, what follows an origin is replaced by noise."""
+    """The leak test: the method is fitted daily, and the loads after an origin are replaced by noise."""
     load = rhythm(12)
     other = load.copy()
     other[origin + 1 :] = np.random.default_rng(seed).gamma(1.0, 50.0, len(load) - origin - 1)

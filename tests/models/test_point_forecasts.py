@@ -104,7 +104,7 @@ def test_the_recursion_between_fits_is_that_of_the_fitted_model():
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.integers(200, 20 * 24 - 4), st.integers(1, 3))
 def test_an_error_counts_only_once_its_outcome_is_known(seed, row, horizon):
-    """Whatever is expected: what a load is changed to after an origin leaves the scale and the margin there alone."""
+    """For any expectation: a changed load after an origin changes neither scale nor margin at the origin."""
     random = np.random.default_rng(seed)
     load = random.gamma(3.0, 2.0, 20 * 24)
     other = load.copy()

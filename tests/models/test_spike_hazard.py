@@ -59,7 +59,7 @@ def test_what_comes_at_most_full_hours_is_expected_at_the_next():
 
 
 def test_what_comes_two_hours_after_the_last_time_is_expected_then():
-    """Each jump 115 to 125 minutes after the one before it, so that its clock drifts: what tells it is the gap."""
+    """Each jump 115 to 125 minutes after the one before it, so that its clock drifts: only the gap predicts it."""
     draw = np.random.default_rng(5)
     starts = np.cumsum(draw.integers(115, 126, 110))
     jumps = flags(starts[starts < 8 * DAY - 3], 8)
@@ -88,7 +88,7 @@ def test_chances_add_up_to_what_comes():
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 400), st.integers(1, 20))
 def test_nothing_behind_an_origin_is_looked_at(seed, origin, lead):
-    """The leak test: with anything else after an origin, what was told at it stays the same."""
+    """The leak test: loads after an origin do not change its forecast."""
     draw = np.random.default_rng(seed)
     before = flags(draw.integers(0, 4 * DAY - 3, 60), 4)
     fitted = fit(load_of(before), before, lead=lead)

@@ -158,7 +158,7 @@ def condition(api: ModelApi, kind: str, name: str = "shop") -> dict[str, Any]:
 
 
 async def until(seconds: float) -> None:
-    """Lets time pass to so many seconds after the start."""
+    """Lets time pass until `seconds` after the start."""
     await asyncio.sleep(max(0.0, seconds - asyncio.get_running_loop().time()))
 
 

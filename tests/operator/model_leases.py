@@ -15,7 +15,7 @@ TIMING = LeaseTiming()
 
 
 class ModelLeases:
-    """The API's Leases, with one Lease. trouble(): what goes wrong with the next request, and for how long it hangs."""
+    """The API's Leases, with one Lease. trouble(): the fault of the next request, and the time for which it hangs."""
 
     def __init__(self):
         self.lease = None

@@ -123,7 +123,7 @@ class ShardReplica:
         self._task.cancel()
 
     async def leave(self):
-        """As at SIGTERM: what is held is released."""
+        """Releases all Leases, as at SIGTERM."""
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task

@@ -105,7 +105,7 @@ class SimulatedReplica:
         return Candidate(self.lease_client, Leadership(TIMING, clock.monotonic), clock)
 
     def cut(self) -> None:
-        """Nothing gets through to the API server, in either direction, and nobody is told."""
+        """Drops all traffic to and from the API server, without errors."""
         self._is_cut = True
         for client in (self.client, self.lease_client):
             client.cut()
@@ -160,7 +160,7 @@ class SimulatedReplica:
         await self._end(0)
 
     async def stop(self) -> None:
-        """SIGTERM: what is under way ends, and the Lease is given up, in the order of `operator.app`."""
+        """SIGTERM: running turns end, and the Lease is released, in the order of `operator.app`."""
         await self._task(self._stop())
 
     async def _stop(self) -> None:

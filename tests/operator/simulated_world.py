@@ -109,7 +109,7 @@ class World(ModelApi):
             self._wake(plural)
 
     async def answer_to(self, asked: Request, until: float) -> bytes:
-        """What the API server answers, whatever becomes of who asks. Raises TimeoutError at the second `until`."""
+        """The answer of the API server, also if its caller was cancelled. Raises TimeoutError at the second `until`."""
         seconds = self.weather.latency * (0.5 + self.dice.random())
         if self.seconds() + seconds >= until:
             await asyncio.sleep(until - self.seconds())
@@ -128,7 +128,7 @@ class World(ModelApi):
         """Sets the answer, and for how long it is on its way; or what is raised in its place."""
         try:
             answer = self._served(asked)
-        except Exception as error:  # noqa: BLE001 - whoever asked gets it
+        except Exception as error:  # noqa: BLE001 - the caller gets the error
             if not answered.done():
                 answered.set_exception(error)
             return

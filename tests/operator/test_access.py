@@ -1,4 +1,4 @@
-"""cronhpa.operator.access: whoever may get the object may read its past, and nobody else."""
+"""cronhpa.operator.access: users who may get the object may read its past, and nobody else may."""
 
 import asyncio
 import base64
@@ -149,7 +149,7 @@ def test_a_group_that_was_left_gives_no_right_after_half_a_minute():
 
 
 def test_an_answer_is_believed_from_when_it_was_asked_for():
-    """The API server took ten seconds: what it says may be as old."""
+    """The API server took ten seconds: its answer may be as old."""
     reviews, clock = anna_may(("anna", "prod", "shop")), Clock()
 
     class Slow(Reviews):
@@ -192,7 +192,7 @@ def test_a_token_for_somebody_else_is_asked_about_as_one_for_the_api_server():
 
 
 def test_ten_reviews_a_second_are_asked_whatever_is_shown():
-    """20 at once; who shows other tokens is told to come later, and costs the API server nothing."""
+    """20 at once; further tokens are refused until later, without requests to the API server."""
     reviews, clock = anna_may(), Clock()
 
     async def scenario():

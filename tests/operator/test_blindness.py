@@ -1,4 +1,4 @@
-"""cronhpa.operator.controller: after a watch is lost for good, what was seen before is not believed for long."""
+"""cronhpa.operator.controller: after a watch is lost for good, the former pods are not believed for long."""
 
 import asyncio
 
@@ -49,7 +49,7 @@ def test_a_load_over_pods_that_are_not_seen_lowers_nothing():
 
 
 def frozen(load):
-    """Six pods are known, and four more come while the watch of pods is frozen: what happened by 150 s and by 400 s."""
+    """Six pods are known, and four more come while the watch of pods is frozen: events up to 150 s and up to 400 s."""
 
     async def scenario():
         api = ModelApi()
@@ -180,7 +180,7 @@ def test_a_change_of_the_target_that_its_watch_lost_is_learnt_from_the_conflict(
 
 
 def test_a_target_whose_creation_its_watch_lost_is_scaled():
-    """Two pods carry 2 cores, which at 50 % need four. Nothing but the API server itself tells of the new target."""
+    """Two pods carry 2 cores, which at 50 % need four. Only the API server itself has the new target."""
 
     async def scenario():
         api = ModelApi()

@@ -1,4 +1,4 @@
-"""cronhpa.api.columns: what a running operator writes for `kubectl get`, and over which pods it measured."""
+"""cronhpa.api.columns: the columns of `kubectl get` by a running operator, and the pods that it measured."""
 
 from lives import Life, cronhpa, deployment, status, until
 from model_api import ModelApi

@@ -18,7 +18,7 @@ NAMED = (
 
 
 def contested(times, *, seconds=30.0, managers=(ARGO, OURS, LABELS)):
-    """2 cores need 4 replicas; somebody sets 2, so many times, each so many seconds after the one before."""
+    """2 cores need 4 replicas; somebody sets 2, `times` times, `seconds` apart."""
 
     async def story():
         api = ModelApi()

@@ -24,7 +24,7 @@ def shop(replicas=2, load=1000, **spec):
 
 
 async def turns_until(life, seconds):
-    """How many turns end from now until so many seconds after the start."""
+    """The number of turns that end from now until `seconds` after the start."""
     before = life.control_loop.metrics.reconciles
     await until(seconds)
     return life.control_loop.metrics.reconciles - before

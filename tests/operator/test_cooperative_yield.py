@@ -1,4 +1,4 @@
-"""One pass of the loop does so much and no more, whoever has something to do."""
+"""One pass of the loop does a bounded number of steps, over all tasks."""
 
 import asyncio
 from collections import Counter

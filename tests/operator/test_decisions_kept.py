@@ -157,7 +157,7 @@ async def test_past_decisions_are_told_where_a_port_is_set_and_at_this_machine_a
     )
     stop = asyncio.Event()
     running = asyncio.create_task(operator.run(stop))
-    while not operator.listeners:  # noqa: ASYNC110 - nothing tells of it
+    while not operator.listeners:  # noqa: ASYNC110 - there is no event for it
         await asyncio.sleep(0.01)
     addresses = [listener.address[0] for listener in operator.listeners]
     stop.set()

@@ -184,7 +184,7 @@ def test_a_lease_that_was_deleted_meanwhile_may_have_been_another_ones():
 
 
 def test_a_lease_taken_back_by_a_write_whose_answer_was_lost_was_another_ones_in_between():
-    """At second 35 another replica has led and is dead; the next write takes the Lease, and nobody is told so."""
+    """At second 35 another replica has led and is dead; the next write takes the Lease, and its answer is lost."""
     done = []
 
     def trouble(leases):

@@ -37,7 +37,7 @@ class Silent:
 
 
 class Process:
-    """`Operator.run` as the command runs it, without kopf: the first list of the sweep is all that is told."""
+    """`Operator.run` as the command runs it, without kopf: the operator sees only the first list of the sweep."""
 
     def __init__(self, api, tmp_path, watch=None, tracing=None):
         self.client = ModelClient(api, timeout_seconds=3)
@@ -50,7 +50,7 @@ class Process:
 
     async def __aenter__(self):
         self.task = asyncio.create_task(self.operator.run(self.stop))
-        while not self.operator.listeners:  # noqa: ASYNC110 - nothing tells of it
+        while not self.operator.listeners:  # noqa: ASYNC110 - there is no event for it
             await asyncio.sleep(0.01)
         return self
 

@@ -1,4 +1,4 @@
-"""cronhpa.operator.learning: what happens to the history's file while it is open."""
+"""cronhpa.operator.learning: a history file that is removed or replaced while it is open."""
 
 import asyncio
 import time

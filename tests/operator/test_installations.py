@@ -16,7 +16,7 @@ OWN, OTHER = LeaseName("ops", "cronhpa"), LeaseName("laptop", "cronhpa")
 
 
 class Leases:
-    """One Lease of another installation. version: None where there is none; problem: what a look ends with."""
+    """One Lease of another installation. version: None if there is no Lease; problem: the error of each look."""
 
     def __init__(self, version):
         self.version, self.problem = version, None

@@ -34,7 +34,7 @@ def body(version, *, uid="one", generation=1, name="shop", status=None, **spec):
 
 
 class Told:
-    """An inventory with what it told of changes and departures."""
+    """An inventory. changed: the keys of its changes; gone: the uids of deleted objects."""
 
     def __init__(self, **more):
         self.changed, self.gone = [], []

@@ -1,4 +1,4 @@
-"""Starts without metrics, lost events, edits of all kinds and long absences: what the catalogue of faults asks for."""
+"""Starts without metrics, lost events, edits of all kinds and long absences: cases of the catalogue of faults."""
 
 import asyncio
 import random
@@ -76,7 +76,7 @@ def test_an_own_write_that_the_watch_has_not_told_yet_is_no_reason_to_write_agai
 
 
 def test_three_weeks_of_missed_starts_of_every_minute_cost_nothing():
-    """30,000 starts passed while no operator ran: what holds is what holds now, and nothing is made up for."""
+    """30,000 starts passed while no operator ran: the present bounds are in force, and no missed start is repeated."""
     each_minute = {"name": "tick", "start": "* * * * *", "durationMinutes": 1, "minReplicas": 3, "leadTimeSeconds": 0}
 
     async def scenario():

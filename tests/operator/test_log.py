@@ -1,4 +1,4 @@
-"""cronhpa.operator.log: what goes to standard error, in which form."""
+"""cronhpa.operator.log: the lines on standard error."""
 
 import json
 import subprocess

@@ -84,7 +84,7 @@ def _set():
 
 
 def test_a_scale_up_that_was_not_done_leaves_no_event_in_the_status():
-    """The next turn finds the old count: what was written down in doubt is taken back, and the pod comes then."""
+    """The next turn finds the old count: the doubtful event is dropped, and the pod is added then."""
 
     async def scenario():
         api = shop(2, 3000)

@@ -1,4 +1,4 @@
-"""cronhpa.operator.operator_metrics: every family of the operator is told, and none that is not declared."""
+"""cronhpa.operator.operator_metrics: every declared family of the operator is exposed, and no other."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""cronhpa.operator.page_service: the page of an operator: what it shows, who may see it, and which settings fit."""
+"""cronhpa.operator.page_service: the page of an operator: its objects, the rights of callers, and valid settings."""
 
 import ssl
 

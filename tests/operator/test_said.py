@@ -1,4 +1,4 @@
-"""cronhpa.operator.said: what is not rendered would have changed nothing."""
+"""cronhpa.operator.said: a status that is not rendered would have been the same."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""cronhpa.operator.learning: over a PostgreSQL, what a replica knows that begins to decide, and what faults cost it."""
+"""cronhpa.operator.learning: over a PostgreSQL, data of a replica that begins to decide, and faults."""
 
 import asyncio
 import socket
@@ -37,7 +37,7 @@ def made_now(cores=3.5):
 
 
 class Replica:
-    """One operator's learning, that leads when it is told to."""
+    """The learning of one operator, which leads when the test says so."""
 
     def __init__(self, address, **pauses):
         self.leads = False
@@ -70,7 +70,7 @@ BASE = 36_000.0
 
 
 def permille(budgets, minutes=0):
-    """What was used of the last seven days. It is worked out once a minute, so many minutes from now."""
+    """The used budget of the last seven days, `minutes` from now; it is computed once a minute."""
     budgets.limit(SHOP, ALLOWED, made_now(), time.time_ns() + minutes * MINUTE)
     return budgets.used_permille(SHOP)
 

@@ -1,7 +1,7 @@
 """
 cronhpa.operator.control_loop: how soon a step of the load is answered where the source is asked each second.
 
-In virtual time: what a machine adds, `make bench-reaction` measures.
+In virtual time; `make bench-reaction` measures the real time.
 """
 
 import asyncio

@@ -39,7 +39,7 @@ START = 1_800_000_000 * SECOND
 
 
 def seen(usage):
-    """Five ready pods of one core each that use so many milli-cores together."""
+    """Five ready pods of one core each, with this total usage in milli-cores."""
     tally = PodCounts(5, 0, 0, 5, 5, usage, 5000, 0, 0, 0, usage)
     return Observation(scale=Scale(5, 5, "app=web"), readings=(tally,))
 

@@ -1,4 +1,4 @@
-"""cronhpa.operator.controller, cronhpa.operator.inventory: what a replica remembers from one term to the next."""
+"""cronhpa.operator.controller, cronhpa.operator.inventory: the memories of a replica between two terms."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from cronhpa.operator.replica import OnlyReplica
 
 
 class SometimesLeader(OnlyReplica):
-    """A replica whose term ends and begins as the test says; each change is told."""
+    """A replica whose terms the test begins and ends."""
 
     def __init__(self):
         self.term = 1
@@ -132,7 +132,7 @@ def test_a_scale_that_was_under_way_at_the_end_of_a_term_counts_if_it_was_done(i
 
 @pytest.mark.parametrize("end", [lambda replica, _: replica.end(), lambda _, inventory: inventory.drop_all(bool)])
 def test_the_loads_of_repeated_turns_are_told_when_a_term_ends_or_a_shard_is_given_up(end):
-    """A turn that is repeated keeps the highest load of its minute: whoever decides next knows nothing of it."""
+    """A turn that is repeated keeps the highest load of its minute: the next leader does not know it."""
 
     async def scenario():
         api = a_shop(5, 2500)

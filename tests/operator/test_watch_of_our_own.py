@@ -73,7 +73,7 @@ def test_a_watch_begins_when_there_is_something_to_watch():
     async def scenario():
         loop = asyncio.get_running_loop()
         loop.call_later(0.5, api.answers.update, _LISTED)
-        # A new kind is served for some seconds before the API tells of it.
+        # A new kind is served some seconds before discovery names it.
         loop.call_later(1.5, api.answers.update, _TOLD)
         await watched(api, kopf, lambda: kopf.starts)
 

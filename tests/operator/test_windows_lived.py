@@ -1,4 +1,4 @@
-"""Windows in virtual time: what is Ready at their start, what a dead operator misses, zero, overrides, conflicts."""
+"""Windows in virtual time: Ready pods at their start, an operator that is down, zero, overrides, conflicts."""
 
 import asyncio
 
@@ -33,7 +33,7 @@ LEAD = 40 + PERIOD + 90
 
 
 async def ready_at(api, number, *, before):
-    """The second at which so many pods are Ready."""
+    """The second at which `number` pods are Ready."""
     while asyncio.get_running_loop().time() < before:
         if api.ready("prod", "shop") >= number:
             return asyncio.get_running_loop().time()

@@ -63,7 +63,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._held: dict[object, list[Call]] = {}
 
     def freeze(self, process: object) -> None:
-        """Nothing of a process is done any more: what is due waits for `thaw`, its timers too."""
+        """Stops a process: its callbacks and timers wait for `thaw`."""
         self._held[process] = []
 
     def thaw(self, process: object) -> None:
@@ -90,7 +90,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - it is whoever asked who gets it
+        except Exception as error:  # noqa: BLE001 - the caller gets the error
             future.set_exception(error)
         return future
 

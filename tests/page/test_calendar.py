@@ -1,4 +1,4 @@
-"""cronhpa.page.calendar, cronhpa.page.edges: what opens and closes when, and what is asked for at each."""
+"""cronhpa.page.calendar, cronhpa.page.edges: edges of windows, and the replicas at each edge."""
 
 import asyncio
 import json

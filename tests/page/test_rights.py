@@ -72,7 +72,7 @@ SECRET = b"sixteen bytes at least"
 
 
 async def test_a_proxy_that_proves_itself_names_user_and_groups():
-    """Whoever is known is authenticated, as to the API server."""
+    """A known caller is authenticated, as by the API server."""
     expected = Caller("bob", groups=("dev", "ops", "system:authenticated"))
 
     assert expected == await caller([*BOB, (SECRET_HEADER, SECRET.decode())], AuthenticationMode.PROXY, SECRET)

@@ -1,4 +1,4 @@
-"""cronhpa.page.server, cronhpa.page.assets: what is answered to whom, and under which headers."""
+"""cronhpa.page.server, cronhpa.page.assets: answers, rights and headers."""
 
 import asyncio
 import gzip

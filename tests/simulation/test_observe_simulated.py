@@ -1,4 +1,4 @@
-"""cronhpa.simulation.observe: what an object sees of the made-up world is what it would see of each of its pods."""
+"""cronhpa.simulation.observe: the observation of pod groups equals that of single pods."""
 
 from __future__ import annotations
 

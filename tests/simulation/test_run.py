@@ -151,7 +151,7 @@ def test_a_pure_schedule_is_run_without_any_metric():
 
 
 def test_an_external_metric_states_the_whole_load():
-    """A queue of 40 at 10 a pod is 4 pods, whoever is ready."""
+    """A queue of 40 at 10 a pod is 4 pods, whatever pods are ready."""
     result, turns = ran(spec(minimum=1, metrics=(queue(10),)), steady(40.0), environment=Environment(capacity=10.0))
 
     assert (ReplicaChange(NOW, 4, 4),) == result.changes

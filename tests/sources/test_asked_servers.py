@@ -1,4 +1,4 @@
-"""cronhpa.sources.prometheus_value, cronhpa.sources.url_value: what holds for any server that a source asks."""
+"""cronhpa.sources.prometheus_value, cronhpa.sources.url_value: rules for all servers of sources."""
 
 import json
 

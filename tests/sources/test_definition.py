@@ -1,4 +1,4 @@
-"""cronhpa.sources.definition: what a file of sources may say, and what it is told otherwise."""
+"""cronhpa.sources.definition: valid files of sources, and the errors of others."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""cronhpa.sources.number: what of an answer is the number, and why the rest is none."""
+"""cronhpa.sources.number: the number in an answer, or why there is none."""
 
 import json
 

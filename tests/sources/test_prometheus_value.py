@@ -85,7 +85,7 @@ async def test_a_query_that_is_refused_is_told_in_the_words_of_prometheus():
 
 
 async def test_an_answer_without_an_end_is_broken_off():
-    """The answer is 64 MiB of blanks in 64 KB of gzip: what counts is what they are unpacked."""
+    """The answer is 64 MiB of blanks in 64 KB of gzip: the uncompressed size counts."""
 
     async with serving(endless) as port:
         assert "its answer is longer than 8388608 bytes" == (await valued(port)).message

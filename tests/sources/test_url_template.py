@@ -1,4 +1,4 @@
-"""cronhpa.sources.url_template: what a URL may be, and that no name of an object changes whom it asks for what."""
+"""cronhpa.sources.url_template: valid URLs; names of objects change neither host nor path structure."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""cronhpa.sources.vector: what of a Prometheus' answer is a number of an object, and why the rest is none."""
+"""cronhpa.sources.vector: the number of an object in a Prometheus answer, or why there is none."""
 
 import json
 

@@ -17,7 +17,7 @@ from cronhpa.simulation.run import run
 from cronhpa.simulation.target import Environment
 
 ONE_CORE = Environment(capacity=1.0, requests={"cpu": 1000}, start_up=2 * MINUTE)
-# A budget that is never used up: what is counted is all that is asked for.
+# A budget that is never exhausted, so all extra pods are counted.
 OBJECT = spec(minimum=1, maximum=1000, metrics=(cpu(60),), forecast=ForecastSettings(budget_percent=100))
 
 

@@ -1,7 +1,7 @@
 """
 Windows decided a second time, minute by minute, by nothing but their definition.
 
-Plain on purpose, and without a line of the project's: what it says is compared with cronhpa/core/scheduled. It reads
+Simple on purpose, and independent of the project's code: tests compare it with cronhpa/core/scheduled. It reads
 cron texts itself, takes from the zone only the offset at each quarter of an hour, and knows of clock changes only that
 some minutes of a wall clock are shown twice and some never.
 """

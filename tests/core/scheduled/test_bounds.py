@@ -178,7 +178,7 @@ def test_a_suspended_schedule_says_nothing_and_blocks_nothing():
     assert found.next_edge is None
 
 
-# --- what is told ------------------------------------------------------------------------------------------------
+# --- messages ------------------------------------------------------------------------------------------------
 
 
 def test_each_statement_is_told_with_its_end():
@@ -274,7 +274,7 @@ def test_between_edges_nothing_is_worked_out_anew():
 
 
 def test_a_window_whose_end_is_not_in_sight_is_looked_at_once_a_day():
-    """Renewed each day for good: its end may come in sight on any day, a year ahead."""
+    """A window renewed each day for ever: its end may become known on any day, a year ahead."""
     of = spec(2, 120, schedules=(schedule("always", duration=DAY, floor=20),))
 
     assert resolve(of, at("10:00")) is resolve(of, at("23:59"))

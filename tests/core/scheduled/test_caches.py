@@ -31,7 +31,7 @@ from cronhpa.core.spec import ControllerOptions, Spec
 
 MIB = 2**20
 
-# By owner: gone with it, and of all owners together at most so many bytes.
+# Caches by owner: entries are deleted with their owner; the number is the bound of all entries, in bytes.
 OWNED = {
     "core.behavior:_RAMPS": ("the behavior of a spec", 16 * MIB),
     "core.scheduled.bounds:_ASKED": ("a spec", 32 * MIB),
@@ -39,7 +39,7 @@ OWNED = {
     "core.scheduled.windows:_COMPUTED": ("a window; four days of it at most", 64 * MIB),
     "core.scheduled.windows:_ONCE": ("a planned event", 16 * MIB),
 }
-# By equal text, zone, country or number, which are nobody's own: so many entries, of so many bytes at most.
+# Caches by text, zone, country or number, without owners: (largest number of entries, largest bytes of each).
 BY_VALUE = {
     "core.behavior:default_ramp": (4096, 300),
     "core.steady:_shared": (128, 600),
@@ -69,7 +69,7 @@ BY_VALUE = {
     "history.files:_instant": (64, 300),
     "forecasting.named_methods:find_methods": (64, 4000),
 }
-# Weak on both sides: what is in them somebody else has.
+# Weak keys and values: other objects keep the entries alive.
 WEAK = {
     "core.scheduled.bounds:_SHARED": "the specs that ask for the same",
     "api.parse:_WINDOWS": "the specs that have the window",

@@ -1,4 +1,4 @@
-"""Cron texts: what is accepted, what is refused with which words, and which wall times match."""
+"""Cron expressions: accepted texts, errors of refused ones, and matching wall times."""
 
 from __future__ import annotations
 
