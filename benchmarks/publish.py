@@ -2,9 +2,9 @@
 Writes the newest figures of `make bench-forecast` into docs/forecasting.md, between its markers.
 
 `python benchmarks/publish.py [FIGURES.json]`; the default is what the bench wrote last. Slower pods and a higher target
-are those of the last run with `--grid`, all by columns. Beside the page it writes what the tables were made of and what
-a few days of the shipped path give now: tests tell by them whether the tables are still what the code gives. Exit code
-1 without figures.
+are those of the last run with `--grid`, all by columns; `--grid --columns` refreshes these alone. Beside the page it
+writes the figures of the tables and those of a few days of the shipped path: tests tell by them whether the tables are
+stale. Exit code 1 without figures.
 """
 
 from __future__ import annotations
@@ -101,6 +101,24 @@ def written(page: str, figures: dict[str, Any]) -> str:
     )
 
 
+def shown(figures: dict[str, Any], published: dict[str, Any]) -> dict[str, Any]:
+    """
+    What the tables show: the figures of a run, and the published ones where that run has none.
+
+    A run by columns alone has no figures by `decide`: the published ones stay, with the limits and the probe that tell
+    whether they are stale. A run without the grid has no figures of other settings.
+    """
+    if figures["decided"]:
+        page = {name: figures[name] for name in ("shipped", "decided", "budgets")}
+    else:
+        page = {name: published[name] for name in ("shipped", "decided", "budgets", "limits", "probe")}
+    page["settings"] = published["settings"]
+    if "scores" in figures["grid"]:
+        measured = {BASE: figures["scores"]} | figures["grid"]["scores"]
+        page["settings"] = {name: _ours(measured[name]) for name in (BASE, SLOW, HIGH)}
+    return page
+
+
 def _between(page: str, begin: str, text: str) -> str:
     before, _, rest = page.partition(begin)
     _, _, after = rest.partition(END)
@@ -126,15 +144,11 @@ def main() -> int:
     if not path.exists():
         print(f"{path}: no figures there: run make bench-forecast first", file=sys.stderr)
         return 1
-    figures = json.loads(path.read_text())
-    kept = {name: figures[name] for name in ("shipped", "decided", "budgets")}
-    kept["settings"] = json.loads(PUBLISHED.read_text())["settings"]
-    if "scores" in figures["grid"]:
-        measured = {BASE: figures["scores"]} | figures["grid"]["scores"]
-        kept["settings"] = {name: _ours(measured[name]) for name in (BASE, SLOW, HIGH)}
-    known = {**kept, "limits": limits(), "probe": probe.probe(TRACES)}
-    PUBLISHED.write_text(json.dumps(known, indent=1) + "\n")
-    PAGE.write_text(written(PAGE.read_text(), kept))
+    figures = shown(json.loads(path.read_text()), json.loads(PUBLISHED.read_text()))
+    if "probe" not in figures:
+        figures |= {"limits": limits(), "probe": probe.probe(TRACES)}
+    PUBLISHED.write_text(json.dumps(figures, indent=1) + "\n")
+    PAGE.write_text(written(PAGE.read_text(), figures))
     return 0
 
 

@@ -51,3 +51,32 @@ def test_the_figures_are_what_the_shipped_path_gives_today(figures):
             assert found[name][policy] == pytest.approx(score, rel=1e-3, abs=0.01), f"{name}, {policy}: {REFRESH}"
     minutes = {name: [score["minutes"] for score in each.values()] for name, each in found.items()}
     assert all(plain > own for plain, own in minutes.values()), "a forecast that changes nothing proves nothing"
+
+
+def test_a_run_by_columns_alone_leaves_the_figures_by_decide_and_what_tells_their_age(figures):
+    import publish
+
+    score = figures["shipped"]["k8s_app11_cpu_1m"]
+    by_columns = {"k8s_app11_cpu_1m": score}
+    settings = dict.fromkeys((publish.SLOW, publish.HIGH), by_columns)
+    run = {"shipped": by_columns, "decided": [], "budgets": [], "scores": by_columns, "grid": {"scores": settings}}
+
+    shown = publish.shown(run, figures)
+
+    assert {name: shown[name] for name in figures if name != "settings"} == {
+        name: figures[name] for name in figures if name != "settings"
+    }
+    assert [list(of_setting) for of_setting in shown["settings"].values()] == [["k8s_app11_cpu_1m"]] * 3
+
+
+def test_a_run_by_decide_replaces_its_figures_and_keeps_those_of_other_settings(figures):
+    import publish
+
+    name = "k8s_app11_cpu_1m"
+    run = {"shipped": {name: figures["shipped"][name]}, "decided": [name], "budgets": [5], "grid": {}}
+
+    shown = publish.shown(run, figures)
+
+    assert (shown["decided"], shown["budgets"], list(shown["shipped"])) == ([name], [5], [name])
+    assert shown["settings"] == figures["settings"]
+    assert "probe" not in shown, "the probe and the limits are of the code that gave the figures"
