@@ -10,10 +10,10 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 from cronhpa.core.instant import SECOND, Nanoseconds
-from cronhpa.kube.metrics import MetricReader
+from cronhpa.core.observation import Absent
+from cronhpa.kube.metrics import MetricReader, PodMetricsByName
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.delaying_queue import DelayingQueue, Key, following
@@ -181,11 +181,11 @@ class ControlLoop:
                     (measured if state.spec.metrics else unmeasured).append(state)
         reader = MetricReader(self._cluster.client, self._cluster.discovery)
         queries = MetricQueries(self.lists.of(namespace), reader, self._cluster.sources)
-        if measured or rests:
-            self._tasks.spawn(self._repeat_held(namespace, measured, rests, queries), namespace)
+        listed = self._begin_unlisted(others, queries)
+        if measured or rests or listed:
+            self._tasks.spawn(self._reconcile_listed(namespace, measured, rests, listed, queries), namespace)
         if unmeasured:
-            self._tasks.spawn(self._repeat_or_reconcile(namespace, unmeasured, (), queries, Need.NOTHING), namespace)
-        self._begin_groups(namespace, others, queries, now)
+            self._tasks.spawn(self._repeat_or_reconcile(unmeasured, (), None, queries, Need.NOTHING), namespace)
 
     def _is_begun(self, state: ObjectState, due_at: Nanoseconds, now: Nanoseconds) -> bool:
         """Whether a turn of an object is under way from now on: it is not where another installation serves it."""
@@ -209,78 +209,84 @@ class ControlLoop:
             self._queue.drop(rest.key)
             self._held.drop(rest.key)
 
-    def _begin_groups(
-        self, namespace: str, states: Sequence[ObjectState], queries: MetricQueries, now: Nanoseconds
-    ) -> None:
+    def _begin_unlisted(self, states: Sequence[ObjectState], queries: MetricQueries) -> list[ObjectState]:
+        """Begins the turns that do not read the list of the namespace's pod metrics; the objects whose turns do."""
+        now = self._clock()
         groups: dict[Need, list[ObjectState]] = defaultdict(list)
         for state in states:
             groups[need(state, now, self._cluster.targets)].append(state)
-        for state in groups.pop(Need.OTHERS, ()):
-            self._tasks.spawn(self._reconcile_group([state], queries, nullcontext()), namespace)
-        for of, group in groups.items():
-            held = self._held.holding(namespace) if of is Need.POD_METRICS else nullcontext()
-            self._tasks.spawn(self._reconcile_group(group, queries, held), namespace)
+        for state in groups[Need.OTHERS]:
+            self._tasks.spawn(self._reconcile_group([state], queries), state.namespace)
+        if groups[Need.NOTHING]:
+            self._tasks.spawn(self._reconcile_group(groups[Need.NOTHING], queries), states[0].namespace)
+        return groups[Need.POD_METRICS]
 
-    async def _repeat_held(
-        self, namespace: str, states: list[ObjectState], rests: Sequence[Rest], queries: MetricQueries
+    async def _reconcile_listed(
+        self,
+        namespace: str,
+        states: list[ObjectState],
+        rests: Sequence[Rest],
+        others: Sequence[ObjectState],
+        queries: MetricQueries,
     ) -> None:
-        with self._held.holding(namespace):
-            await self._repeat_or_reconcile(namespace, states, rests, queries, Need.POD_METRICS)
-
-    async def _repeat_or_reconcile(
-        self, namespace: str, states: list[ObjectState], rests: Sequence[Rest], queries: MetricQueries, of: Need
-    ) -> None:
-        """Takes the turns that repeat the last one first: they are most, and cost a tenth of the others."""
-        listed = None
-        if of is Need.POD_METRICS:
+        """Takes turns that read one list of the namespace's pod metrics. others: those that do not repeat the last."""
+        turns = len(states) + len(others) + sum(len(rest.members) for rest in rests)
+        async with self._held.place(namespace, turns) as place:
+            listed = None
             try:
                 async with asyncio.timeout(_RECONCILE_SECONDS):
-                    listed = await queries.list_pod_metrics(None)
+                    listed = await place.listed(queries.list_pod_metrics(None))
             except TimeoutError:
                 for rest in rests:
                     states += self._end_together(rest, 0, rest.leave_all())
-                for state in states:
+                for state in (*states, *others):
                     self._give_up(state)
-                self._end(states)
+                self._end([*states, *others])
                 return
             except Exception:  # each turn says so itself
                 LOG.debug("the pod metrics of %s", namespace, exc_info=True)
-        fast_path = self._reconciler.fast_path
-        for rest in rests:
-            await self._yield.step()
-            begun = self._clock()
-            count, woken = fast_path.take_together(rest, listed)
-            if count:
-                self.metrics.duration.note((self._clock() - begun) // count, count)
-            states += self._end_together(rest, count, woken)
-        left = []
+            for rest in rests:
+                await self._yield.step()
+                begun = self._clock()
+                count, woken = self._reconciler.fast_path.take_together(rest, listed)
+                if count:
+                    self.metrics.duration.note((self._clock() - begun) // count, count)
+                states += self._end_together(rest, count, woken)
+            await self._repeat_or_reconcile(states, others, listed, queries, Need.POD_METRICS)
+
+    async def _repeat_or_reconcile(
+        self,
+        states: Sequence[ObjectState],
+        others: Sequence[ObjectState],
+        listed: PodMetricsByName | Absent | None,
+        queries: MetricQueries,
+        of: Need,
+    ) -> None:
+        """Takes the turns of objects of a namespace that repeat the last one; decides the rest of them, and others."""
+        left = [*others]
         for first in range(0, len(states), _REPEATED_PER_STEP):
             await self._yield.step()
             begun = self._clock()
-            repeated, others = fast_path.take(states[first : first + _REPEATED_PER_STEP], listed)
-            left += others
+            repeated, unlike = self._reconciler.fast_path.take(states[first : first + _REPEATED_PER_STEP], listed)
+            left += unlike
             if repeated:
                 ended = self._clock()
                 self.metrics.duration.note((ended - begun) // len(repeated), len(repeated))
                 note_lags(self.metrics.lag, repeated, ended)
                 self._end_repeated(repeated, of)
-        if left:
-            # In tasks of their own: this one would hold the metrics of the namespace's pods until the last write.
-            self._begin_groups(namespace, left, queries, self._clock())
+        await self._reconcile_group(self._begin_unlisted(left, queries), queries)
 
-    async def _reconcile_group(
-        self, states: Sequence[ObjectState], queries: MetricQueries, held: AbstractContextManager[None]
-    ) -> None:
-        """held: around what holds the list of the namespace's pod metrics."""
+    async def _reconcile_group(self, states: Sequence[ObjectState], queries: MetricQueries) -> None:
+        """Decides turns. Their writes go on in tasks of their own: this one may hold a list of pod metrics."""
         begun = self._clock()
-        async with asyncio.TaskGroup() as writes:
-            with held:
-                for first in range(0, len(states), _SLICE):
-                    batch = await self._decide(states[first : first + _SLICE], queries)
-                    # The writes of a slice do not wait for the decisions of the next: a namespace may have 10,000.
-                    if batch:
-                        writes.create_task(self._writer.flush(batch, lambda state: self._end((state,))))
-                del queries  # writes may wait for long
+        for first in range(0, len(states), _SLICE):
+            batch = await self._decide(states[first : first + _SLICE], queries)
+            # The writes of a slice do not wait for the decisions of the next: a namespace may have 10,000.
+            if batch:
+                self._tasks.spawn(self._write(batch, begun), batch[0].state.namespace)
+
+    async def _write(self, batch: list[PendingWrite], begun: Nanoseconds) -> None:
+        await self._writer.flush(batch, lambda state: self._end((state,)))
         self.metrics.tick_duration = max(self._clock() - begun, 0)
 
     async def _decide(self, states: Sequence[ObjectState], queries: MetricQueries) -> list[PendingWrite]:
@@ -303,12 +309,7 @@ class ControlLoop:
     async def _compare(self, pending: PendingWrite, queries: MetricQueries) -> None:
         """Compares a decided turn with what the fast path says of it."""
         is_of_pods = need(pending.state, pending.turn.now, self._cluster.targets) is Need.POD_METRICS
-        listed = await queries.list_pod_metrics(None) if is_of_pods else None
-        try:
-            self._reconciler.fast_path.compare(pending, listed)
-        except Exception:
-            LOG.exception("the turn of %s/%s could not be compared", *pending.state.key)
-            self._reconciler.fast_path.unequal += 1
+        self._reconciler.fast_path.compare(pending, await queries.list_pod_metrics(None) if is_of_pods else None)
 
     async def _reconcile(self, state: ObjectState, queries: MetricQueries) -> PendingWrite | None:
         """The decision to write, if any. A reconciliation that fails or takes too long ends here."""

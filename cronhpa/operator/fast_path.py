@@ -257,6 +257,13 @@ class FastPath:
 
     def compare(self, pending: PendingWrite, listed: PodMetricsByName | Absent | None) -> None:
         """Compares a turn that was decided, and is not written yet, with what would have been repeated."""
+        try:
+            self._compare(pending, listed)
+        except Exception:
+            LOG.exception("the turn of %s/%s could not be compared", *pending.state.key)
+            self.unequal += 1
+
+    def _compare(self, pending: PendingWrite, listed: PodMetricsByName | Absent | None) -> None:
         state, turn = pending.state, pending.turn
         known = state.said
         if turn.memory is not state.memory or self._cluster.blindness(state.namespace) is not None:
