@@ -12,6 +12,8 @@ Scenarios, one after the other on one fleet, a row each:
 - edge: all objects have a window that begins in the same minute: four of five go up by two pods, one of five down.
   Its picture is build/bench/fleet-edge.svg.
 - one namespace: a fleet of its own, all in one namespace; start and idle.
+- floor: for each of idle, wobble and scaling that was measured, the same number of LISTs of pod metrics and of writes
+  by a process that does nothing else (fleet_floor.py): what no operator with this client can go below.
 - external: a fleet of its own, a tenth as many objects in as many namespaces, each with an external metric of its own
   and a period of 1 s; start and idle.
 
@@ -20,7 +22,7 @@ decision, read off the operator's histogram (a percentile is the upper bound of 
 resident size within the scenario.
 
 Settings: BENCH_OBJECTS (2000), BENCH_PODS an object (10), BENCH_NAMESPACES (one for each 100 objects), BENCH_SCENARIOS
-(start,idle,wobble,scaling,restart,edge,one-namespace; external is measured where it is named), BENCH_MINUTES of idle,
+(start,idle,wobble,scaling,restart,edge,one-namespace; external and floor where they are named), BENCH_MINUTES of idle,
 wobble, scaling, external (1), BENCH_NAME of the file with the figures (fleet). BENCH_PROFILE=1 names the ten functions
 of the operator that take most CPU themselves in each scenario, by samples, which cost a few percent. With --real it is
 held against the real API server instead (fleet_beside_real.py).
@@ -47,6 +49,7 @@ from typing import Any
 import yaml
 from fleet_beside_real import main as beside_real
 from fleet_edge import draw as draw_edge
+from fleet_floor import floor_of
 from report import FOLDER, calibration_line, machine, save
 from rich.console import Console
 from rich.table import Table
@@ -71,6 +74,11 @@ _DROPPED = re.compile(r"^cronhpa_events_dropped_total ([0-9.e+-]+)$", re.MULTILI
 _WARM_UP_S = 45.0
 _EDGE_AHEAD_S, _EDGE_BEHIND_S = 75.0, 75.0
 _START_S = 240.0
+_STEADY: dict[str, dict[str, Any]] = {
+    "idle": {"load": "idle"},
+    "wobble": {"load": "wobble"},
+    "scaling": {"load": "scaling", "percent_a_minute": 10},
+}
 
 CONSOLE = Console(width=None if sys.stdout.isatty() else 140)
 _BEGUN = time.monotonic()
@@ -209,6 +217,15 @@ class Fleet:
         with self.measured(scenario, rows):
             time.sleep(MINUTES * 60)
 
+    def floor(self, rows: list[dict[str, Any]]) -> None:
+        """Adds to each row of a steady load what its calls take by themselves. Ends the operator."""
+        self.seen(load="idle")
+        self.operator.__exit__(None, None, None)
+        for row in rows:
+            if row["scenario"] in _STEADY:
+                say(f"floor of {row['scenario']}")
+                row["floor_percent_of_a_core"] = floor_of(row["calls"], row["seconds"], self.kubeconfig)
+
     def edge(self, rows: list[dict[str, Any]]) -> None:
         """All objects get the window, and the edge is a full minute later."""
         at = (int(time.time() + OBJECTS / 300 + 40 + _EDGE_AHEAD_S) // 60 + 1) * 60
@@ -291,6 +308,7 @@ _LINES: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("CPU s", lambda row: f"{row['cpu_seconds']:.2f}"),
     ("in s", lambda row: f"{row['seconds']:.0f}"),
     ("% of a core", lambda row: f"{row['cpu_percent_of_a_core']:.1f}"),
+    ("floor of the calls, %", lambda row: f"{row.get('floor_percent_of_a_core', '-')}"),
     ("API server's CPU s", lambda row: f"{row['api_server_cpu_seconds']:.2f}"),
     ("decisions", lambda row: f"{row['turns']:.0f}"),
     ("lag p50 / p99 / max, s", _lag),
@@ -320,34 +338,31 @@ def main() -> int:
     CONSOLE.print(calibration_line(calibration))
     rows: list[dict[str, Any]] = []
     loud: list[str] = []
-    steady = {
-        "idle": {"load": "idle"},
-        "wobble": {"load": "wobble"},
-        "scaling": {"load": "scaling", "percent_a_minute": 10},
-    }
     with ExitStack() as stack:
-        if set(SCENARIOS) - {"one-namespace", "external"}:
+        if set(SCENARIOS) - {"one-namespace", "external", "floor"}:
             fleet = fleet_in(stack, NAMESPACES)
             fleet.start(rows)
             for scenario in SCENARIOS:
-                if scenario in steady:
-                    fleet.steady(scenario, rows, steady[scenario])
+                if scenario in _STEADY:
+                    fleet.steady(scenario, rows, _STEADY[scenario])
                 elif scenario == "restart":
                     fleet.restart(rows)
                 elif scenario == "edge":
                     fleet.edge(rows)
             loud += complaints(fleet)
+            if "floor" in SCENARIOS:
+                fleet.floor(rows)
             fleet.close()
         if "external" in SCENARIOS:
             fleet = fleet_in(stack, max(1, NAMESPACES // 10), OBJECTS // 10, queues=True)
             fleet.start(rows, "external: start")
-            fleet.steady("external: idle", rows, steady["idle"])
+            fleet.steady("external: idle", rows, _STEADY["idle"])
             loud += complaints(fleet)
             fleet.close()
         if "one-namespace" in SCENARIOS:
             fleet = fleet_in(stack, 1)
             fleet.start(rows, "one namespace: start")
-            fleet.steady("one namespace: idle", rows, steady["idle"])
+            fleet.steady("one namespace: idle", rows, _STEADY["idle"])
             loud += complaints(fleet)
             fleet.close()
     show(rows)

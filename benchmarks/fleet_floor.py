@@ -1,0 +1,172 @@
+"""
+The floor under the CPU of a fleet: what the same calls to the API take by themselves, by the operator's own client.
+
+Run by fleet.py (scenario `floor`) under its API server, without an operator. For so many seconds, evenly spread: LISTs
+of the pod metrics of each namespace in turn, decoded and summed by object; merge patches of the status of each object
+in turn, with the fields of a drift; scale writes; events. Nothing is watched, decided, rendered, compared or kept.
+Prints the CPU and the calls as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cronhpa.core.instant import format_instant
+from cronhpa.core.spec import MetricTarget, ResourceMetric
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.credentials import load_configuration
+from cronhpa.kube.metrics import PodMetricsByName, list_pod_metrics
+from cronhpa.operator.held_status import WrittenStatus
+
+_CPU = ResourceMetric("cpu", MetricTarget("AverageValue", average_value=1))
+_RESOURCES = frozenset({"cpu"})
+_OBJECTS = "/apis/cronhpa.io/v1alpha1"
+_SECONDS = 60.0
+_PODS = 10
+_KINDS = {
+    "lists": "list metrics.k8s.io/pods",
+    "statuses": "patch cronhpas/status",
+    "scales": "patch deployments/scale",
+    "events": "post events",
+}
+_DRIFTS = ("metrics", "memory", "columns")
+
+
+class _Meta(msgspec.Struct):
+    name: str
+    namespace: str
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+    status: dict[str, Any]
+
+
+class _Answer(msgspec.Struct):
+    kind: str = ""
+
+
+class Calls:
+    """Calls for the objects and namespaces in turn."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._objects: list[_Object] = []
+        # By namespace the names of pods, an object's together.
+        self._pods: dict[str, list[tuple[str, ...]]] = {}
+        self._number = itertools.count()
+
+    async def look(self) -> None:
+        """Reads the objects."""
+        async for raws, _ in self._client.pages(f"{_OBJECTS}/cronhpas"):
+            self._objects += [msgspec.json.decode(raw, type=_Object) for raw in raws]
+        for each in self._objects:
+            self._pods.setdefault(each.metadata.namespace, [])
+
+    async def list_pod_metrics(self, turn: int) -> None:
+        namespace = [*self._pods][turn % len(self._pods)]
+        listed = await self._listed(namespace)
+        objects = self._pods[namespace]
+        if not objects or any(listed.usage(_CPU, names) is None for names in objects):
+            # The first list, or pods are gone: so many names in a row count as those of an object.
+            names = sorted(listed)
+            objects[:] = [(*names[first : first + _PODS],) for first in range(0, len(names), _PODS)]
+
+    async def _listed(self, namespace: str) -> PodMetricsByName:
+        listed = await list_pod_metrics(self._client, namespace, _RESOURCES)
+        if not isinstance(listed, PodMetricsByName):
+            raise SystemExit(f"no pod metrics of {namespace}: {listed}")
+        return listed
+
+    async def write_status(self, turn: int) -> None:
+        of = self._objects[turn % len(self._objects)]
+        changed = {name: of.status[name] for name in _DRIFTS if name in of.status}
+        body = {"status": {**changed, "observedGeneration": next(self._number)}}
+        await self._client.merge_patch(f"{self._path(of)}/status", body, WrittenStatus)
+
+    async def write_scale(self, turn: int) -> None:
+        of = self._objects[turn % len(self._objects)].metadata
+        path = path_of("apis", "apps", "v1", "namespaces", of.namespace, "deployments", of.name, "scale")
+        await self._client.merge_patch(path, {"spec": {"replicas": 10 + turn % 2}}, _Answer)
+
+    async def write_event(self, turn: int) -> None:
+        of = self._objects[turn % len(self._objects)].metadata
+        event = {
+            "apiVersion": "v1", "kind": "Event", "type": "Normal", "reason": "SuccessfulRescale",
+            "metadata": {"name": f"{of.name}.{next(self._number):x}", "namespace": of.namespace},
+            "message": "New size: 12; reason: cpu resource utilization above target (67 % of 60 %)", "count": 1,
+            "firstTimestamp": format_instant(time.time_ns()), "lastTimestamp": format_instant(time.time_ns()),
+            "involvedObject": {"kind": "CronHPA", "namespace": of.namespace, "name": of.name},
+            "source": {"component": "cronhpa"},
+        }  # fmt: skip
+        await self._client.post(path_of("api", "v1", "namespaces", of.namespace, "events"), event)
+
+    def _path(self, of: _Object) -> str:
+        meta = of.metadata
+        return path_of("apis", "cronhpa.io", "v1alpha1", "namespaces", meta.namespace, "cronhpas", meta.name)
+
+
+async def spread(call: Callable[[int], Awaitable[None]], count: int, seconds: float) -> None:
+    """Calls so many times, each at its time, whether the last one has ended or not."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    async with asyncio.TaskGroup() as calls:
+        for turn in range(count):
+            await asyncio.sleep(begun + seconds * turn / count - loop.time())
+            calls.create_task(_awaited(call(turn)))
+
+
+async def _awaited(call: Awaitable[None]) -> None:
+    await call
+
+
+async def measured(options: argparse.Namespace) -> dict[str, Any]:
+    async with Client(load_configuration(options.kubeconfig)) as client:
+        calls = Calls(client)
+        await calls.look()
+        before, begun = time.process_time(), time.monotonic()
+        async with asyncio.TaskGroup() as kinds:
+            for call, count in (
+                (calls.list_pod_metrics, options.lists),
+                (calls.write_status, options.statuses),
+                (calls.write_scale, options.scales),
+                (calls.write_event, options.events),
+            ):
+                kinds.create_task(spread(call, count, options.seconds))
+        seconds = time.monotonic() - begun
+        cpu = time.process_time() - before
+    return {"cpu_seconds": cpu, "seconds": seconds, "cpu_percent_of_a_core": 100 * cpu / seconds}
+
+
+def floor_of(calls: Mapping[str, int], seconds: float, kubeconfig: Path) -> float:
+    """Percent of a core that a process takes for calls at this rate. calls: by verb and resource, in these seconds."""
+    command = [sys.executable, __file__, "--kubeconfig", str(kubeconfig), "--seconds", f"{_SECONDS:.0f}"]
+    for name, kind in _KINDS.items():
+        command += [f"--{name}", f"{calls.get(kind, 0) * _SECONDS / seconds:.0f}"]
+    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return round(float(told["cpu_percent_of_a_core"]), 2)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The CPU of calls to the API of a fleet, without an operator.")
+    parser.add_argument("--kubeconfig", required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    for name in _KINDS:
+        parser.add_argument(f"--{name}", type=int, default=0, help="how many of them in these seconds")
+    print(json.dumps(asyncio.run(measured(parser.parse_args()))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
