@@ -146,8 +146,8 @@ def _own_conditions(turn: Turn) -> Iterator[ConditionText]:
 
 def _forecast_active(turn: Turn) -> ConditionText:
     decision = turn.decision
-    abstained = next((item for item in decision.abstentions if item.source is Source.FORECAST), None)
-    proposal = next((item for item in decision.proposals if item.source is Source.FORECAST), None)
+    abstained = next((abstention for abstention in decision.abstentions if abstention.source is Source.FORECAST), None)
+    proposal = next((candidate for candidate in decision.proposals if candidate.source is Source.FORECAST), None)
     assert turn.spec.forecast is not None
     lost = (turn.forecast.unusable,) if turn.forecast is not None and turn.forecast.unusable else ()
     if abstained is not None:

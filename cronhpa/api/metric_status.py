@@ -73,8 +73,12 @@ def _selector(selector: LabelSelector) -> dict[str, Any]:
         text["matchLabels"] = dict(selector.match_labels)
     if selector.match_expressions:
         text["matchExpressions"] = [
-            {"key": item.key, "operator": item.operator, **({"values": list(item.values)} if item.values else {})}
-            for item in selector.match_expressions
+            {
+                "key": requirement.key,
+                "operator": requirement.operator,
+                **({"values": list(requirement.values)} if requirement.values else {}),
+            }
+            for requirement in selector.match_expressions
         ]
     return text
 

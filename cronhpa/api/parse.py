@@ -77,7 +77,7 @@ class SpecError(Exception):
 
     def __init__(self, problems: Iterable[SpecProblem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("; ".join(str(item) for item in self.problems))
+        super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
 def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOptions) -> Spec:
@@ -100,11 +100,13 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
         min_replicas=model.min_replicas,
         max_replicas=model.max_replicas,
         namespace=namespace,
-        metrics=tuple(_at(f"spec.metrics[{index}]", _metric, item) for index, item in enumerate(model.metrics or ())),
+        metrics=tuple(
+            _at(f"spec.metrics[{index}]", _metric, metric) for index, metric in enumerate(model.metrics or ())
+        ),
         behavior=_at("spec.behavior", _behavior, model.behavior),
         options=_options(model, defaults),
         mode=Mode(model.mode),
-        schedules=tuple(_schedule(item, model.time_zone) for item in model.schedules or ()),
+        schedules=tuple(_schedule(schedule, model.time_zone) for schedule in model.schedules or ()),
         override=_override(model.override),
         forecast=_forecast(model.forecast),
     )
@@ -123,13 +125,13 @@ def reject_slips(text: Mapping[str, Any]) -> None:
         raise SpecError(_problems(error)) from error
 
 
-def _at(path: str, parse: Callable[[M], T], item: M) -> T:
+def _at(path: str, parse: Callable[[M], T], model: M) -> T:
     """
     The result of `parse`. Its ValueError, as the API server accepts more than can be read, becomes a SpecError with
     the path.
     """
     try:
-        return parse(item)
+        return parse(model)
     except ValueError as error:
         raise SpecError([SpecProblem(path, str(error))]) from error
 
@@ -148,86 +150,88 @@ def _options(model: schema.CronHPASpec, defaults: ControllerOptions) -> Controll
     return replace(defaults, **{name: seconds * SECOND for name, seconds in stated.items() if seconds is not None})
 
 
-def _metric(item: metrics.MetricSpec) -> Metric:
-    match item.type:
-        case "Resource" if item.resource is not None:
-            return ResourceMetric(item.resource.name, _target(item.resource.target))
-        case "ContainerResource" if item.container_resource is not None:
-            source = item.container_resource
+def _metric(metric: metrics.MetricSpec) -> Metric:
+    match metric.type:
+        case "Resource" if metric.resource is not None:
+            return ResourceMetric(metric.resource.name, _target(metric.resource.target))
+        case "ContainerResource" if metric.container_resource is not None:
+            source = metric.container_resource
             return ResourceMetric(source.name, _target(source.target), container=source.container)
-        case "Pods" if item.pods is not None:
-            return PodsMetric(item.pods.metric.name, _target(item.pods.target), _selector(item.pods.metric.selector))
-        case "Object" if item.object is not None:
-            described = item.object.described_object
+        case "Pods" if metric.pods is not None:
+            return PodsMetric(
+                metric.pods.metric.name, _target(metric.pods.target), _selector(metric.pods.metric.selector)
+            )
+        case "Object" if metric.object is not None:
+            described = metric.object.described_object
             ref = TargetRef(described.api_version or "", described.kind, described.name)
-            identifier = item.object.metric
-            return ObjectMetric(identifier.name, _target(item.object.target), ref, _selector(identifier.selector))
-        case "External" if item.external is not None:
-            identifier = item.external.metric
-            return ExternalMetric(identifier.name, _target(item.external.target), _selector(identifier.selector))
+            identifier = metric.object.metric
+            return ObjectMetric(identifier.name, _target(metric.object.target), ref, _selector(identifier.selector))
+        case "External" if metric.external is not None:
+            identifier = metric.external.metric
+            return ExternalMetric(identifier.name, _target(metric.external.target), _selector(identifier.selector))
         case _:
-            return UnknownMetric(item.type)
+            return UnknownMetric(metric.type)
 
 
-def _target(item: metrics.MetricTargetModel) -> MetricTarget:
+def _target(target: metrics.MetricTargetModel) -> MetricTarget:
     return MetricTarget(
-        type=item.type,
-        value=None if item.value is None else parse_milli(str(item.value).strip()),
-        average_value=None if item.average_value is None else parse_milli(str(item.average_value).strip()),
-        average_utilization=item.average_utilization,
+        type=target.type,
+        value=None if target.value is None else parse_milli(str(target.value).strip()),
+        average_value=None if target.average_value is None else parse_milli(str(target.average_value).strip()),
+        average_utilization=target.average_utilization,
     )
 
 
-def _selector(item: metrics.LabelSelectorModel | None) -> LabelSelector | None:
-    if item is None:
+def _selector(selector: metrics.LabelSelectorModel | None) -> LabelSelector | None:
+    if selector is None:
         return None
     return LabelSelector(
-        match_labels=tuple(sorted((item.match_labels or {}).items())),
+        match_labels=tuple(sorted((selector.match_labels or {}).items())),
         match_expressions=tuple(
-            LabelRequirement(one.key, one.operator, tuple(one.values or ())) for one in item.match_expressions or ()
+            LabelRequirement(one.key, one.operator, tuple(one.values or ())) for one in selector.match_expressions or ()
         ),
     )
 
 
-def _behavior(item: behavior.BehaviorModel | None) -> Behavior | None:
-    return None if item is None else Behavior(scale_up=_rules(item.scale_up), scale_down=_rules(item.scale_down))
+def _behavior(model: behavior.BehaviorModel | None) -> Behavior | None:
+    return None if model is None else Behavior(scale_up=_rules(model.scale_up), scale_down=_rules(model.scale_down))
 
 
-def _rules(item: behavior.ScaleUpRules | behavior.ScaleDownRules) -> ScalingRules:
-    window = item.stabilization_window_seconds
+def _rules(rules: behavior.ScaleUpRules | behavior.ScaleDownRules) -> ScalingRules:
+    window = rules.stabilization_window_seconds
     return ScalingRules(
-        policies=tuple(Policy(one.type, one.value, one.period_seconds * SECOND) for one in item.policies),
-        select_policy=SelectPolicy(item.select_policy),
+        policies=tuple(Policy(one.type, one.value, one.period_seconds * SECOND) for one in rules.policies),
+        select_policy=SelectPolicy(rules.select_policy),
         stabilization_window=None if window is None else window * SECOND,
-        tolerance=None if item.tolerance is None else parse_float(str(item.tolerance).strip()),
+        tolerance=None if rules.tolerance is None else parse_float(str(rules.tolerance).strip()),
     )
 
 
-def _schedule(item: schedules.ScheduleModel, zone: str) -> Schedule:
-    own = item.time_zone or zone
+def _schedule(model: schedules.ScheduleModel, zone: str) -> Schedule:
+    own = model.time_zone or zone
     window: CronWindow | OnceWindow
-    if item.from_ is not None and item.to is not None:
-        window = OnceWindow(opens=item.from_, closes=item.to, zone=own)
+    if model.from_ is not None and model.to is not None:
+        window = OnceWindow(opens=model.from_, closes=model.to, zone=own)
         problem = _problem_of_event(window)
     else:
-        duration = None if item.duration_minutes is None else item.duration_minutes * MINUTE
-        window = CronWindow(start=item.start or "", zone=own, end=item.end, duration=duration)
+        duration = None if model.duration_minutes is None else model.duration_minutes * MINUTE
+        window = CronWindow(start=model.start or "", zone=own, end=model.end, duration=duration)
         problem = _problem_of_window(window)
         if problem is None:
             try:
-                window = replace(window, exclude=_days("exclude", item.exclude), only=_days("only", item.only))
+                window = replace(window, exclude=_days("exclude", model.exclude), only=_days("only", model.only))
             except ValueError as error:
                 problem = str(error)
-    exact = item.replicas
+    exact = model.replicas
     schedule = Schedule(
-        name=item.name,
+        name=model.name,
         window=_WINDOWS(window),
-        floor=item.min_replicas if exact is None else exact,
-        cap=item.max_replicas if exact is None else exact,
-        headroom_percent=item.headroom_percent or 0,
-        priority=item.priority,
-        lead=None if item.lead_time_seconds is None else item.lead_time_seconds * SECOND,
-        suspend=item.suspend,
+        floor=model.min_replicas if exact is None else exact,
+        cap=model.max_replicas if exact is None else exact,
+        headroom_percent=model.headroom_percent or 0,
+        priority=model.priority,
+        lead=None if model.lead_time_seconds is None else model.lead_time_seconds * SECOND,
+        suspend=model.suspend,
         problem=problem,
     )
     return _SCHEDULES(schedule)
@@ -244,13 +248,13 @@ def _problem_of_window(window: CronWindow) -> str | None:
     return f"timeZone: {problem}" if problem else None
 
 
-def _days(key: str, item: schedules.DaysModel | None) -> Days | None:
+def _days(key: str, days: schedules.DaysModel | None) -> Days | None:
     """The days of `exclude` or `only`. Raises ValueError with the first part that cannot be read."""
-    if item is None:
+    if days is None:
         return None
-    named = tuple(Holidays(one.country, one.subdivision) for one in item.holidays or ())
+    named = tuple(Holidays(one.country, one.subdivision) for one in days.holidays or ())
     ranges: list[DateRange] = []
-    for index, stated in enumerate(item.dates or ()):
+    for index, stated in enumerate(days.dates or ()):
         range_, problem = _range(stated.from_, stated.to)
         if range_ is None:
             raise ValueError(f"{key}.dates[{index}].{problem}")
@@ -311,26 +315,28 @@ def _problem_of_event(window: OnceWindow) -> str | None:
     return f'to: "{window.closes}" is not after from, "{window.opens}"'
 
 
-def _override(item: schema.OverrideModel | None) -> Override | None:
-    if item is None:
+def _override(override: schema.OverrideModel | None) -> Override | None:
+    if override is None:
         return None
-    exact = item.replicas
+    exact = override.replicas
     return Override(
-        until=parse_instant(item.until),
-        reason=item.reason,
-        floor=item.min_replicas if exact is None else exact,
-        cap=item.max_replicas if exact is None else exact,
+        until=parse_instant(override.until),
+        reason=override.reason,
+        floor=override.min_replicas if exact is None else exact,
+        cap=override.max_replicas if exact is None else exact,
     )
 
 
-def _forecast(item: schema.ForecastSettingsModel | None) -> ForecastSettings | None:
-    if item is None:
+def _forecast(settings: schema.ForecastSettingsModel | None) -> ForecastSettings | None:
+    if settings is None:
         return None
     return ForecastSettings(
-        mode=Mode(item.mode),
-        pod_capacity_percent=item.pod_capacity_percent,
-        max_floor=item.max_floor_replicas,
-        budget_percent=item.budget_percent,
-        ignored=tuple(Span(parse_instant(span.from_), parse_instant(span.to)) for span in item.ignore_history or ()),
-        methods=tuple(item.methods or ()),
+        mode=Mode(settings.mode),
+        pod_capacity_percent=settings.pod_capacity_percent,
+        max_floor=settings.max_floor_replicas,
+        budget_percent=settings.budget_percent,
+        ignored=tuple(
+            Span(parse_instant(span.from_), parse_instant(span.to)) for span in settings.ignore_history or ()
+        ),
+        methods=tuple(settings.methods or ()),
     )

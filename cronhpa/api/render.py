@@ -61,8 +61,12 @@ def render(previous: Status, turn: Turn) -> Status:
         status["podStartupSeconds"] = turn.memory.start_up // SECOND
     status["decision"] = _explained(turn, status.get("currentMetrics"))
     if spec.schedules:
-        problems = {item.name: item.message for item in decision.abstentions if item.source is Source.SCHEDULE}
-        status["schedules"] = [_window(item, problems.get(item.name)) for item in decision.windows]
+        problems = {
+            abstention.name: abstention.message
+            for abstention in decision.abstentions
+            if abstention.source is Source.SCHEDULE
+        }
+        status["schedules"] = [_window(window, problems.get(window.name)) for window in decision.windows]
     if decision.next_edge is not None:
         status["nextEdge"] = _edge(decision.next_edge)
     if spec.forecast is not None and turn.forecast is not None:
@@ -82,28 +86,33 @@ def _explained(turn: Turn, current: list[dict[str, Any]] | None) -> dict[str, An
     text["reason"] = clip(reason(decision))
     if owner_problem is not None:
         text["withheld"] = clip(owner_problem)
-    text["proposals"] = [_proposal(item) for item in decision.proposals]
+    text["proposals"] = [_proposal(proposal) for proposal in decision.proposals]
     text["abstentions"] = [
-        {"source": str(item.source), "name": item.name, "reason": item.reason, "message": clip(item.message)}
-        for item in decision.abstentions
+        {
+            "source": str(abstention.source),
+            "name": abstention.name,
+            "reason": abstention.reason,
+            "message": clip(abstention.message),
+        }
+        for abstention in decision.abstentions
     ]
     if measured := measured_metrics(turn.spec, decision, current, turn.observation):
         text["metrics"] = measured
-    text["steps"] = [_step(item, decision) for item in decision.steps]
+    text["steps"] = [_step(step, decision) for step in decision.steps]
     return text
 
 
-def _proposal(item: Proposal) -> dict[str, Any]:
-    text: dict[str, Any] = {"source": str(item.source)}
-    if item.name:
-        text["name"] = item.name
-    text |= {"role": str(item.role), "replicas": item.replicas}
-    if item.until is not None:
-        text["until"] = format_instant(item.until)
-    basis = item.basis
+def _proposal(proposal: Proposal) -> dict[str, Any]:
+    text: dict[str, Any] = {"source": str(proposal.source)}
+    if proposal.name:
+        text["name"] = proposal.name
+    text |= {"role": str(proposal.role), "replicas": proposal.replicas}
+    if proposal.until is not None:
+        text["until"] = format_instant(proposal.until)
+    basis = proposal.basis
     if basis is None:
         return text
-    text["reason"] = clip(proposal_reason(item))
+    text["reason"] = clip(proposal_reason(proposal))
     if isinstance(basis, ExpectedLoad):
         # Numbers of a resource have no fractions.
         text["expectedLoad"] = {
@@ -117,9 +126,9 @@ def _proposal(item: Proposal) -> dict[str, Any]:
     return text
 
 
-def _step(item: Step, decision: Decision) -> dict[str, Any]:
-    text: dict[str, Any] = {"rule": str(item.rule), "from": item.before, "to": item.after}
-    cause = item.cause
+def _step(step: Step, decision: Decision) -> dict[str, Any]:
+    text: dict[str, Any] = {"rule": str(step.rule), "from": step.before, "to": step.after}
+    cause = step.cause
     if isinstance(cause, Held):
         text |= {"asked": cause.asked, "time": format_instant(cause.at), "until": format_instant(cause.until)}
         cause = cause.by
@@ -135,16 +144,16 @@ def _step(item: Step, decision: Decision) -> dict[str, Any]:
         cause = None
     if cause is not None:
         text["by"] = str(cause)
-    text["message"] = clip(step_reason(item, decision))
+    text["message"] = clip(step_reason(step, decision))
     return text
 
 
-def _window(item: Window, problem: str | None) -> dict[str, Any]:
-    text: dict[str, Any] = {"name": item.name, "state": str(item.state)}
-    if item.changes is not None:
-        text["closes" if item.state is WindowState.OPEN else "opens"] = format_instant(item.changes)
-    if item.lead is not None:
-        text["leadSeconds"] = item.lead // SECOND
+def _window(window: Window, problem: str | None) -> dict[str, Any]:
+    text: dict[str, Any] = {"name": window.name, "state": str(window.state)}
+    if window.changes is not None:
+        text["closes" if window.state is WindowState.OPEN else "opens"] = format_instant(window.changes)
+    if window.lead is not None:
+        text["leadSeconds"] = window.lead // SECOND
     if problem is not None:
         text["message"] = clip(problem)
     return text

@@ -64,15 +64,15 @@ def _broken(node: Json, value: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, list):
         if node.get("x-kubernetes-list-type") in {"map", "set"}:
             yield from _doubled(node.get("x-kubernetes-list-map-keys", ()), value, path)
-        for index, item in enumerate(value):
-            yield from _broken(node["items"], item, f"{path}[{index}]")
+        for index, element in enumerate(value):
+            yield from _broken(node["items"], element, f"{path}[{index}]")
 
 
 def _doubled(keys: Sequence[str], items: list[Any], path: str) -> Iterator[tuple[str, str]]:
     """Items of a map list whose key an earlier item has; without keys, items of a set that an earlier item equals."""
     earlier: set[str] = set()
-    for index, item in enumerate(items):
-        key = msgspec.json.encode({name: item.get(name) for name in keys} if keys else item).decode()
+    for index, element in enumerate(items):
+        key = msgspec.json.encode({name: element.get(name) for name in keys} if keys else element).decode()
         if key in earlier:
             yield f"{path}[{index}]", f"Duplicate value: {key}: one before it has the same, give each its own"
         earlier.add(key)

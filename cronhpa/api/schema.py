@@ -39,7 +39,7 @@ class ScaleTargetRef(Model):
                 "'ReplicationController' && self.apiVersion.matches('^[^/]*/?$')) : self.kind == "
                 "'ReplicationController'",
                 "write group/version, such as apps/v1",
-                found=('found "%s"', "has(self.apiVersion) ? self.apiVersion : ''"),
+                finding=('found "%s"', "has(self.apiVersion) ? self.apiVersion : ''"),
                 at=".apiVersion",
             )
         )
@@ -72,7 +72,7 @@ class SpanModel(Model):
                 f"!self.from.matches({quoted(RFC3339)}) || !self.to.matches({quoted(RFC3339)}) "
                 "|| timestamp(self.from) < timestamp(self.to)",
                 "to must be after from",
-                found=("found from %s and to %s", "self.from", "self.to"),
+                finding=("found from %s and to %s", "self.from", "self.to"),
                 at=".to",
             )
         )
@@ -94,7 +94,7 @@ MethodName = Annotated[
             rule(
                 "self.matches('^[A-Za-z0-9.-]*$')",
                 'the name of a method, such as "ExponentialSmoothing", has letters, digits, dots and hyphens alone',
-                found=('found "%s"', "self"),
+                finding=('found "%s"', "self"),
             )
         ),
     ),
@@ -148,7 +148,7 @@ class OverrideModel(Model):
             rule(
                 f"{_STATED}.size() == 1",
                 "an override states one of minReplicas, maxReplicas and replicas (both bounds at once)",
-                found=("found %s of them", f"{_STATED}.size()"),
+                finding=("found %s of them", f"{_STATED}.size()"),
                 at=".replicas",
             )
         )
@@ -190,7 +190,7 @@ class CronHPASpec(Model):
             rule(
                 "self.maxReplicas >= self.minReplicas",
                 "maxReplicas must not be below minReplicas",
-                found=("found maxReplicas %s and minReplicas %s", "self.maxReplicas", "self.minReplicas"),
+                finding=("found maxReplicas %s and minReplicas %s", "self.maxReplicas", "self.minReplicas"),
                 at=".maxReplicas",
             ),
             rule(

@@ -71,9 +71,9 @@ def spec_slips(error: ValidationError) -> list[tuple[str, str]]:
     return list(problems.items())
 
 
-def nearest(written: str, known: Iterable[str]) -> str | None:
+def nearest(written: str, names: Iterable[str]) -> str | None:
     """The name that was probably meant: equal but for case and hyphens, or spelt much alike, or begun by the text."""
-    plain = {_plain(name): name for name in known}
+    plain = {_plain(name): name for name in names}
     word = _plain(shortened(written, _TOLD_MAX))
     if word in plain:
         return plain[word]
@@ -109,18 +109,18 @@ def _listed(words: Sequence[str], last: str) -> str:
 def _problem(slip: Any) -> str:
     value = slip["input"]
     is_quoted = slip["type"] != _MISSING and not isinstance(value, Mapping | list)
-    found = f"found {shortened(repr(value), _TOLD_MAX)}: " if is_quoted else ""
+    finding = f"found {shortened(repr(value), _TOLD_MAX)}: " if is_quoted else ""
     if slip["type"] == "literal_error":
         choices = _CHOICES.findall(str(slip["ctx"]["expected"]))
         suggestion = nearest(str(value), choices)
         meant = "" if suggestion is None else f"did you mean {suggestion}? "
-        return f"{found}{meant}{_listed(choices, 'or')} is accepted"
+        return f"{finding}{meant}{_listed(choices, 'or')} is accepted"
     if _node_at(_known_part(slip["loc"])).get("x-kubernetes-int-or-string") and slip["type"].endswith("_type"):
-        return f'{found}a quantity is a whole number, or a text such as "250m", "1.5" or "512Mi"'
+        return f'{finding}a quantity is a whole number, or a text such as "250m", "1.5" or "512Mi"'
     words = _WORDS.get(slip["type"])
     if words is None:
-        return f"{found}{str(slip['msg']).removeprefix('Value error, ')}"
-    return found + words.format(**slip.get("ctx", {}))
+        return f"{finding}{str(slip['msg']).removeprefix('Value error, ')}"
+    return finding + words.format(**slip.get("ctx", {}))
 
 
 # --- the schema at a path ----------------------------------------------------------------------------------------
@@ -138,9 +138,9 @@ def _walk(parts: Iterable[int | str]) -> Iterator[tuple[int | str, Json]]:
 
 
 def _known_part(parts: Sequence[int | str]) -> list[int | str]:
-    known = [part for part, _ in _walk(parts)]
+    prefix = [part for part, _ in _walk(parts)]
     # A map with keys of its own, such as matchLabels, has no fields in the schema: the error names its keys.
-    return list(parts) if len(known) == len(parts) - 1 and _is_map(parts[:-1]) else known
+    return list(parts) if len(prefix) == len(parts) - 1 and _is_map(parts[:-1]) else prefix
 
 
 def _is_map(parts: Sequence[int | str]) -> bool:

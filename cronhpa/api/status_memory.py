@@ -112,17 +112,18 @@ def render_memory(memory: Memory, current: int | None = None) -> dict[str, Any]:
     text: dict[str, Any] = {"version": MEMORY_VERSION}
     unnamed = len(memory.recommendations) - _NAMED_MAX
     text["recommendations"] = [
-        _recommendation(item, current, is_named=index >= unnamed) for index, item in enumerate(memory.recommendations)
+        _recommendation(recommendation, current, is_named=index >= unnamed)
+        for index, recommendation in enumerate(memory.recommendations)
     ]
     for key, events in (("scaleUpEvents", memory.scale_ups), ("scaleDownEvents", memory.scale_downs)):
         text[key] = [
             {
-                "change": item.change,
-                "time": format_instant_exact(item.at),
-                **({"outdated": True} if item.outdated else {}),
-                **({"assumed": True} if item.assumed else {}),
+                "change": event.change,
+                "time": format_instant_exact(event.at),
+                **({"outdated": True} if event.outdated else {}),
+                **({"assumed": True} if event.assumed else {}),
             }
-            for item in events
+            for event in events
         ]
     if memory.replicas is not None:
         text["replicas"] = memory.replicas
@@ -144,22 +145,22 @@ def render_memory(memory: Memory, current: int | None = None) -> dict[str, Any]:
     if memory.leads:
         text["leads"] = [
             {
-                "schedule": item.schedule,
-                "start": format_instant_exact(item.start),
-                "seconds": item.length // SECOND,
+                "schedule": lead.schedule,
+                "start": format_instant_exact(lead.start),
+                "seconds": lead.length // SECOND,
             }
-            for item in memory.leads
+            for lead in memory.leads
         ]
     return text
 
 
-def _recommendation(item: Recommendation, current: int | None, *, is_named: bool) -> dict[str, Any]:
-    merged, metrics = item.replicas, item.metrics if item.asked_at is None else None
-    held = merged if item.asked_at is None else item.highest
+def _recommendation(recommendation: Recommendation, current: int | None, *, is_named: bool) -> dict[str, Any]:
+    merged, metrics = recommendation.replicas, recommendation.metrics if recommendation.asked_at is None else None
+    held = merged if recommendation.asked_at is None else recommendation.highest
     held = held if current is None else min(held, current)
     replicas = held if metrics is None else max(held, metrics)
-    text: dict[str, Any] = {"replicas": replicas, "time": format_instant_exact(item.at)}
-    by = str(item.by) if is_named and item.by is not None else ""
+    text: dict[str, Any] = {"replicas": replicas, "time": format_instant_exact(recommendation.at)}
+    by = str(recommendation.by) if is_named and recommendation.by is not None else ""
     if len(by) > _BY_MAX:
         by = ""
     if not (merged == metrics == replicas and by.startswith(_BY_METRIC)):
@@ -169,10 +170,10 @@ def _recommendation(item: Recommendation, current: int | None, *, is_named: bool
             text["metrics"] = metrics
     if by:
         text["by"] = by
-    if item.asked_at is not None:
-        text["askedAt"] = format_instant_exact(item.asked_at)
-        if item.metrics is not None:
-            text["kept"] = item.metrics
+    if recommendation.asked_at is not None:
+        text["askedAt"] = format_instant_exact(recommendation.asked_at)
+        if recommendation.metrics is not None:
+            text["kept"] = recommendation.metrics
     return text
 
 
@@ -214,42 +215,46 @@ def _empty(status: Mapping[str, Any]) -> Memory:
     conditions = status.get("conditions")
     if not isinstance(conditions, list) or not conditions:
         return Memory()
-    stated = [item for item in conditions if isinstance(item, Mapping) and item.get("type") == "ScaledToZero"]
-    return Memory(zero=any(item.get("status") == "True" for item in stated))
+    stated = [
+        condition
+        for condition in conditions
+        if isinstance(condition, Mapping) and condition.get("type") == "ScaledToZero"
+    ]
+    return Memory(zero=any(condition.get("status") == "True" for condition in stated))
 
 
 def _converted(text: _Memory) -> Memory:
     """Raises ValueError for a text that is no time or no quantity."""
     intent, start_up = text.intent, text.start_up_seconds
     return Memory(
-        recommendations=tuple(_read_recommendation(item) for item in text.recommendations),
+        recommendations=tuple(_read_recommendation(recommendation) for recommendation in text.recommendations),
         scale_ups=_scale_events(text.scale_up_events),
         scale_downs=_scale_events(text.scale_down_events),
         zero=text.zero,
         scheduled_zero=text.scheduled_zero,
         start_up=None if start_up is None else start_up * SECOND,
-        request_per_pod={name: _request(item) for name, item in text.request_per_pod.items()},
+        request_per_pod={name: _request(quantity) for name, quantity in text.request_per_pod.items()},
         intent=None
         if intent is None
         else Intent(intent.before, intent.after, parse_instant(intent.time), intent.from_scheduled_zero),
-        leads=tuple(Lead(item.schedule, parse_instant(item.start), item.seconds * SECOND) for item in text.leads),
+        leads=tuple(Lead(lead.schedule, parse_instant(lead.start), lead.seconds * SECOND) for lead in text.leads),
         replicas=text.replicas,
     )
 
 
-def _read_recommendation(item: _Recommendation) -> Recommendation:
-    is_one = item.metrics is None and item.merged is None and item.by.startswith(_BY_METRIC)
-    metrics = item.replicas if is_one else item.metrics if item.asked_at is None else item.kept
-    at, merged = parse_instant(item.time), item.replicas if item.merged is None else item.merged
-    asked_at = None if item.asked_at is None else min(parse_instant(item.asked_at), at)
-    source, _, name = item.by.partition("/")
+def _read_recommendation(text: _Recommendation) -> Recommendation:
+    is_one = text.metrics is None and text.merged is None and text.by.startswith(_BY_METRIC)
+    metrics = text.replicas if is_one else text.metrics if text.asked_at is None else text.kept
+    at, merged = parse_instant(text.time), text.replicas if text.merged is None else text.merged
+    asked_at = None if text.asked_at is None else min(parse_instant(text.asked_at), at)
+    source, _, name = text.by.partition("/")
     # A later operator may know other sources. A recommendation of an unknown source is held, and never pursued.
     by = SourceRef(Source(source), name) if source in _SOURCES else None
     return Recommendation(merged, at, metrics, by, asked_at)
 
 
 def _scale_events(items: list[_ScaleEvent]) -> tuple[ScaleEvent, ...]:
-    return tuple(ScaleEvent(item.change, parse_instant(item.time), item.outdated, item.assumed) for item in items)
+    return tuple(ScaleEvent(event.change, parse_instant(event.time), event.outdated, event.assumed) for event in items)
 
 
 def _request(text: str) -> int:
@@ -266,8 +271,8 @@ def _check_ages(memory: Memory, longest: Nanoseconds) -> None:
     A turn writes what can still win: entries of the last window and the last period, and the newest recommendation,
     which may be of any age where no metric was read since.
     """
-    times = sorted(item.at for item in memory.recommendations)
-    events = [item.at for item in (*memory.scale_ups, *memory.scale_downs)]
+    times = sorted(recommendation.at for recommendation in memory.recommendations)
+    events = [event.at for event in (*memory.scale_ups, *memory.scale_downs)]
     newest = max([*times, *events], default=0)
     oldest = min([*times[:-1], *events], default=newest)
     if newest - oldest > longest:

@@ -77,7 +77,7 @@ def _override(before: Status, after: Status, zone: str, now: Nanoseconds) -> Ite
             f"the override asks for {_bounds(new)}{_until(new, zone)}{replaced}; {_in_force(before, after)}",
         )
         return
-    end = max((parse_instant(item["until"]) for item in old if "until" in item), default=now)
+    end = max((parse_instant(bound["until"]) for bound in old if "until" in bound), default=now)
     how = "is over" if end <= now else f"was taken back before its end at {format_moment(end, zone)}"
     yield Event(_NORMAL, "OverrideEnded", f"the override of {_bounds(old)} {how}; {_in_force(before, after)}")
 
@@ -88,8 +88,8 @@ def _windows(before: Status, after: Status, zone: str) -> Iterator[Event]:
 
     A schedule that cannot be read any more has neither opened nor closed: `SpecAccepted` names it.
     """
-    old = {item["name"]: item["state"] for item in before.get("schedules", ())}
-    new = {item["name"]: item["state"] for item in after.get("schedules", ())}
+    old = {schedule["name"]: schedule["state"] for schedule in before.get("schedules", ())}
+    new = {schedule["name"]: schedule["state"] for schedule in after.get("schedules", ())}
     for name in (*new, *(gone for gone in old if gone not in new)):
         was, now_is = old.get(name), new.get(name)
         if now_is == "Open" and was != "Open":
@@ -122,25 +122,25 @@ def _forecast(before: Status, after: Status) -> Iterator[Event]:
 
 
 def _condition(status: Status, kind: str) -> dict[str, Any]:
-    return next((item for item in status.get("conditions", ()) if item["type"] == kind), {})
+    return next((condition for condition in status.get("conditions", ()) if condition["type"] == kind), {})
 
 
 def _stated(status: Status, source: str, name: str | None = None) -> list[dict[str, Any]]:
     """The bounds that a source states, without their reasons."""
     return [
-        {key: item[key] for key in ("role", "replicas", "until") if key in item}
-        for item in status.get("decision", {}).get("proposals", ())
-        if item["source"] == source and item.get("name") == name
+        {key: proposal[key] for key in ("role", "replicas", "until") if key in proposal}
+        for proposal in status.get("decision", {}).get("proposals", ())
+        if proposal["source"] == source and proposal.get("name") == name
     ]
 
 
 def _bounds(stated: list[dict[str, Any]]) -> str:
-    roles = {item["role"]: item["replicas"] for item in stated}
+    roles = {bound["role"]: bound["replicas"] for bound in stated}
     return f"{range_text(roles.get('Floor'), roles.get('Cap'))} replicas"
 
 
 def _until(stated: list[dict[str, Any]], zone: str) -> str:
-    end = next((item["until"] for item in stated if "until" in item), None)
+    end = next((bound["until"] for bound in stated if "until" in bound), None)
     return "" if end is None else f" until {format_moment(parse_instant(end), zone)}"
 
 

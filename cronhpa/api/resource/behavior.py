@@ -20,7 +20,7 @@ class ScalingPolicy(Model):
             rule(
                 "self.type in ['Pods', 'Percent']",
                 "accepted are Pods and Percent",
-                found=('found "%s"', "self.type"),
+                finding=('found "%s"', "self.type"),
                 at=".type",
             )
         )
@@ -53,7 +53,7 @@ SelectPolicy = Annotated[
                 rule(
                     "self in ['Max', 'Min', 'Disabled']",
                     "accepted are Max, Min and Disabled",
-                    found=('found "%s"', "self"),
+                    finding=('found "%s"', "self"),
                 )
             ),
         },
@@ -68,7 +68,7 @@ Tolerance = Annotated[
             rule(
                 f"{is_quantity('self')} && {sign('self')} >= 0",
                 'write a quantity of 0 or more in quotes, such as "50m" or "0.05" for 5 %',
-                found=('found "%s"', "self"),
+                finding=('found "%s"', "self"),
             )
         ),
     ),

@@ -23,15 +23,15 @@ Those servers ignore the length of an int-or-string, and refuse rules on quantit
 REQUIRED, FORBIDDEN = "FieldValueRequired", "FieldValueForbidden"
 
 
-def rule(check: str, message: str, *, found: tuple[str, ...] = (), at: str = "", reason: str = "") -> Json:
+def rule(check: str, message: str, *, finding: tuple[str, ...] = (), at: str = "", reason: str = "") -> Json:
     """
     One CEL rule: `check` must hold, else `message` is what the user reads, on field `at` (a path below this one).
 
-    found: a text before the message that states what was found, with %s, and the CEL expressions that fill it.
+    finding: a text before the message that states what was found, with %s, and the CEL expressions that fill it.
     """
     out = {"rule": check, "message": message}
-    if found:
-        text, *values = found
+    if finding:
+        text, *values = finding
         # `format`, because `+` is charged for the largest size its parts could have: string(int) has no bound.
         template = quoted(f"{text}: {message.replace('%', '%%')}")
         out["messageExpression"] = f"{template}.format([{', '.join(values)}])"

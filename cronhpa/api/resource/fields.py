@@ -51,7 +51,7 @@ Instant = Annotated[
     Field(
         max_length=64,
         json_schema_extra=rules(
-            rule(f"self.matches({quoted(RFC3339)})", _INSTANT, found=('found "%s"', "self")),
+            rule(f"self.matches({quoted(RFC3339)})", _INSTANT, finding=('found "%s"', "self")),
             rule(f"!self.matches({quoted(RFC3339)}) || timestamp(self).getFullYear() > 0", _INSTANT),
         ),
     ),
@@ -68,7 +68,7 @@ LocalTime = Annotated[
                 f"self.matches({quoted(LOCAL_TIME)})",
                 'write a local date and time to the minute, such as "2026-11-27T00:00", without an offset: '
                 "the offset follows from timeZone",
-                found=('found "%s"', "self"),
+                finding=('found "%s"', "self"),
             ),
             rule(
                 # A date that does not exist makes the rule fail with an error; the API server then reports this
@@ -87,7 +87,7 @@ Date = Annotated[
     Field(
         max_length=64,
         json_schema_extra=rules(
-            rule(f"self.matches({quoted(DATE)})", _DATE, found=('found "%s"', "self")),
+            rule(f"self.matches({quoted(DATE)})", _DATE, finding=('found "%s"', "self")),
             rule(f"!self.matches({quoted(DATE)}) || timestamp(self + 'T00:00:00Z').getFullYear() > 0", _DATE),
         ),
     ),
@@ -102,7 +102,7 @@ TimeZone = Annotated[
             rule(
                 f"self.matches({quoted(ZONE)}) && self != 'Local'",
                 'a time zone is an IANA name such as "Europe/Berlin" or "UTC"',
-                found=('found "%s"', "self"),
+                finding=('found "%s"', "self"),
             ),
             rule(
                 # An unknown zone makes the rule fail with an error; the API server then reports this message.
@@ -123,23 +123,23 @@ Cron = Annotated[
     Field(
         max_length=cron.LENGTH_MAX,
         json_schema_extra=rules(
-            rule("!self.contains('TZ=')", "name the zone in timeZone, not in the cron text", found=("found TZ=",)),
+            rule("!self.contains('TZ=')", "name the zone in timeZone, not in the cron text", finding=("found TZ=",)),
             rule(
                 f"!self.startsWith('@') || self in {list(cron.SHORTHANDS)}",
                 f"the names accepted are {_MACROS}; @every and @reboot have no place in a calendar",
-                found=('found "%s"', "self"),
+                finding=('found "%s"', "self"),
             ),
             rule(
                 f"self.startsWith('@') || self.contains('TZ=') || size({_FIELDS}) == 5",
                 "five are accepted: minute, hour, day of the month, month, day of the week; seconds and years are not",
-                found=('found %s fields in "%s"', f"size({_FIELDS})", "self"),
+                finding=('found %s fields in "%s"', f"size({_FIELDS})", "self"),
             ),
             *(
                 rule(
                     f"self.startsWith('@') || size({_FIELDS}) != 5 || {_FIELDS}[{index}].matches("
                     f"{quoted(field.pattern)})",
                     f"{field.meaning}; {cron.ACCEPTED}",
-                    found=('found "%s"', f"{_FIELDS}[{index}]"),
+                    finding=('found "%s"', f"{_FIELDS}[{index}]"),
                 )
                 for index, field in enumerate(cron.FIELDS)
             ),

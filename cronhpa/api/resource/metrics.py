@@ -155,7 +155,7 @@ _CONTAINER_RESOURCE = (
 
 
 def _first(
-    source: str, check: str, message: str, *, found: tuple[str, ...] = (), at: str = "", reason: str = ""
+    source: str, check: str, message: str, *, finding: tuple[str, ...] = (), at: str = "", reason: str = ""
 ) -> Json:
     """
     A rule on a metric that applies only if `source` is the first source present.
@@ -171,7 +171,7 @@ def _first(
     return rule(
         " || ".join([*guards, f"({spelled(check)})"]),
         message,
-        found=(*found[:1], *map(spelled, found[1:])),
+        finding=(*finding[:1], *map(spelled, finding[1:])),
         at=f".{source}{at}",
         reason=reason,
     )
@@ -184,7 +184,7 @@ def _target_rules(source: str) -> list[Json]:
             source,
             "source.target.type in ['Utilization', 'Value', 'AverageValue']",
             "accepted are Utilization, Value and AverageValue",
-            found=('found "%s"', "source.target.type"),
+            finding=('found "%s"', "source.target.type"),
             at=".target.type",
         )
     ]
@@ -194,7 +194,7 @@ def _target_rules(source: str) -> list[Json]:
             source,
             f"!has({field}) || {is_quantity(field)} && {sign(field)} == 1",
             "write a quantity above 0, such as 250m, 1.5, 2k or 512Mi",
-            found=('found "%s"', field),
+            finding=('found "%s"', field),
             at=f".target.{name}",
         )
         out.append({**above_zero, BEFORE_1_34: None})
@@ -204,7 +204,7 @@ def _target_rules(source: str) -> list[Json]:
             f"!has(source.target.averageUtilization) || source.target.averageUtilization >= 1 "
             f"&& source.target.averageUtilization <= {INT32_MAX}",
             "write percent of the request, 1 or more",
-            found=("found %s", "source.target.averageUtilization"),
+            finding=("found %s", "source.target.averageUtilization"),
             at=".target.averageUtilization",
         )
     )
@@ -252,7 +252,7 @@ def metric_rules() -> list[Json]:
         rule(
             f"self.type in {sorted(_KINDS.values())}",
             "accepted are Resource, ContainerResource, Pods, Object and External",
-            found=('found "%s"', "self.type"),
+            finding=('found "%s"', "self.type"),
             at=".type",
         )
     ]
@@ -280,7 +280,7 @@ def metric_rules() -> list[Json]:
             "object",
             "!has(source.describedObject.apiVersion) || source.describedObject.apiVersion.matches('^[^/]*(/[^/]*)?$')",
             "write group/version, such as networking.k8s.io/v1, or v1",
-            found=('found "%s"', "source.describedObject.apiVersion"),
+            finding=('found "%s"', "source.describedObject.apiVersion"),
             at=".describedObject.apiVersion",
         ),
         _name_rule("object", ".metric.name", "name the metric"),
@@ -313,14 +313,14 @@ def metric_rules() -> list[Json]:
             "containerResource",
             f"source.name.matches({quoted(_CONTAINER_RESOURCE)}) && !source.name.startsWith('requests.')",
             "name the resource: cpu, memory, ephemeral-storage, hugepages-... or a full name such as example.com/gpu",
-            found=('found "%s"', "source.name"),
+            finding=('found "%s"', "source.name"),
             at=".name",
         ),
         _first(
             "containerResource",
             f"source.container.matches({quoted(_LABEL)})",
             "name the container: lower-case letters, digits and -",
-            found=('found "%s"', "source.container"),
+            finding=('found "%s"', "source.container"),
             at=".container",
         ),
         *_one_of("containerResource", "averageUtilization", "averageValue", resource, "averageValue"),

@@ -20,7 +20,7 @@ class DateRangeModel(Model):
             rule(
                 "self.from <= self.to",
                 "from must not be after to; of one day both are the same",
-                found=("found from %s and to %s", "self.from", "self.to"),
+                finding=("found from %s and to %s", "self.from", "self.to"),
                 at=".to",
             )
         )
@@ -40,7 +40,7 @@ class HolidayCalendar(Model):
             rule(
                 "self.matches('^[A-Z]{2}$')",
                 "write the two capital letters of ISO 3166, such as DE",
-                found=('found "%s"', "self"),
+                finding=('found "%s"', "self"),
             )
         ),
     )
@@ -125,7 +125,7 @@ class ScheduleModel(Model):
             rule(
                 "!has(self.from) || !has(self.to) || self.from < self.to",
                 "to must be after from",
-                found=("found from %s and to %s", "self.from", "self.to"),
+                finding=("found from %s and to %s", "self.from", "self.to"),
                 at=".to",
             ),
             *(
@@ -152,7 +152,7 @@ class ScheduleModel(Model):
             rule(
                 "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
                 "maxReplicas must not be below minReplicas",
-                found=("found minReplicas %s and maxReplicas %s", "self.minReplicas", "self.maxReplicas"),
+                finding=("found minReplicas %s and maxReplicas %s", "self.minReplicas", "self.maxReplicas"),
                 at=".maxReplicas",
             ),
         )
