@@ -325,7 +325,7 @@ async def _to_hpa(place: _Place, *, dry_run: bool) -> None:
         await place.check(place.hpas, manifest)
     else:
         must_fit(hpa, chpa)
-    lost = [f"  lost: {path}: {found}: {meaning}" for path, found, meaning in notes]
+    lost = [f"  lost: {path}: {finding}: {meaning}" for path, finding, meaning in notes]
     _say([f"{place.namespace}/{place.name}: CronHPA to HorizontalPodAutoscaler", *lost, *_steps(hpa, "HPA", "CronHPA")])
     _show(manifest if hpa is None else None)
     if dry_run:

@@ -198,7 +198,7 @@ def missing(body: Json | None) -> str | None:
 
 
 def conditions(body: Json) -> dict[str, Json]:
-    return {item["type"]: item for item in (body.get("status") or {}).get("conditions") or ()}
+    return {condition["type"]: condition for condition in (body.get("status") or {}).get("conditions") or ()}
 
 
 def target(body: Json) -> str:

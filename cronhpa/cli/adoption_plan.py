@@ -90,7 +90,7 @@ async def _read_hpas(client: Client, namespace: str | None) -> list[Json]:
 
     within = () if namespace is None else ("namespaces", namespace)
     path = path_of("apis", "autoscaling", "v2", *within, "horizontalpodautoscalers")
-    bodies = [msgspec.json.decode(item) async for items, _ in client.pages(path) for item in items]
+    bodies = [msgspec.json.decode(raw_hpa) async for items, _ in client.pages(path) for raw_hpa in items]
     # The items of a list have no kind.
     named = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}
     return sorted(({**named, **body} for body in bodies), key=_key)

@@ -241,15 +241,15 @@ def _requests(pod_request: str | None, memory: Memory) -> dict[str, int]:
     return requests
 
 
-def _of_pods(spec: Spec, known: dict[str, int], kubeconfig: str | None, context: str | None) -> dict[str, int]:
+def _of_pods(spec: Spec, requests: dict[str, int], kubeconfig: str | None, context: str | None) -> dict[str, int]:
     from cronhpa.cli.live_pods import completed_requests
     from cronhpa.kube.errors import ClusterError
 
     try:
-        return completed_requests(spec, known, kubeconfig, context)
+        return completed_requests(spec, requests, kubeconfig, context)
     except ClusterError as problem:
         complain("backtest", f"what its pods request cannot be read: {problem}")
-        return known
+        return requests
 
 
 def _metric_of(spec: Spec, requests: Mapping[str, int]) -> tuple[Metric | None, list[str]]:
@@ -346,10 +346,10 @@ def _span(load: Load, spec: Spec, begin: str | None, end: str | None, zone: str)
     if first is None:
         first = max(earliest, last - _SPAN)
     if not load.begin <= first < last <= load.end:
-        known = f"{format_moment(load.begin, zone)} to {format_moment(load.end, zone)}"
+        history = f"{format_moment(load.begin, zone)} to {format_moment(load.end, zone)}"
         asked = f"{format_moment(first, zone)} to {format_moment(last, zone)}"
         why = f", and a forecast learns from the first {_LEARNT_FROM // HOUR} h" if spec.forecast is not None else ""
-        _end(f"{asked} cannot be run: the history is of {known}{why}")
+        _end(f"{asked} cannot be run: the history is of {history}{why}")
     return Span(first, last)
 
 

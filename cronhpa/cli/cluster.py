@@ -119,7 +119,7 @@ async def read_all(client: Client, namespace: str | None) -> list[dict[str, Any]
     within = () if namespace is None else ("namespaces", namespace)
     bodies: list[dict[str, Any]] = []
     async for items, _ in client.pages(path_of("apis", GROUP, VERSION, *within, PLURAL)):
-        bodies += [msgspec.json.decode(item) for item in items]
+        bodies += [msgspec.json.decode(raw_object) for raw_object in items]
     # The items of a list have no kind.
     bodies = [{"apiVersion": f"{GROUP}/{VERSION}", "kind": "CronHPA", **body} for body in bodies]
     return sorted(bodies, key=lambda body: (body["metadata"]["namespace"], body["metadata"]["name"]))

@@ -113,8 +113,8 @@ def _bounds(old: Sequence[BoundsInterval], new: Sequence[BoundsInterval]) -> Ite
         yield last
 
 
-def _numbers(item: BoundsInterval) -> tuple[int, int, int]:
-    return item.minimum, item.maximum, item.headroom_percent
+def _numbers(interval: BoundsInterval) -> tuple[int, int, int]:
+    return interval.minimum, interval.maximum, interval.headroom_percent
 
 
 # --- text and JSON -----------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def _changed(difference: ObjectDifference, *, every: bool, width: int) -> Iterat
     assert difference.old is not None
     assert difference.new is not None
     yield from span(difference.new, width)
-    rows = [_row(item, difference.old, difference.new) for item in difference.bounds()]
+    rows = [_row(change, difference.old, difference.new) for change in difference.bounds()]
     if rows:
         yield from rows_as_lines(rows, difference.new, every=every, width=width)
     else:
@@ -153,21 +153,21 @@ def _changed(difference: ObjectDifference, *, every: bool, width: int) -> Iterat
     yield from told_conflicts(difference.new, new, width)
 
 
-def _row(item: BoundsChange, old: Subject, new: Subject) -> Row:
-    was, becomes = who(item.old, old.spec), who(item.new, new.spec)
-    headroom = item.old.headroom_percent, item.new.headroom_percent
+def _row(change: BoundsChange, old: Subject, new: Subject) -> Row:
+    was, becomes = who(change.old, old.spec), who(change.new, new.spec)
+    headroom = change.old.headroom_percent, change.new.headroom_percent
     notes = [f"headroom {_arrow(*headroom)} %"] if headroom[0] != headroom[1] else []
     if was and was != becomes:
         notes.append(f"was {was}")
-    numbers = (item.old.minimum, item.new.minimum, item.old.maximum, item.new.maximum)
+    numbers = (change.old.minimum, change.new.minimum, change.old.maximum, change.new.maximum)
     return Row(
-        start=item.start,
-        end=item.end,
+        start=change.start,
+        end=change.end,
         minimum=_arrow(*numbers[:2]),
         maximum=_arrow(*numbers[2:]),
         by=becomes,
         notes=tuple(notes),
-        pattern=(local(item.start, new.zone).time(), item.end - item.start, numbers, headroom, was, becomes),
+        pattern=(local(change.start, new.zone).time(), change.end - change.start, numbers, headroom, was, becomes),
     )
 
 
@@ -177,7 +177,9 @@ def _arrow(old: int, new: int) -> str:
 
 def as_json(difference: Iterable[ObjectDifference]) -> str:
     """A list with an object for each object; times are RFC 3339 with the offset of the zone shown."""
-    return msgspec.json.format(msgspec.json.encode([_object(item) for item in difference]), indent=2).decode()
+    return msgspec.json.format(
+        msgspec.json.encode([_object(object_difference) for object_difference in difference]), indent=2
+    ).decode()
 
 
 def _object(difference: ObjectDifference) -> dict[str, object]:
@@ -199,11 +201,11 @@ def _object(difference: ObjectDifference) -> dict[str, object]:
         "timeZone": zone,
         "bounds": [
             {
-                "from": local(item.start, zone).isoformat(timespec="seconds"),
-                "to": local(item.end, zone).isoformat(timespec="seconds"),
-                "old": told(item.old),
-                "new": told(item.new),
+                "from": local(change.start, zone).isoformat(timespec="seconds"),
+                "to": local(change.end, zone).isoformat(timespec="seconds"),
+                "old": told(change.old),
+                "new": told(change.new),
             }
-            for item in difference.bounds()
+            for change in difference.bounds()
         ],
     }

@@ -136,7 +136,7 @@ def _checked(target: str, metric: str, where: Where) -> tuple[Series, TargetRef]
         (given,) = find_named(target, where)
     except GivenError as error:
         fail("history import", f"{'; '.join(error.problems)}; {escape}")
-    names = [name for known in given.spec.metrics if (name := getattr(known, "name", ""))]
+    names = [name for spec_metric in given.spec.metrics if (name := getattr(spec_metric, "name", ""))]
     if metric not in names:
         has = f"it has {', '.join(names)}" if names else "it has no metrics"
         fail("history import", f"{given.label} has no metric {metric}: {has}: name one with --metric; {escape}")
@@ -280,10 +280,12 @@ def list_(store: StoreOption) -> None:
             _end(problem)
     rows = [("OBJECT", "METRIC", "FROM (UTC)", "TO (UTC)", "STEPS", "KNOWN")]
     for of_series in coverage:
-        known = f"{100 * of_series.steps * STEP // (of_series.last - of_series.first)} %"
+        known_percent = f"{100 * of_series.steps * STEP // (of_series.last - of_series.first)} %"
         name = f"{of_series.series.namespace}/{of_series.series.name}"
         first, last = (to_datetime(at).strftime("%Y-%m-%d %H:%M") for at in (of_series.first, of_series.last))
-        rows.append((printable(name), printable(of_series.series.metric), first, last, str(of_series.steps), known))
+        rows.append(
+            (printable(name), printable(of_series.series.metric), first, last, str(of_series.steps), known_percent)
+        )
     for line in aligned(rows):
         say(line)
 

@@ -54,7 +54,7 @@ async def _read(client: Client, resource: Resource, kind: str, namespace: str | 
         return [{**named, **body}]
     within = () if namespace is None or kind in _CLUSTER_SCOPED else ("namespaces", namespace)
     return [
-        {**named, **msgspec.json.decode(item)}
+        {**named, **msgspec.json.decode(raw_object)}
         async for items, _ in client.pages(resource.root + path_of(*within, resource.name))
-        for item in items
+        for raw_object in items
     ]

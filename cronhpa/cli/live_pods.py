@@ -45,6 +45,6 @@ async def _requests_of_pods(spec: Spec, kubeconfig: str | None, context: str | N
         pods: list[Pod] = []
         listed = path_of("api", "v1", "namespaces", spec.namespace, "pods")
         async for items, _ in cluster.client.pages(listed, {"labelSelector": selector}):
-            raw = [msgspec.json.decode(item, type=RawPod) for item in items]
+            raw = [msgspec.json.decode(raw_pod, type=RawPod) for raw_pod in items]
             pods += [pod_from(pod) for pod in raw if excess(pod) is None]
         return requests_per_pod(spec, pods)

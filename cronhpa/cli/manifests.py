@@ -114,7 +114,9 @@ def spec_of(manifest: Manifest) -> Spec:
     try:
         spec = written_spec(manifest.body)
     except SpecError as error:
-        slips += [(_line(manifest.node, item.path), f"{item.path}: {item.problem}") for item in error.problems]
+        slips += [
+            (_line(manifest.node, problem.path), f"{problem.path}: {problem.problem}") for problem in error.problems
+        ]
     else:
         if not slips:
             return spec
@@ -226,9 +228,9 @@ def _flat(body: Any, node: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
     """The objects of a document; of a List its items."""
     if isinstance(body, Mapping) and isinstance(body.get("items"), list):
         items = child_of(node, "items")
-        for index, item in enumerate(body["items"]):
+        for index, element in enumerate(body["items"]):
             place = None if items is None else child_of(items[1], index)
-            yield from _flat(item, None if place is None else place[1])
+            yield from _flat(element, None if place is None else place[1])
     elif isinstance(body, Mapping):
         yield body, node
 
@@ -309,8 +311,8 @@ def _longest_key(node: Any, rest: str) -> tuple[str, str]:
 def _without_nulls(value: Any) -> Any:
     """The value without empty fields, which an API server treats as absent."""
     if isinstance(value, Mapping):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+        return {key: _without_nulls(field) for key, field in value.items() if field is not None}
+    return [_without_nulls(element) for element in value] if isinstance(value, list) else value
 
 
 _TOP = re.compile(r"spec\.([A-Za-z]+)(?:\[([0-9]+)\])?")

@@ -74,4 +74,4 @@ async def _listed(client: Client, kind: tuple[str, str, str], namespace: str) ->
     group, version, plural = kind
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Named)
     path = path_of("apis", group, version, "namespaces", namespace, plural)
-    return [decoder.decode(item).metadata.name async for items, _ in client.pages(path) for item in items]
+    return [decoder.decode(raw_object).metadata.name async for items, _ in client.pages(path) for raw_object in items]

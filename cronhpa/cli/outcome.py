@@ -112,7 +112,7 @@ def _row(score: Score, base: Score, *, is_base: bool) -> list[str]:
 def _deciders(score: Score) -> str:
     """The sources with their shares of the decisions, the largest share first."""
     turns = sum(score.turns_by.values())
-    shares = sorted(score.turns_by.items(), key=lambda item: -item[1])
+    shares = sorted(score.turns_by.items(), key=lambda pair: -pair[1])
     return ", ".join(f"{by or 'nobody'} {100 * count / turns:.1f} %" for by, count in shares)
 
 

@@ -215,15 +215,15 @@ def _shown(body: Json, now: Nanoseconds) -> list[str]:
     return [f"{_label(body)}: {said}", *in_force(body, now)]
 
 
-def _asks(item: Override, zone: str, now: Nanoseconds) -> str:
-    if item.floor is not None and item.floor == item.cap:
-        bound = f"exactly {item.floor}"
-    elif item.floor is not None:
-        bound = f"at least {item.floor}"
+def _asks(override: Override, zone: str, now: Nanoseconds) -> str:
+    if override.floor is not None and override.floor == override.cap:
+        bound = f"exactly {override.floor}"
+    elif override.floor is not None:
+        bound = f"at least {override.floor}"
     else:
-        bound = f"at most {item.cap}"
-    left = f"for {format_length(item.until - now)} more" if now < item.until else "which is past"
-    return f"{bound} replicas until {format_moment(item.until, zone)}, {left}: {item.reason}"
+        bound = f"at most {override.cap}"
+    left = f"for {format_length(override.until - now)} more" if now < override.until else "which is past"
+    return f"{bound} replicas until {format_moment(override.until, zone)}, {left}: {override.reason}"
 
 
 def in_force(body: Json, now: Nanoseconds) -> list[str]:
@@ -240,9 +240,9 @@ def in_force(body: Json, now: Nanoseconds) -> list[str]:
     if spec.mode == "Preview":
         lines.append("  its mode is Preview: it decides and scales nothing")
     lines += [
-        f"  {item['type']} is False: {item.get('message', '')}"
-        for item in status.get("conditions") or ()
-        if item.get("type") in {"TargetOwned", "SpecAccepted"} and item.get("status") == "False"
+        f"  {condition['type']} is False: {condition.get('message', '')}"
+        for condition in status.get("conditions") or ()
+        if condition.get("type") in {"TargetOwned", "SpecAccepted"} and condition.get("status") == "False"
     ]
     return lines
 

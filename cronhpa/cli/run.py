@@ -82,11 +82,11 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     try:
         settings = Settings(**{key: value for key, value in stated.items() if value is not None})
     except ValidationError as error:
-        for item in error.errors(include_url=False):
-            name = variable_of("_".join(str(part) for part in item["loc"]))
+        for problem in error.errors(include_url=False):
+            name = variable_of("_".join(str(part) for part in problem["loc"]))
             # An address may hold a password, and a malformed one may hold it anywhere.
-            value = "" if {"prometheus_url", "store"} & {*item["loc"]} else f"{item['input']!r}: "
-            say(f"{name}: {value}{item['msg']}", err=True)
+            value = "" if {"prometheus_url", "store"} & {*problem["loc"]} else f"{problem['input']!r}: "
+            say(f"{name}: {value}{problem['msg']}", err=True)
         raise typer.Exit(2) from error
     # The one place where the operator gets the system's clocks.
     clock = Clock(time.time_ns, _monotonic)

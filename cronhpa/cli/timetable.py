@@ -88,16 +88,16 @@ def table(subject: Subject, *, every: bool, width: int) -> Iterator[Line]:
     bounds = f"{spec.min_replicas} to {spec.max_replicas} replicas by its spec"
     yield from wrapped(f"{subject.label}: {spec.target.kind}/{spec.target.name}, {bounds}", width, style="bold")
     yield from span(subject, width)
-    if any(item.leading for item in line.segments) and any(item.lead is None for item in spec.schedules):
-        known = START_UP_UNKNOWN if subject.start_up is None else subject.start_up
+    if any(segment.leading for segment in line.segments) and any(schedule.lead is None for schedule in spec.schedules):
+        start_up = START_UP_UNKNOWN if subject.start_up is None else subject.start_up
         guess = ", a guess until it is measured" if subject.start_up is None else ""
-        yield from wrapped(f"leads: a pod is Ready {format_length(known)} after it is asked for{guess}", width)
+        yield from wrapped(f"leads: a pod is Ready {format_length(start_up)} after it is asked for{guess}", width)
     if spec.forecast is not None:
         does = "asks for more within MAX by the load to come" if spec.forecast.mode is Mode.ACTIVE else "only reports"
         yield from wrapped(f"forecast: it {does}: not shown here, see cronhpa backtest", width)
     texts = conflict_texts(line)
     moments = Moments.of(subject)
-    rows = [_row(item, marks, subject, texts, moments) for item, marks in _with_marks(line)]
+    rows = [_row(segment, marks, subject, texts, moments) for segment, marks in _with_marks(line)]
     yield from rows_as_lines(rows, subject, every=every, width=width)
     if line.is_cut:
         text = "It is cut here: there is more to tell than anybody reads. Ask for less with --to."
@@ -121,7 +121,7 @@ class Moments(Struct, frozen=True):
     @classmethod
     def of(cls, subject: Subject) -> Moments:
         line, zone = subject.timeline, subject.zone
-        times = (*(item.start for item in line.segments), *(mark.start for mark in line.marks), line.end)
+        times = (*(segment.start for segment in line.segments), *(mark.start for mark in line.marks), line.end)
         return cls(zone, len({local(at, zone).utcoffset() for at in times}) == 1)
 
     def told(self, at: Nanoseconds) -> str:
@@ -194,7 +194,7 @@ def _effects(name: str, segment: BoundsInterval, spec: Spec, *, leads: bool) -> 
     references = {f"Schedule/{name}", *(("Override",) if name == OVERRIDE else ())}
     sources = zip(_BOUNDS, (segment.minimum_by, segment.maximum_by), strict=True)
     said = [word for word, by in sources if str(by) in references]
-    headroom = next((item.headroom_percent for item in spec.schedules if item.name == name), 0)
+    headroom = next((schedule.headroom_percent for schedule in spec.schedules if schedule.name == name), 0)
     if headroom and headroom == segment.headroom_percent:
         said.append(f"+{headroom} % load")
     return [*said, "lead"] if leads and said else said
@@ -255,8 +255,8 @@ def _runs(rows: Sequence[Row], zone: str, *, every: bool) -> Iterator[tuple[list
     counts = Counter((day.weekday(), pattern) for day, pattern in patterns.items())
     usual: dict[int, tuple[object, ...]] = {}
 
-    def repeats(item: tuple[date, list[Row]]) -> bool:
-        weekday, pattern = item[0].weekday(), patterns[item[0]]
+    def repeats(dated_rows: tuple[date, list[Row]]) -> bool:
+        weekday, pattern = dated_rows[0].weekday(), patterns[dated_rows[0]]
         if usual.get(weekday) == pattern:
             return not every
         if counts[weekday, pattern] >= _HABIT:
@@ -294,37 +294,42 @@ def _object(subject: Subject) -> dict[str, Any]:
         "to": _time(line.end, zone),
         "podStartupSeconds": None if subject.start_up is None else subject.start_up // SECOND,
         "isCut": line.is_cut,
-        "segments": [_interval(item, zone) for item in line.segments],
+        "segments": [_interval(segment, zone) for segment in line.segments],
         "windows": [
-            {"schedule": item.name, "from": _time(item.start, zone), "to": _time(item.end, zone), "leads": item.leads}
-            for item in window_intervals(line)
+            {
+                "schedule": interval.name,
+                "from": _time(interval.start, zone),
+                "to": _time(interval.end, zone),
+                "leads": interval.leads,
+            }
+            for interval in window_intervals(line)
         ],
-        "marks": [_mark(item, zone) for item in line.marks],
+        "marks": [_mark(mark, zone) for mark in line.marks],
     }
 
 
-def _interval(item: BoundsInterval, zone: str) -> dict[str, Any]:
+def _interval(interval: BoundsInterval, zone: str) -> dict[str, Any]:
     return {
-        "from": _time(item.start, zone),
-        "to": _time(item.end, zone),
-        "minReplicas": item.minimum,
-        "minReplicasBy": str(item.minimum_by),
-        "maxReplicas": item.maximum,
-        "maxReplicasBy": str(item.maximum_by),
-        "headroomPercent": item.headroom_percent,
-        "open": item.open,
-        "leading": item.leading,
-        "conflict": item.conflict or None,
+        "from": _time(interval.start, zone),
+        "to": _time(interval.end, zone),
+        "minReplicas": interval.minimum,
+        "minReplicasBy": str(interval.minimum_by),
+        "maxReplicas": interval.maximum,
+        "maxReplicasBy": str(interval.maximum_by),
+        "headroomPercent": interval.headroom_percent,
+        "open": interval.open,
+        "leading": interval.leading,
+        "conflict": interval.conflict or None,
     }
 
 
-def _mark(item: Mark, zone: str) -> dict[str, Any]:
+def _mark(mark: Mark, zone: str) -> dict[str, Any]:
     return {
-        "kind": str(item.kind),
-        "from": _time(item.start, zone),
-        "to": None if item.end is None else _time(item.end, zone),
-        "schedules": item.schedules,
-        "text": item.text,
+        "kind": str(mark.kind),
+        "from": _time(mark.start, zone),
+        "to": None if mark.end is None else _time(mark.end, zone),
+        "schedules": mark.schedules,
+        "text": mark.text,
     }
 
 

@@ -75,7 +75,7 @@ def _names(subject: Subject) -> list[str]:
 def _band(subject: Subject, labels: Labels, axes: Axes) -> None:
     """The floor, the cap, and what lies between them: the replicas that metrics and forecasts may choose."""
     segments = subject.timeline.segments
-    edges = [*(x_of(item.start) for item in segments), x_of(segments[-1].end)]
+    edges = [*(x_of(segment.start) for segment in segments), x_of(segments[-1].end)]
     lows, highs = ([*numbers, numbers[-1]] for numbers in zip(*((i.minimum, i.maximum) for i in segments), strict=True))
     axes.fill_between(edges, lows, highs, step="post", color=_BAND, linewidth=0, zorder=1)
     axes.step(edges, highs, where="post", color=CAP, linewidth=1.6, zorder=4, label="cap: maxReplicas in force")
@@ -85,7 +85,7 @@ def _band(subject: Subject, labels: Labels, axes: Axes) -> None:
     axes.set_ylabel("replicas")
     axes.grid(axis="y", color=GRID, linewidth=0.6, zorder=0)
     axes.spines[["top", "right"]].set_visible(False)
-    for at, number in _steps(edges, [item.minimum for item in segments]):
+    for at, number in _steps(edges, [segment.minimum for segment in segments]):
         labels.beside(axes, str(number), (at, number), FLOOR, weight="bold")
     # Where both are one number, it is written once.
     for at, number in _steps(
@@ -127,13 +127,17 @@ def _bars(subject: Subject, axes: Axes, names: list[str]) -> None:
     """A row of windows for each name. Leads are to scale: one of minutes is a line before its window."""
     rows = {name: row for row, name in enumerate(names)}
     intervals = window_intervals(subject.timeline)
-    for item in intervals:
-        if item.leads:
+    for interval in intervals:
+        if interval.leads:
             style: dict[str, Any] = {"facecolor": _LEAD, "edgecolor": _OPEN, "hatch": "/////", "linewidth": 0.6}
         else:
-            style = {"facecolor": _OVERRIDE if item.name == OVERRIDE else _OPEN, "edgecolor": "none", "linewidth": 0}
-        width = x_of(item.end) - x_of(item.start)
-        axes.broken_barh([(x_of(item.start), width)], (rows[item.name] - 0.36, 0.72), zorder=3, **style)
+            style = {
+                "facecolor": _OVERRIDE if interval.name == OVERRIDE else _OPEN,
+                "edgecolor": "none",
+                "linewidth": 0,
+            }
+        width = x_of(interval.end) - x_of(interval.start)
+        axes.broken_barh([(x_of(interval.start), width)], (rows[interval.name] - 0.36, 0.72), zorder=3, **style)
     axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
     axes.set_yticks(range(len(names)), [f"{_bar_label(subject, name)}{_lead_of(name, intervals)}" for name in names])
     axes.tick_params(axis="y", length=0)
@@ -142,7 +146,9 @@ def _bars(subject: Subject, axes: Axes, names: list[str]) -> None:
 
 def _lead_of(name: str, intervals: Sequence[WindowInterval]) -> str:
     """The longest lead of the windows as a text: drawn to scale it may be thinner than a line."""
-    leads: list[Nanoseconds] = [item.end - item.start for item in intervals if item.leads and item.name == name]
+    leads: list[Nanoseconds] = [
+        interval.end - interval.start for interval in intervals if interval.leads and interval.name == name
+    ]
     if not leads:
         return ""
     return f"\nlead {format_length(max(leads))}"
@@ -154,7 +160,7 @@ def _bar_label(subject: Subject, name: str) -> str:
         asks = subject.spec.override.floor, subject.spec.override.cap
         suffix = f", {textwrap.shorten(named(subject.spec.override.reason), 24, placeholder='...')}"
     else:
-        schedule = next(item for item in subject.spec.schedules if item.name == name)
+        schedule = next(candidate for candidate in subject.spec.schedules if candidate.name == name)
         asks = schedule.floor, schedule.cap
         suffix = f", +{schedule.headroom_percent} % load" if schedule.headroom_percent else ""
         if schedule.suspend:

@@ -46,7 +46,9 @@ def draw_calendar(subject: Subject) -> tuple[Figure, Labels]:
     line, labels = subject.timeline, Labels()
     figure = Figure(figsize=(INCHES_WIDE, _INCHES_HIGH), layout="constrained")
     # A single colour is seen at a small height, too.
-    heights = [1.0 if len({number_of(item) for item in line.segments}) > 1 else 0.2 for number_of in (_floor, _cap)]
+    heights = [
+        1.0 if len({number_of(segment) for segment in line.segments}) > 1 else 0.2 for number_of in (_floor, _cap)
+    ]
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=heights)
     _hours(subject, above, "floor: minReplicas in force", "Blues", _floor)
     _hours(subject, below, "cap: maxReplicas in force", "Oranges", _cap)
@@ -69,7 +71,7 @@ def _cap(segment: BoundsInterval) -> Bound:
 def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Callable[[BoundsInterval], Bound]) -> None:
     """Fills the hours of each day with the colour of their bound, a larger one darker; conflicts are hatched."""
     segments = subject.timeline.segments
-    bounds = sorted({bound_of(item) for item in segments})
+    bounds = sorted({bound_of(interval) for interval in segments})
     shades = colormaps[colors]
     # The palest tenth of a colour map cannot be told from the paper.
     color = {bound: shades(0.12 + 0.8 * number / max(len(bounds) - 1, 1)) for number, bound in enumerate(bounds)}
