@@ -127,7 +127,7 @@ def current_explanation(body: Json) -> Explanation:
     namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
     zone = spec.get("timeZone") or "UTC"
     zone = "UTC" if zone_problem(zone) else zone
-    conditions = {item["type"]: item for item in status.get("conditions") or ()}
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     if not conditions:
         return Explanation(namespace, name, zone, decided=False)
     decision = status.get("decision") or {}
@@ -160,8 +160,8 @@ def current_explanation(body: Json) -> Explanation:
         problems=tuple(_problems(word, status.get("target", ""), conditions, metrics)),
         metrics=metrics,
         steps=tuple(
-            ExplainedStep(item["rule"], item["from"], item["to"], item.get("message", ""))
-            for item in decision.get("steps") or ()
+            ExplainedStep(step["rule"], step["from"], step["to"], step.get("message", ""))
+            for step in decision.get("steps") or ()
         ),
         minimum=status.get("effectiveMinReplicas"),
         maximum=status.get("effectiveMaxReplicas"),
@@ -187,7 +187,7 @@ def _problems(word: str, target: str, conditions: Json, metrics: tuple[Explained
             yield about_target(target, message)
         elif ready.get("reason") == "FailedUpdateScale":
             yield about_scale(target, message)
-        elif word == StatusWord.NO_METRICS or any(item.problem == measured for item in metrics):
+        elif word == StatusWord.NO_METRICS or any(metric.problem == measured for metric in metrics):
             yield measured
         else:
             yield Problem(message)
@@ -217,50 +217,52 @@ def _without_steps(decision: Json) -> str:
 
 
 def _metrics(decision: Json) -> Iterator[ExplainedMetric]:
-    for item in decision.get("metrics") or ():
+    for metric in decision.get("metrics") or ():
         yield ExplainedMetric(
-            name="/".join(part for part in (item.get("name"), item.get("container")) if part),
-            type=item.get("type", ""),
-            current=item.get("current", ""),
-            target=item.get("target", ""),
-            replicas=item.get("replicas"),
-            pods=item.get("pods"),
-            not_ready=item.get("notReady", 0),
-            without_sample=item.get("withoutSample", 0),
-            problem=about_metric(item.get("message", "")) if "reason" in item else None,
+            name="/".join(part for part in (metric.get("name"), metric.get("container")) if part),
+            type=metric.get("type", ""),
+            current=metric.get("current", ""),
+            target=metric.get("target", ""),
+            replicas=metric.get("replicas"),
+            pods=metric.get("pods"),
+            not_ready=metric.get("notReady", 0),
+            without_sample=metric.get("withoutSample", 0),
+            problem=about_metric(metric.get("message", "")) if "reason" in metric else None,
         )
 
 
 def _bounds(spec: Json, status: Json, decision: Json) -> Iterator[ExplainedBound]:
     """The bounds that override, schedules and spec state. The first minimum and maximum that match are in force."""
-    stated = [item for item in decision.get("proposals") or () if item["source"] in {"Override", "Schedule"}]
+    stated = [
+        proposal for proposal in decision.get("proposals") or () if proposal["source"] in {"Override", "Schedule"}
+    ]
     # An override outranks the schedules. The two bounds of one source stand together.
-    stated.sort(key=lambda item: item["source"] != "Override")
+    stated.sort(key=lambda proposal: proposal["source"] != "Override")
     own = [
         {"source": "Spec", "role": "Floor", "replicas": spec.get("minReplicas", 1)},
         {"source": "Spec", "role": "Cap", "replicas": spec.get("maxReplicas", 0)},
     ]
     in_force = {"Floor": status.get("effectiveMinReplicas"), "Cap": status.get("effectiveMaxReplicas")}
-    for item in (*stated, *own):
-        role = item["role"]
-        holds = item["replicas"] == in_force.get(role)
+    for bound in (*stated, *own):
+        role = bound["role"]
+        holds = bound["replicas"] == in_force.get(role)
         if holds:
             in_force[role] = None
-        why = item.get("reason", "")
-        if item["source"] == "Override":
+        why = bound.get("reason", "")
+        if bound["source"] == "Override":
             why = (spec.get("override") or {}).get("reason", "")
         yield ExplainedBound(
             role=role,
-            replicas=item["replicas"],
-            by=_by(item),
-            until=_instant(item.get("until")),
+            replicas=bound["replicas"],
+            by=_by(bound),
+            until=_instant(bound.get("until")),
             holds=holds,
             why=why,
         )
 
 
-def _by(item: Json) -> str:
-    return "/".join(part for part in (item["source"], item.get("name")) if part)
+def _by(bound: Json) -> str:
+    return "/".join(part for part in (bound["source"], bound.get("name")) if part)
 
 
 def _forecast(spec: Json, status: Json, decision: Json, conditions: Json) -> ExplainedForecast | None:
@@ -268,7 +270,9 @@ def _forecast(spec: Json, status: Json, decision: Json, conditions: Json) -> Exp
     if condition is None or spec.get("forecast") is None:
         return None
     used = (status.get("forecast") or {}).get("budgetUsedPermille")
-    floor = next((item["replicas"] for item in decision.get("proposals") or () if item["source"] == "Forecast"), None)
+    floor = next(
+        (proposal["replicas"] for proposal in decision.get("proposals") or () if proposal["source"] == "Forecast"), None
+    )
     return ExplainedForecast(
         acts=condition["status"] == "True",
         reason=condition.get("reason", ""),
@@ -286,7 +290,7 @@ def next_change(body: Json) -> tuple[Nanoseconds, str] | None:
         return None
     at = parse_instant(edge["time"])
     if edge["schedule"] == "override" and not any(
-        item["name"] == "override" for item in body["spec"].get("schedules") or ()
+        schedule["name"] == "override" for schedule in body["spec"].get("schedules") or ()
     ):
         what = "the override ends"
     else:
@@ -339,37 +343,37 @@ def as_json(it: Explanation) -> dict[str, Any]:
         "scaledToZero": it.asleep,
         "scaledToZeroByHand": bool(it.by_hand),
         "lastScaleTime": _stamp(it.last_scaled),
-        "problems": [msgspec.to_builtins(item) for item in it.problems],
+        "problems": [msgspec.to_builtins(problem) for problem in it.problems],
         "metrics": [
             {
-                "name": item.name,
-                "type": item.type,
-                "current": item.current or None,
-                "target": item.target or None,
-                "replicas": item.replicas,
-                "pods": item.pods,
-                "notReady": item.not_ready,
-                "withoutSample": item.without_sample,
-                "problem": None if item.problem is None else msgspec.to_builtins(item.problem),
+                "name": metric.name,
+                "type": metric.type,
+                "current": metric.current or None,
+                "target": metric.target or None,
+                "replicas": metric.replicas,
+                "pods": metric.pods,
+                "notReady": metric.not_ready,
+                "withoutSample": metric.without_sample,
+                "problem": None if metric.problem is None else msgspec.to_builtins(metric.problem),
             }
-            for item in it.metrics
+            for metric in it.metrics
         ],
         "steps": [
-            {"rule": item.rule, "from": item.before, "to": item.after, "message": item.message or None}
-            for item in it.steps
+            {"rule": step.rule, "from": step.before, "to": step.after, "message": step.message or None}
+            for step in it.steps
         ],
         "minReplicas": it.minimum,
         "maxReplicas": it.maximum,
         "bounds": [
             {
-                "role": item.role,
-                "replicas": item.replicas,
-                "by": item.by,
-                "until": _stamp(item.until),
-                "inForce": item.holds,
-                "reason": item.why or None,
+                "role": bound.role,
+                "replicas": bound.replicas,
+                "by": bound.by,
+                "until": _stamp(bound.until),
+                "inForce": bound.holds,
+                "reason": bound.why or None,
             }
-            for item in it.bounds
+            for bound in it.bounds
         ],
         "forecast": None
         if it.forecast is None

@@ -65,7 +65,7 @@ def object_row(body: Json, now: Nanoseconds) -> ObjectRow:
 def row_of(body: Json, it: Explanation, now: Nanoseconds) -> ObjectRow:
     """The row of an object that is explained already."""
     meta, state = body["metadata"], body.get("status") or {}
-    conditions = {item["type"]: item for item in state.get("conditions") or ()}
+    conditions = {condition["type"]: condition for condition in state.get("conditions") or ()}
     texts = state.get("columns") or {}
     ready = conditions.get("Ready")
     word = _UNDECIDED if ready is None else texts.get("status") or ready.get("reason", "")
