@@ -61,13 +61,13 @@ class Imported(Struct, frozen=True):
 class HistoryError(Exception):
     """A file that is no load history: where, what was found, what is accepted."""
 
-    def __init__(self, path: Path, where: str, found: str, accepted: str) -> None:
-        super().__init__(f"{path}{', ' if where else ''}{where}: {found}: {accepted}")
+    def __init__(self, path: Path, where: str, finding: str, accepted: str) -> None:
+        super().__init__(f"{path}{', ' if where else ''}{where}: {finding}: {accepted}")
 
 
 class CsvError(HistoryError):
-    def __init__(self, path: Path, line: int, found: str, accepted: str) -> None:
-        super().__init__(path, f"line {line}", found, accepted)
+    def __init__(self, path: Path, line: int, finding: str, accepted: str) -> None:
+        super().__init__(path, f"line {line}", finding, accepted)
 
 
 def import_file(
@@ -232,8 +232,8 @@ def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[Row]:
         try:
             header = next(reader, [])
             if tuple(header) != HEADER:
-                found = f"the header is {shortened(','.join(header), TOLD_MAX)!r}" if header else "there is no header"
-                raise CsvError(path, 1, found, f"{','.join(HEADER)!r} is accepted")
+                finding = f"the header is {shortened(','.join(header), TOLD_MAX)!r}" if header else "there is no header"
+                raise CsvError(path, 1, finding, f"{','.join(HEADER)!r} is accepted")
             for fields in reader:
                 if fields:
                     yield _parse(path, reader.line_num, fields)
@@ -253,9 +253,9 @@ def _bounded(path: Path, text: IO[str]) -> Iterator[str]:
             raise CsvError(path, number, f"more than {LINE_MAX:,} characters", "timestamp,value is accepted")
         left -= len(line)
         if left < 0 or number > ROWS_MAX:
-            found = f"{number - 1:,} lines of {(TEXT_MAX - left) / 2**20:,.0f} MiB so far"
+            finding = f"{number - 1:,} lines of {(TEXT_MAX - left) / 2**20:,.0f} MiB so far"
             accepted = f"{ROWS_MAX:,} lines and {TEXT_MAX // 2**20:,} MiB are accepted"
-            raise CsvError(path, number, found, f"{accepted}: {ENOUGH}")
+            raise CsvError(path, number, finding, f"{accepted}: {ENOUGH}")
         yield line
 
 

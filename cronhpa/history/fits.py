@@ -77,14 +77,14 @@ class Fits:
         query = "SELECT model, fitted_at, trained_until, state FROM fit WHERE id = ?"
 
         def work(db: Connection) -> list[tuple[Fit, list[Series]]]:
-            found = {series_id: member for member, series_id in self._database.ids.find_all(db, series).items()}
-            if not found:
+            series_by_id = {series_id: member for member, series_id in self._database.ids.find_all(db, series).items()}
+            if not series_by_id:
                 return []
-            marks = ", ".join("?" * len(found))
+            marks = ", ".join("?" * len(series_by_id))
             link = f"SELECT fit, series FROM fitted WHERE series IN ({marks}) ORDER BY series"  # noqa: S608 - question marks
             members: dict[int, list[Series]] = {}
-            for fit_id, series_id in db.execute(link, [*found]):
-                members.setdefault(fit_id, []).append(found[series_id])
+            for fit_id, series_id in db.execute(link, [*series_by_id]):
+                members.setdefault(fit_id, []).append(series_by_id[series_id])
             return [(Fit(*db.execute(query, (fit_id,)).fetchone()), of) for fit_id, of in members.items()]
 
         return self._database.read(work)

@@ -97,9 +97,12 @@ class Forecasts:
 
     def _newest(self, series: Sequence[Series], decoder: msgspec.msgpack.Decoder[T]) -> dict[Series, T]:
         def work(db: Connection) -> dict[Series, T]:
-            found = self._ids(db, series)
-            query = f"SELECT series, value FROM forecast WHERE series IN ({question_marks(found)})"  # noqa: S608 - question marks
-            return {found[series_id]: decoder.decode(value) for series_id, value in db.execute(query, [*found])}
+            series_by_id = self._ids(db, series)
+            query = f"SELECT series, value FROM forecast WHERE series IN ({question_marks(series_by_id)})"  # noqa: S608 - question marks
+            return {
+                series_by_id[series_id]: decoder.decode(value)
+                for series_id, value in db.execute(query, [*series_by_id])
+            }
 
         return self._database.read(work)
 
@@ -114,21 +117,21 @@ class Forecasts:
             issued: dict[Series, list[IssuedQuantile]] = {member: [] for member in series}
             if first > last:
                 return issued
-            found = self._ids(db, series)
+            series_by_id = self._ids(db, series)
             query = f"""
                 WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
                 SELECT series, (at + 1) * {STEP}, load, percent FROM clock CROSS JOIN stated
-                WHERE step = at AND series IN ({question_marks(found)}) ORDER BY at
+                WHERE step = at AND series IN ({question_marks(series_by_id)}) ORDER BY at
             """  # noqa: S608 - question marks
-            for series_id, *quantile in db.execute(query, (first, last, *found)):
-                issued[found[series_id]].append(IssuedQuantile._make(quantile))
+            for series_id, *quantile in db.execute(query, (first, last, *series_by_id)):
+                issued[series_by_id[series_id]].append(IssuedQuantile._make(quantile))
             return issued
 
         return self._database.read(work)
 
     def _ids(self, db: Connection, series: Sequence[Series]) -> dict[int, Series]:
         """Those of the series that the store has, by their ids."""
-        return {series_id: each for each, series_id in self._database.ids.find_all(db, series).items()}
+        return {series_id: member for member, series_id in self._database.ids.find_all(db, series).items()}
 
     def compact(self, db: Connection, now: Nanoseconds) -> None:
         """

@@ -160,18 +160,20 @@ class LoadHistory:
         """
 
         def work(db: Connection) -> PackedLoads:
-            found = {series_id: each for each, series_id in self._database.ids.find_all(db, series).items()}
-            days: dict[Series, list[PackedDay]] = {each: [] for each in series}
+            series_by_id = {series_id: member for member, series_id in self._database.ids.find_all(db, series).items()}
+            days: dict[Series, list[PackedDay]] = {member: [] for member in series}
             query = f"""
                 SELECT series, day, highs, {"shares" if minutes else "NULL"}
                 FROM day {"LEFT JOIN minutes USING (series, day)" if minutes else ""}
-                WHERE series IN ({question_marks(found)}) AND day BETWEEN ? AND ? ORDER BY day
+                WHERE series IN ({question_marks(series_by_id)}) AND day BETWEEN ? AND ? ORDER BY day
             """  # noqa: S608 - literals and question marks
-            for series_id, *day in db.execute(query, (*found, since // DAY, (until - 1) // DAY)):
-                days[found[series_id]].append(PackedDay(*day))
-            steps = _columns(db, "step", [*found], -(-since // STEP), -(-until // STEP))
+            for series_id, *day in db.execute(query, (*series_by_id, since // DAY, (until - 1) // DAY)):
+                days[series_by_id[series_id]].append(PackedDay(*day))
+            steps = _columns(db, "step", [*series_by_id], -(-since // STEP), -(-until // STEP))
             of_minutes = -(-since // MINUTE), -(-until // MINUTE) if minutes else 0
-            return PackedLoads([*found.values()], days, steps, _columns(db, "minute", [*found], *of_minutes))
+            return PackedLoads(
+                [*series_by_id.values()], days, steps, _columns(db, "minute", [*series_by_id], *of_minutes)
+            )
 
         return self._database.read(work)
 
