@@ -45,9 +45,9 @@ async def replicas_manager(client: Client, collection: str, name: str) -> str:
     listed = await client.get(collection, _ManagedList, {"fieldSelector": f"metadata.name={name}"})
     others = [
         entry
-        for item in listed.items
-        if item.metadata.name == name
-        for entry in item.metadata.managed_fields
+        for listed_object in listed.items
+        if listed_object.metadata.name == name
+        for entry in listed_object.metadata.managed_fields
         if entry.manager != FIELD_MANAGER and bytes(entry.fields_v1.spec.replicas)
     ]
     return max(others, key=lambda entry: entry.time, default=_Managed()).manager

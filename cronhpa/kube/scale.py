@@ -332,7 +332,7 @@ class Targets:
                 self._client,
                 path,
                 Workload,
-                lambda ns, name, item: self._on_change(informer, (ns, resource.group, kind, name), item),
+                lambda ns, name, workload: self._on_change(informer, (ns, resource.group, kind, name), workload),
                 keep=False,
                 scope=self._scope,
             )
