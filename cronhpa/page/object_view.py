@@ -77,7 +77,7 @@ def view_of(asked: ViewQuestion) -> bytes:
         "scales": row.scales,
         "target": status.get("target") or "",
         "explained": explained(body, asked.now),
-        "conditions": [_condition(item, asked.zone, asked.now) for item in status.get("conditions") or ()],
+        "conditions": [_condition(condition, asked.zone, asked.now) for condition in status.get("conditions") or ()],
         "metric": "" if metric is None else _name(metric),
         "unit": _unit(metric),
         "capacity": _capacity(spec, metric, memory),
@@ -143,13 +143,13 @@ def _capacity(spec: Spec | None, metric: Metric | None, memory: Memory) -> float
     return pod_capacity(metric, memory.request_per_pod.get(_name(metric)), percent)
 
 
-def _condition(item: Json, zone: str, now: Nanoseconds) -> Json:
-    at = item.get("lastTransitionTime")
+def _condition(condition: Json, zone: str, now: Nanoseconds) -> Json:
+    at = condition.get("lastTransitionTime")
     return {
-        "type": item.get("type", ""),
-        "status": item.get("status", ""),
-        "reason": item.get("reason", ""),
-        "message": local_times(item.get("message", ""), zone, now),
+        "type": condition.get("type", ""),
+        "status": condition.get("status", ""),
+        "reason": condition.get("reason", ""),
+        "message": local_times(condition.get("message", ""), zone, now),
         "since": None if at is None else parse_instant(at) / SECOND,
     }
 

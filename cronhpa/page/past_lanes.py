@@ -90,12 +90,12 @@ def _goes_on(lane: Lane, other: Lane) -> bool:
 
 def _lanes_at(status: Json, begin: Nanoseconds, end: Nanoseconds) -> Iterator[Lane]:
     stated: dict[str, dict[str, int]] = {}
-    for item in (status.get("decision") or {}).get("proposals") or ():
-        if item.get("source") == "Schedule":
-            stated.setdefault(item.get("name") or "", {})[item["role"]] = item["replicas"]
-        elif item.get("source") == "Override":
-            stated.setdefault(_OVERRIDE, {})[item["role"]] = item["replicas"]
-    states = {item["name"]: item["state"] for item in status.get("schedules") or ()}
+    for proposal in (status.get("decision") or {}).get("proposals") or ():
+        if proposal.get("source") == "Schedule":
+            stated.setdefault(proposal.get("name") or "", {})[proposal["role"]] = proposal["replicas"]
+        elif proposal.get("source") == "Override":
+            stated.setdefault(_OVERRIDE, {})[proposal["role"]] = proposal["replicas"]
+    states = {schedule["name"]: schedule["state"] for schedule in status.get("schedules") or ()}
     if _OVERRIDE in stated:
         states.setdefault(_OVERRIDE, "Open")
     for name, state in states.items():

@@ -114,8 +114,8 @@ def _document(text: str) -> Mapping[str, Any]:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+        return {key: _without_nulls(field) for key, field in value.items() if field is not None}
+    return [_without_nulls(element) for element in value] if isinstance(value, list) else value
 
 
 def _rerun(asked: RerunQuestion) -> Json:
