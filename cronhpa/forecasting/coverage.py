@@ -24,10 +24,10 @@ def excess_coverage(outcomes: Floats, issued: Floats, levels: Floats) -> float |
 
     (n,) each, NaN for unknown values. None for fewer than OUTCOMES_MIN known pairs.
     """
-    known = ~np.isnan(outcomes) & ~np.isnan(issued)
-    if known.sum() < OUTCOMES_MIN:
+    is_known = ~np.isnan(outcomes) & ~np.isnan(issued)
+    if is_known.sum() < OUTCOMES_MIN:
         return None
-    return float(((outcomes[known] <= issued[known] * _ROUNDING) - levels[known]).mean())
+    return float(((outcomes[is_known] <= issued[is_known] * _ROUNDING) - levels[is_known]).mean())
 
 
 def coverage_percent(level: float, excess: float | None) -> int | None:
@@ -41,9 +41,9 @@ def rolling_excess(outcomes: Floats, issued: Floats, levels: Floats, steps_per_d
 
     outcomes, issued, levels: (steps,), the load of each step, the quantile issued for it, and its level.
     """
-    known = ~np.isnan(outcomes) & ~np.isnan(issued)
-    hits = np.where(known, (outcomes <= issued * _ROUNDING) - levels, 0.0)
-    total, count = (np.concatenate([[0.0], np.cumsum(each)]) for each in (hits, known))
+    is_known = ~np.isnan(outcomes) & ~np.isnan(issued)
+    hits = np.where(is_known, (outcomes <= issued * _ROUNDING) - levels, 0.0)
+    total, count = (np.concatenate([[0.0], np.cumsum(per_step)]) for per_step in (hits, is_known))
     end = np.arange(len(outcomes) + 1)
     begin = np.maximum(end - steps_per_day + 1, 0)
     pairs = count[end] - count[begin]

@@ -62,7 +62,7 @@ class Pods(Struct, frozen=True):
         numbers: dict[Nanoseconds, int] = {}
         for instant, number in made:
             numbers[instant] = numbers.get(instant, 0) + number
-        gone = [each for each in self.gone if at - each[0] < SAMPLE_DELAY + SAMPLE_WINDOW]
+        gone = [removal for removal in self.gone if at - removal[0] < SAMPLE_DELAY + SAMPLE_WINDOW]
         return Pods(tuple(numbers.items()), (*gone, (at, ready)) if ready else tuple(gone))
 
     def share(self, now: Nanoseconds, start_up: Nanoseconds, age: Nanoseconds = 0) -> float:
@@ -75,11 +75,11 @@ class Pods(Struct, frozen=True):
         begin = end - SAMPLE_WINDOW
         served = [(max(instant + start_up, begin), end, number, now - instant >= age) for instant, number in self.made]
         served += [(begin, min(instant, end), number, False) for instant, number in self.gone]
-        served = [each for each in served if each[0] < each[1]]
+        served = [group for group in served if group[0] < group[1]]
         instants = sorted({instant for first, last, *_ in served for instant in (first, last)})
         area = span = 0.0
         for first, last in pairwise(instants):
-            there = [each for each in served if each[0] <= first and each[1] >= last]
+            there = [group for group in served if group[0] <= first and group[1] >= last]
             ready = sum(number for *_, number, _ in there)
             if ready:
                 area += (last - first) * sum(number for *_, number, counts in there if counts) / ready
@@ -137,7 +137,7 @@ def follow(
         after.replicas == decision.desired
         and decision.stabilized is None
         and alone.stabilized is None
-        and all(not _are_young(each, start_up, now) for each in (pods, after.pods))
+        and all(not _are_young(group, start_up, now) for group in (pods, after.pods))
     )
     return None if is_met and not _is_raised(spec, decision) else after
 
@@ -201,9 +201,9 @@ def _on_pods(
     missing = count - sampled
     # Pods that are gone took their samples with them.
     load = reading.load / (seen.share(now, start_up) or 1.0)
-    each = reading.request // reading.matched if reading.matched else 0
+    request_per_pod = reading.request // reading.matched if reading.matched else 0
     fallback = max(100, _utilization(metric))
-    missing_usage = (each * fallback // 100 if each else _average_value(metric)) * missing
+    missing_usage = (request_per_pod * fallback // 100 if request_per_pod else _average_value(metric)) * missing
     return PodCounts(
         ready=trusted,
         unready=sampled - trusted,
@@ -211,10 +211,10 @@ def _on_pods(
         counted=trusted,
         matched=trusted if reading.matched else 0,
         usage=round(load * (pods.share(now, start_up, trusted_after) or 1.0)),
-        request=each * trusted,
+        request=request_per_pod * trusted,
         missing_usage=missing_usage,
-        missing_request=each * missing,
-        unready_request=each * (sampled - trusted),
+        missing_request=request_per_pod * missing,
+        unready_request=request_per_pod * (sampled - trusted),
         load=ceil(load),
     )
 
