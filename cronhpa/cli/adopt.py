@@ -127,7 +127,7 @@ def adopt(  # noqa: PLR0913, PLR0917 - the options of a command
     except (ClusterError, Stopped) as error:
         fail("adopt", error)
     except Unconvertible as refusal:
-        fail("adopt", f"{refusal.path}: {refusal.found}: {refusal.meaning}")
+        fail("adopt", f"{refusal.path}: {refusal.finding}: {refusal.meaning}")
 
 
 class _Place:

@@ -41,7 +41,7 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
 
 def _jobs(document: FieldReader, spec: FieldReader, wall: datetime) -> list[Job]:
     conditions = document.mapping("status").mappings("conditions")
-    done = {item.text("name") for item in conditions if item.text("state") in _DONE}
+    done = {condition.text("name") for condition in conditions if condition.text("state") in _DONE}
     out = []
     for job in spec.mappings("jobs"):
         name, schedule, size = job.text("name"), job.text("schedule").strip(), job.integer("targetSize")

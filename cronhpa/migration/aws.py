@@ -33,12 +33,12 @@ def objects_of(body: Mapping[str, Any]) -> Iterator[Json] | None:
     """An object for each scaled resource of an answer of AWS; None for another document."""
     for key, resource in _LISTS.items():
         if isinstance(body.get(key), list):
-            return _objects([item for item in body[key] if isinstance(item, Mapping)], resource)
+            return _objects([action for action in body[key] if isinstance(action, Mapping)], resource)
     return None
 
 
 def _objects(actions: list[Mapping[str, Any]], resource: str) -> Iterator[Json]:
-    for name in dict.fromkeys(str(item.get(resource)) for item in actions):
+    for name in dict.fromkeys(str(action.get(resource)) for action in actions):
         own = [action for action in actions if str(action.get(resource)) == name]
         metadata = {"name": cloud.object_name(name.rpartition("/")[2])}
         yield {"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": metadata, "resource": name, "actions": own}
@@ -180,8 +180,8 @@ def _once(action: FieldReader, name: str, text: str, zone: str, wall: datetime) 
     given = text or (action.text("StartTime") if "Schedule" not in action else "")
     at = _instant(given, zone)
     if at is None:
-        found = action.text("Schedule") or given
-        raise action.unconvertible("Schedule", f'found "{found}"', f"cron() and at() are read: {jobs.BY_HAND}")
+        stated = action.text("Schedule") or given
+        raise action.unconvertible("Schedule", f'found "{stated}"', f"cron() and at() are read: {jobs.BY_HAND}")
     if at < wall:
         action.remark("Schedule", f"found {at:%Y-%m-%dT%H:%M}", "left out: it is past")
         return None

@@ -51,5 +51,5 @@ def to_hpa(document: FieldReader) -> Json:
 def _named(value: object) -> str:
     """A value in words; a list of schedules as their names."""
     if isinstance(value, list):
-        return ", ".join(str(item.get("name")) if isinstance(item, dict) else str(item) for item in value)
+        return ", ".join(str(element.get("name")) if isinstance(element, dict) else str(element) for element in value)
     return "settings" if isinstance(value, dict) else str(value)

@@ -163,7 +163,7 @@ def convert(
             manifests += _converted(entry, context)
             done.append(entry)
         except Unconvertible as refusal:
-            entry.notes.append((refusal.path, refusal.found, f"no CronHPA is made of it: {refusal.meaning}"))
+            entry.notes.append((refusal.path, refusal.finding, f"no CronHPA is made of it: {refusal.meaning}"))
     # At the end, as the conversion of one object may read another.
     for entry in done:
         entry.notes.extend(
@@ -171,7 +171,7 @@ def convert(
             for path in entry.reader.unread()
         )
     for entry in entries:
-        remarks += [Remark(entry.source, path, found, meaning) for path, found, meaning in entry.notes]
+        remarks += [Remark(entry.source, path, finding, meaning) for path, finding, meaning in entry.notes]
     remarks += _doubled(manifests)
     return Conversion(tuple(manifests), tuple(remarks), context.sources.used_by(manifests))
 
@@ -203,9 +203,9 @@ def _entries(document: Document, remarks: list[Remark]) -> Iterator[_Entry]:
     body = document.body
     if body is None:
         return
-    if isinstance(body, list) and all(isinstance(item, Mapping) for item in body):
-        for item in body:  # what gcloud prints
-            yield from _entries(Document(document.source, item), remarks)
+    if isinstance(body, list) and all(isinstance(element, Mapping) for element in body):
+        for element in body:  # what gcloud prints
+            yield from _entries(Document(document.source, element), remarks)
         return
     if not isinstance(body, Mapping):
         remarks.append(Remark(document.source, "", f"found {type(body).__name__}", "a Kubernetes object belongs here"))
@@ -215,14 +215,18 @@ def _entries(document: Document, remarks: list[Remark]) -> Iterator[_Entry]:
         objects = list(of_cloud)
         if not objects:
             remarks.append(Remark(document.source, "", "found no scheduled action", "there is nothing to convert"))
-        for item in objects:
-            yield from _entries(Document(document.source, item), remarks)
+        for cloud_object in objects:
+            yield from _entries(Document(document.source, cloud_object), remarks)
         return
     if isinstance(body.get("items"), list):
         kind = str(body.get("kind") or "").removesuffix("List")
-        for item in body["items"]:
+        for element in body["items"]:
             # The items of a typed list need not state apiVersion and kind.
-            named = {"apiVersion": body.get("apiVersion"), "kind": kind, **item} if isinstance(item, Mapping) else item
+            named = (
+                {"apiVersion": body.get("apiVersion"), "kind": kind, **element}
+                if isinstance(element, Mapping)
+                else element
+            )
             yield from _entries(Document(document.source, named), remarks)
         return
     kind = str(body.get("kind") or "")
@@ -256,18 +260,18 @@ def _absorbed(entries: Sequence[_Entry], context: ConversionContext) -> set[Obje
 def _doubled(manifests: Sequence[Json]) -> Iterator[Remark]:
     """Manifests that conflict: with one name, or with one target."""
 
-    def named(item: Json) -> str:
-        return f"CronHPA/{item['metadata']['name']}"
+    def named(manifest: Json) -> str:
+        return f"CronHPA/{manifest['metadata']['name']}"
 
-    def place(item: Json) -> str:
-        return str(item["metadata"].get("namespace", ""))
+    def place(manifest: Json) -> str:
+        return str(manifest["metadata"].get("namespace", ""))
 
-    def target(item: Json) -> tuple[str, str, str]:
-        ref = item["spec"]["scaleTargetRef"]
-        return place(item), str(ref.get("kind")), str(ref.get("name"))
+    def target(manifest: Json) -> tuple[str, str, str]:
+        ref = manifest["spec"]["scaleTargetRef"]
+        return place(manifest), str(ref.get("kind")), str(ref.get("name"))
 
-    names = Counter((place(item), named(item)) for item in manifests)
-    targets = Counter(target(item) for item in manifests)
+    names = Counter((place(manifest), named(manifest)) for manifest in manifests)
+    targets = Counter(target(manifest) for manifest in manifests)
     for (_, name), count in names.items():
         if count > 1:
             yield Remark("output", name, f"found {count} of this name", "one replaces the other: rename or merge them")

@@ -33,7 +33,9 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
             f"{', '.join(nowhere)}: no zone of its own",
             "took UTC; Crane takes the zone of its process: see --time-zone",
         )
-    crons = [item for item in (_cron(cron, lowest, highest, context) for cron in spec.mappings("crons")) if item]
+    crons = [
+        schedule for schedule in (_cron(cron, lowest, highest, context) for cron in spec.mappings("crons")) if schedule
+    ]
     if not metrics and not crons:
         metrics = DEFAULT_METRICS
     elif not metrics:
@@ -82,7 +84,7 @@ def _cron(cron: FieldReader, lowest: int, highest: int, context: ConversionConte
             )
     except Unconvertible as refusal:
         cron.ignore("start", "end", "targetReplicas", "timezone")
-        cron.remark("", refusal.found, refusal.meaning)
+        cron.remark("", refusal.finding, refusal.meaning)
         return None
     return {"name": cron.text("name") or "cron"} | fields | {"minReplicas": min(max(replicas, lowest), highest)}
 

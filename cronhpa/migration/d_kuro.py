@@ -29,16 +29,16 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     out = hpa.spec_of(FieldReader({"apiVersion": "autoscaling/v2", "spec": nested.body}, spec.path, []))
     spec.ignore("horizontalPodAutoscalerSpec")
     schedules = []
-    for item in context.objects.get((GROUP, "Schedule"), ()):
+    for schedule_object in context.objects.get((GROUP, "Schedule"), ()):
         try:
-            window = _window(item, context) if _parent(item) == key_of(document) else None
+            window = _window(schedule_object, context) if _parent(schedule_object) == key_of(document) else None
         except Unconvertible as refusal:
-            item.ignore("spec")
-            item.remark("spec", f"{refusal.path}: {refusal.found}", f"left out: {refusal.meaning}")
+            schedule_object.ignore("spec")
+            schedule_object.remark("spec", f"{refusal.path}: {refusal.finding}", f"left out: {refusal.meaning}")
             continue
         if window is not None:
             schedules.append(window)
-    highest = {item["maxReplicas"] for item in schedules if "maxReplicas" in item}
+    highest = {schedule["maxReplicas"] for schedule in schedules if "maxReplicas" in schedule}
     if len(highest) > 1:
         spec.remark(
             "schedules",
@@ -50,7 +50,7 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
 
 def schedule_alone(document: FieldReader, context: ConversionContext) -> list[Json]:
     """No manifest if the Schedule's ScheduledPodAutoscaler is in the input: its conversion has the Schedule."""
-    parents = {key_of(item) for item in context.objects.get((GROUP, "ScheduledPodAutoscaler"), ())}
+    parents = {key_of(autoscaler) for autoscaler in context.objects.get((GROUP, "ScheduledPodAutoscaler"), ())}
     if _parent(document) not in parents:
         raise document.unconvertible(
             "spec.scaleTargetRef",
@@ -61,14 +61,14 @@ def schedule_alone(document: FieldReader, context: ConversionContext) -> list[Js
     return []
 
 
-def _parent(item: FieldReader) -> ObjectKey:
-    ref = item.mapping("spec").mapping("scaleTargetRef")
+def _parent(schedule: FieldReader) -> ObjectKey:
+    ref = schedule.mapping("spec").mapping("scaleTargetRef")
     ref.ignore("apiVersion", "kind")
-    return item.mapping("metadata").text("namespace"), ref.text("name")
+    return schedule.mapping("metadata").text("namespace"), ref.text("name")
 
 
-def _window(item: FieldReader, context: ConversionContext) -> Json | None:
-    spec = item.mapping("spec")
+def _window(schedule: FieldReader, context: ConversionContext) -> Json | None:
+    spec = schedule.mapping("spec")
     spec.ignore("description")
     zone = spec.text("timeZone") or "UTC"
     problem = zone_problem(zone)
@@ -79,7 +79,7 @@ def _window(item: FieldReader, context: ConversionContext) -> Json | None:
     if times is None:
         return None
     suspended = {"suspend": True} if spec.raw("suspend") else {}
-    return {"name": item.mapping("metadata").text("name")} | times | {"timeZone": zone} | bounds | suspended
+    return {"name": schedule.mapping("metadata").text("name")} | times | {"timeZone": zone} | bounds | suspended
 
 
 def _times(spec: FieldReader, zone: str, context: ConversionContext) -> Json | None:

@@ -24,19 +24,19 @@ class Remark(Struct, frozen=True, order=True):
 
     source: str
     path: str
-    found: str
+    finding: str
     meaning: str
 
     def __str__(self) -> str:
-        return f"{self.source}:{self.path}: {self.found}: {self.meaning}"
+        return f"{self.source}:{self.path}: {self.finding}: {self.meaning}"
 
 
 class Unconvertible(Exception):  # noqa: N818 - a result, not an error: there is no honest CronHPA for it
     """An object, or a part of one, without an honest counterpart. path: the field that prevents it."""
 
-    def __init__(self, path: str, found: str, meaning: str) -> None:
-        super().__init__(f"{path}: {found}: {meaning}")
-        self.path, self.found, self.meaning = path, found, meaning
+    def __init__(self, path: str, finding: str, meaning: str) -> None:
+        super().__init__(f"{path}: {finding}: {meaning}")
+        self.path, self.finding, self.meaning = path, finding, meaning
 
 
 class FieldReader:
@@ -59,12 +59,12 @@ class FieldReader:
     def __iter__(self) -> Iterator[str]:
         return iter(self.body)
 
-    def remark(self, key: str, found: str, meaning: str) -> None:
+    def remark(self, key: str, finding: str, meaning: str) -> None:
         """Notes a loss at a field below this one; an empty key is this mapping itself."""
-        self._notes.append((self._at(key), found, meaning))
+        self._notes.append((self._at(key), finding, meaning))
 
-    def unconvertible(self, key: str, found: str, meaning: str) -> Unconvertible:
-        return Unconvertible(self._at(key), found, meaning)
+    def unconvertible(self, key: str, finding: str, meaning: str) -> Unconvertible:
+        return Unconvertible(self._at(key), finding, meaning)
 
     def raw(self, key: str) -> Any:
         """The field as it is, marked as read as a whole; None if it is absent."""
@@ -97,9 +97,9 @@ class FieldReader:
         value = self.raw(key)
         if value is None:
             return {}
-        if not isinstance(value, Mapping) or not all(isinstance(item, str) for item in value):
+        if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
             raise self.unconvertible(key, f"found {value!r}", "a mapping belongs here")
-        return {name: "" if item is None else str(item) for name, item in value.items()}
+        return {name: "" if text is None else str(text) for name, text in value.items()}
 
     def items(self, key: str) -> list[Any]:
         """The list at a field, empty if it is absent."""
@@ -124,7 +124,7 @@ class FieldReader:
             if not isinstance(value, list | None):
                 raise self.unconvertible(key, f"found {value!r}", "a list belongs here")
             self._below[key] = [
-                self._child(item, f"{self._at(key)}[{index}]") for index, item in enumerate(value or ())
+                self._child(element, f"{self._at(key)}[{index}]") for index, element in enumerate(value or ())
             ]
         return self._below[key]
 

@@ -23,15 +23,15 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     out = hpa.spec_of(template)
     patches = spec.mappings("scheduledPatches")
     zone = _zone(spec, patches, context)
-    wanted = [_bounds(item) for item in patches]
-    read = [_job(item, index) for index, item in enumerate(patches)]
+    wanted = [_bounds(patch) for patch in patches]
+    read = [_job(patch, index) for index, patch in enumerate(patches)]
     windows = jobs.windows_of(spec, "scheduledPatches", read, zone, context.wall(zone), DaysOff()) if read else []
     schedules = [{"name": job.name} | fields | wanted[job.size] for job, fields in windows if wanted[job.size]]
     return cron_hpa(metadata_of(document), out | {"timeZone": zone, "schedules": unique_names(schedules) or None})
 
 
 def _zone(spec: FieldReader, patches: list[FieldReader], context: ConversionContext) -> str:
-    zones = {item.text("timezone") for item in patches}
+    zones = {patch.text("timezone") for patch in patches}
     if len(zones) > 1:
         raise spec.unconvertible(
             "scheduledPatches", f"found the zones {', '.join(sorted(zones))}", f"no clock has all: {jobs.BY_HAND}"
@@ -45,18 +45,18 @@ def _zone(spec: FieldReader, patches: list[FieldReader], context: ConversionCont
     return zone
 
 
-def _bounds(item: FieldReader) -> Json:
-    patch = item.mapping("patch")
+def _bounds(scheduled_patch: FieldReader) -> Json:
+    patch = scheduled_patch.mapping("patch")
     if "metrics" in patch:
         patch.raw("metrics")
         patch.remark("metrics", "found other metrics for a time", "a window changes bounds, no targets: left out")
     return {key: value for key in ("minReplicas", "maxReplicas") if (value := patch.integer(key)) is not None}
 
 
-def _job(item: FieldReader, index: int) -> Job:
+def _job(patch: FieldReader, index: int) -> Job:
     """The patch as a job whose size is its index."""
-    text = job_windows.five_fields(item.text("schedule"))
+    text = job_windows.five_fields(patch.text("schedule"))
     problem = cron.problem(text)
     if problem:
-        raise item.unconvertible("schedule", problem, jobs.BY_HAND)
-    return Job(item.text("name") or f"patch-{index}", index, cron=text)
+        raise patch.unconvertible("schedule", problem, jobs.BY_HAND)
+    return Job(patch.text("name") or f"patch-{index}", index, cron=text)

@@ -79,24 +79,24 @@ def _forecast(cpu: FieldReader, metrics: list[Json] | None) -> Json | None:
     return {}
 
 
-def _window(name: str, item: FieldReader, context: ConversionContext) -> Json | None:
-    item.ignore("description")
-    zone = item.text("timeZone") or "UTC"
+def _window(name: str, schedule: FieldReader, context: ConversionContext) -> Json | None:
+    schedule.ignore("description")
+    zone = schedule.text("timeZone") or "UTC"
     problem = zone_problem(zone)
-    fields = item.text("schedule").split()
+    fields = schedule.text("schedule").split()
     if not problem and len(fields) == _WITH_YEAR and fields[5] != "*":
         problem = f"found the year {fields[5]}"
     text = " ".join(fields[:5])
     problem = problem or cron.problem(text)
-    seconds, replicas = item.integer("durationSec"), item.integer("minRequiredReplicas")
+    seconds, replicas = schedule.integer("durationSec"), schedule.integer("minRequiredReplicas")
     if problem or not seconds or replicas is None:
-        item.remark(
+        schedule.remark(
             "schedule", problem or "durationSec or minRequiredReplicas is missing", "left out: write it by hand"
         )
         return None
     if seconds % 60:
-        item.remark("durationSec", f"found {seconds}", "a window is whole minutes: rounded up")
-    remark_clock_changes(item, "schedule", [text], zone, context.wall(zone))
-    suspended = {"suspend": True} if item.raw("disabled") else {}
+        schedule.remark("durationSec", f"found {seconds}", "a window is whole minutes: rounded up")
+    remark_clock_changes(schedule, "schedule", [text], zone, context.wall(zone))
+    suspended = {"suspend": True} if schedule.raw("disabled") else {}
     times = {"start": text, "durationMinutes": -(-seconds // 60), "timeZone": zone}
     return {"name": cloud.object_name(str(name))} | times | {"minReplicas": replicas} | suspended

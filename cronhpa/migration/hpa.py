@@ -108,9 +108,9 @@ def _annotated(document: FieldReader, key: str) -> Any:
 def _uncapitalised(value: Any) -> Any:
     """The value with lower-case keys: the upstream writes the annotation with Go's names, such as ScaleDown."""
     if isinstance(value, Mapping):
-        return {key[:1].lower() + key[1:]: _uncapitalised(item) for key, item in value.items() if item is not None}
+        return {key[:1].lower() + key[1:]: _uncapitalised(field) for key, field in value.items() if field is not None}
     if isinstance(value, list):
-        return [_uncapitalised(item) for item in value]
+        return [_uncapitalised(element) for element in value]
     return value
 
 

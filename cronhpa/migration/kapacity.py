@@ -25,7 +25,7 @@ class _Cron(Struct, frozen=True):
 
     priority: int
     provider: int
-    item: FieldReader
+    reader: FieldReader
 
 
 class _Providers(Struct):
@@ -87,11 +87,11 @@ def _providers(spec: FieldReader) -> _Providers:
         if kind == "Static":
             out.static = (priority, provider.mapping("static").integer("replicas") or 0)
         elif kind == "Cron":
-            out.crons += [_Cron(priority, index, item) for item in provider.mapping("cron").mappings("crons")]
+            out.crons += [_Cron(priority, index, cron) for cron in provider.mapping("cron").mappings("crons")]
         elif kind == "Dynamic":
             dynamic = provider.mapping("dynamic")
             portrait = dynamic.text("portraitType")
-            metrics = [_metric(item) for item in dynamic.items("metrics")]
+            metrics = [_metric(metric) for metric in dynamic.items("metrics")]
             dynamic.ignore("externalGeneratorName")
             if portrait == "Predictive":
                 out.predicts = True
@@ -99,7 +99,7 @@ def _providers(spec: FieldReader) -> _Providers:
                 dynamic.remark(
                     "", "found a prediction by a job", "forecast learns from the metrics that decide: two days of load"
                 )
-                out.metrics = out.metrics or [item for item in metrics[:1] if has_load([item])]
+                out.metrics = out.metrics or [metric for metric in metrics[:1] if has_load([metric])]
                 out.reactive = priority if out.reactive is None else out.reactive
             elif portrait == "Reactive":
                 out.reactive, out.metrics = priority, metrics
@@ -132,23 +132,23 @@ def _kube_hpa(dynamic: FieldReader) -> None:
 def _windows(providers: _Providers, lowest: int, highest: int, context: ConversionContext) -> list[Json]:
     kept: list[tuple[_Cron, Json]] = []
     for cron in providers.crons:
-        item = cron.item
-        item.ignore("description")
-        zone = item.text("timeZone") or jobs.zone_of(item, "timeZone", context, "UTC", "the zone of most images")
-        pair = item.text("start"), item.text("end")
+        reader = cron.reader
+        reader.ignore("description")
+        zone = reader.text("timeZone") or jobs.zone_of(reader, "timeZone", context, "UTC", "the zone of most images")
+        pair = reader.text("start"), reader.text("end")
         # nextStart.After(nextEnd), in IsCronActive of pkg/util/time.go
-        fields = edges.window(item, pair, zone, "Kapacity", context, tie_is_active=False)
-        replicas = item.integer("replicas")
+        fields = edges.window(reader, pair, zone, "Kapacity", context, tie_is_active=False)
+        replicas = reader.integer("replicas")
         if replicas is None:
-            raise item.unconvertible("replicas", "there is no replicas", "say how many the window has")
+            raise reader.unconvertible("replicas", "there is no replicas", "say how many the window has")
         replicas = min(max(replicas, lowest), highest)
         if cron.priority < _always(providers):
-            item.remark("", "a provider of higher priority always has a count", "left out: it never decides")
+            reader.remark("", "a provider of higher priority always has a count", "left out: it never decides")
             continue
         if providers.static is not None and cron.priority == providers.static[0]:
             replicas = min(max(replicas, providers.static[1]), highest)
         bound = "minReplicas" if cron.priority == providers.reactive else "replicas"
-        kept.append((cron, {"name": item.text("name") or "cron"} | fields | {bound: replicas}))
+        kept.append((cron, {"name": reader.text("name") or "cron"} | fields | {bound: replicas}))
     return _ranked(kept, context)
 
 
@@ -167,7 +167,7 @@ def _ranked(kept: list[tuple[_Cron, Json]], context: ConversionContext) -> list[
             continue
         is_ranked = True
         if one.provider == other.provider:
-            other.item.remark(
+            other.reader.remark(
                 "start",
                 f"it is active together with {window['name']}{at}",
                 "Kapacity has no count then and keeps the one that it had; here the larger one holds",

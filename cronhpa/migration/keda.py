@@ -105,7 +105,7 @@ def _bounds(spec: FieldReader, counts: _Counts, triggers: Triggers) -> Json:
     elif counts.sleeps and triggers.resources:
         # The windows outrank this schedule; outside of them no pod may run, however busy the pods are.
         always = {"name": "idle", "start": "@daily", "durationMinutes": 2 * 24 * 60, "replicas": 0, "priority": -1}
-        schedules = [always, *(item | {"maxReplicas": counts.highest} for item in schedules)]
+        schedules = [always, *(schedule | {"maxReplicas": counts.highest} for schedule in schedules)]
     elif counts.sleeps:
         out["minReplicas"] = 0
     if schedules:

@@ -122,9 +122,9 @@ def _login(trigger: FieldReader, metadata: FieldReader) -> Json:
     def mounted(part: str) -> str:
         return f"{_MOUNTED}/{name or 'metrics-api'}-{part}"
 
-    def say(found: str, files: str) -> None:
+    def say(finding: str, files: str) -> None:
         metadata.remark(
-            field, f"found {found}", f"put it into the Secret that sourcesSecret of the chart names, for {files}"
+            field, f"found {finding}", f"put it into the Secret that sourcesSecret of the chart names, for {files}"
         )
 
     if "bearer" in modes:

@@ -89,7 +89,7 @@ def read_triggers(
         except Unconvertible as refusal:
             lost = True
             trigger.ignore("metadata", "metricType", "authenticationRef")
-            trigger.remark("", f"{kind}: {refusal.found}", refusal.meaning)
+            trigger.remark("", f"{kind}: {refusal.finding}", refusal.meaning)
     if formula:
         has_external = True
         from_keda.append(_composite(advanced, hpa))
@@ -97,7 +97,7 @@ def read_triggers(
     if from_keda:
         spec.remark(
             "triggers",
-            f"{', '.join(item['external']['metric']['name'] for item in from_keda)}: KEDA serves this",
+            f"{', '.join(metric['external']['metric']['name'] for metric in from_keda)}: KEDA serves this",
             f"and only while a ScaledObject {document.mapping('metadata').text('name')} with these triggers exists: "
             "keep one on a target of no other use, or name the metric of another adapter here",
         )

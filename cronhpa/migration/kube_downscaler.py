@@ -122,9 +122,9 @@ def _marks(workload: FieldReader, context: ConversionContext) -> dict[str, str]:
     """
     metadata = workload.mapping("metadata")
     of_namespace: dict[str, str] = {}
-    for item in context.objects.get(("", "Namespace"), ()):
-        if item.mapping("metadata").text("name") == metadata.text("namespace"):
-            of_namespace = item.mapping("metadata").texts("annotations")
+    for namespace in context.objects.get(("", "Namespace"), ()):
+        if namespace.mapping("metadata").text("name") == metadata.text("namespace"):
+            of_namespace = namespace.mapping("metadata").texts("annotations")
     own = {name: text for name, text in metadata.texts("annotations").items() if name not in _FORCED}
     if own.get(_EXCLUDE, "false").lower() == "false":
         own.pop(_EXCLUDE, None)

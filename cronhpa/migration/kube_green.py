@@ -41,7 +41,7 @@ def to_cron_hpas(document: FieldReader, context: ConversionContext) -> list[Json
         try:
             out.append(cron_hpa_of(workload, [schedule], 1 if count is None else count, context))
         except Unconvertible as refusal:
-            spec.remark("", f"{refusal.path}: {refusal.found}", f"left out: {refusal.meaning}")
+            spec.remark("", f"{refusal.path}: {refusal.finding}", f"left out: {refusal.meaning}")
     return out
 
 
@@ -83,16 +83,16 @@ def _workloads(document: FieldReader, context: ConversionContext) -> Iterable[Fi
     for kind in KINDS:
         if spec.body.get(_KEPT[kind]) is False:
             continue
-        for item in context.objects.get(("apps", kind), ()):
-            same = item.mapping("metadata").text("namespace") == namespace
-            kept = not included or any(_refers(ref, item) for ref in included)
-            if same and kept and not any(_refers(ref, item) for ref in excluded):
-                yield item
+        for workload in context.objects.get(("apps", kind), ()):
+            same = workload.mapping("metadata").text("namespace") == namespace
+            kept = not included or any(_refers(ref, workload) for ref in included)
+            if same and kept and not any(_refers(ref, workload) for ref in excluded):
+                yield workload
 
 
-def _refers(ref: FieldReader, item: FieldReader) -> bool:
-    metadata = item.mapping("metadata")
+def _refers(ref: FieldReader, workload: FieldReader) -> bool:
+    metadata = workload.mapping("metadata")
     labels = ref.texts("matchLabels")
     if labels:
         return labels.items() <= metadata.texts("labels").items()
-    return (ref.text("kind"), ref.text("name")) == (item.text("kind"), metadata.text("name"))
+    return (ref.text("kind"), ref.text("name")) == (workload.text("kind"), metadata.text("name"))

@@ -17,19 +17,19 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     document.ignore("apiVersion", "kind", "status")
     spec = document.mapping("spec")
     zone = jobs.zone_of(spec, "crons", context, "UTC", "the zone of most images")
-    read = [_job(item, index) for index, item in enumerate(spec.mappings("crons"))]
+    read = [_job(cron_job, index) for index, cron_job in enumerate(spec.mappings("crons"))]
     windows = jobs.windows_of(spec, "crons", read, zone, context.wall(zone), DaysOff())
     return jobs.scheduled(document, windows, zone, "crons[{}].targetReplicas", context)
 
 
-def _job(item: FieldReader, index: int) -> Job:
-    text = job_windows.five_fields(item.text("schedule"))
+def _job(cron_job: FieldReader, index: int) -> Job:
+    text = job_windows.five_fields(cron_job.text("schedule"))
     problem = cron.problem(text)
     if problem:
-        raise item.unconvertible("schedule", problem, jobs.BY_HAND)
+        raise cron_job.unconvertible("schedule", problem, jobs.BY_HAND)
     if not text.startswith("@") and "7" in text.split()[4]:
-        item.remark("schedule", f'found "{text}"', "7 is Sunday here; the controller cannot read it, and stops")
-    size = item.integer("targetReplicas")
+        cron_job.remark("schedule", f'found "{text}"', "7 is Sunday here; the controller cannot read it, and stops")
+    size = cron_job.integer("targetReplicas")
     if size is None:
-        raise item.unconvertible("targetReplicas", "there is no targetReplicas", "say how many replicas it sets")
+        raise cron_job.unconvertible("targetReplicas", "there is no targetReplicas", "say how many replicas it sets")
     return Job(f"cron-{index}", size, cron=text, order=-index)

@@ -19,11 +19,11 @@ KINDS = ("Deployment", "StatefulSet")
 def hpas_of(workload: FieldReader, context: ConversionContext) -> Iterator[tuple[ObjectKey, FieldReader]]:
     """The HPAs of the input that scale a workload."""
     metadata = workload.mapping("metadata")
-    for key, item in context.hpas.items():
-        ref = item.mapping("spec").mapping("scaleTargetRef")
+    for key, document in context.hpas.items():
+        ref = document.mapping("spec").mapping("scaleTargetRef")
         same = (ref.text("kind"), ref.text("name")) == (workload.text("kind"), metadata.text("name"))
         if same and key[0] == metadata.text("namespace"):
-            yield key, item
+            yield key, document
 
 
 def cron_hpa_of(workload: FieldReader, schedules: list[Json], count: int | None, context: ConversionContext) -> Json:
@@ -44,7 +44,7 @@ def cron_hpa_of(workload: FieldReader, schedules: list[Json], count: int | None,
         base = {"scaleTargetRef": _ref(workload), "minReplicas": count, "maxReplicas": count}
     awake = {"minReplicas": base["minReplicas"], "maxReplicas": base["maxReplicas"]}
     states = {"replicas", "minReplicas", "maxReplicas"}
-    windows = [item if states & set(item) else item | awake for item in schedules]
+    windows = [schedule if states & set(schedule) else schedule | awake for schedule in schedules]
     # A workload's labels are kept: they tell whose it is, as an autoscaler's labels do.
     return cron_hpa(metadata, base | {"schedules": unique_names(windows)})
 

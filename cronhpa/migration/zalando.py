@@ -81,15 +81,15 @@ def _named(metric: Any) -> tuple[str, str] | None:
 
 def _find(named: tuple[str, str], document: FieldReader, context: ConversionContext) -> FieldReader | None:
     namespace = document.mapping("metadata").text("namespace")
-    for item in context.objects.get((GROUP, named[0]), ()):
-        metadata = item.mapping("metadata")
+    for candidate in context.objects.get((GROUP, named[0]), ()):
+        metadata = candidate.mapping("metadata")
         if metadata.text("name") == named[1] and (named[0] != KINDS[0] or metadata.text("namespace") == namespace):
-            return item
+            return candidate
     return None
 
 
-def _windows(item: FieldReader, target: Json, bounds: Json, context: ConversionContext) -> list[Json]:
-    spec = item.mapping("spec")
+def _windows(scaling_schedule: FieldReader, target: Json, bounds: Json, context: ConversionContext) -> list[Json]:
+    spec = scaling_schedule.mapping("spec")
     ramp = spec.integer("scalingWindowDurationMinutes")
     if ramp != 0:
         spec.remark(
@@ -102,7 +102,7 @@ def _windows(item: FieldReader, target: Json, bounds: Json, context: ConversionC
     except (KeyError, TypeError, ValueError):
         value_per_pod = 0
     if value_per_pod <= 0:
-        raise item.unconvertible(
+        raise scaling_schedule.unconvertible(
             "spec", "the HPA's target is no averageValue", "value / averageValue is a count of pods"
         )
     out = []
@@ -110,7 +110,7 @@ def _windows(item: FieldReader, target: Json, bounds: Json, context: ConversionC
         times = _times(entry, context)
         pods = -(-(entry.integer("value") or 0) * 1000 // value_per_pod)
         if times is not None:
-            name = f"{item.mapping('metadata').text('name')}-{index}"
+            name = f"{scaling_schedule.mapping('metadata').text('name')}-{index}"
             out.append({"name": name} | times | {"minReplicas": min(pods, bounds["maxReplicas"])})
     return out
 

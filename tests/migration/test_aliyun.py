@@ -128,7 +128,7 @@ def test_jobs_that_no_window_says_are_refused_whole(lines, words):
     found = converted(jobs(*lines), zone="UTC")
 
     assert () == found.manifests
-    assert any(words in remark.found for remark in found.remarks)
+    assert any(words in remark.finding for remark in found.remarks)
 
 
 def test_five_fields_have_seconds_too_and_no_weekday():
@@ -139,7 +139,7 @@ def test_five_fields_have_seconds_too_and_no_weekday():
 
     assert "9 * * 1-5 *" == only(found)["schedules"][0]["start"]
     remark = remarks(found)["spec.jobs[0].schedule"]
-    assert "reads the first as seconds and no weekday" in remark.found
+    assert "reads the first as seconds and no weekday" in remark.finding
     assert 'if "0 9 * * 1-5" was meant as in crontab' in remark.meaning
 
 
@@ -154,7 +154,7 @@ def test_of_two_jobs_in_a_minute_the_later_second_lasts():
         (item["name"], item["start"], item["end"], item["replicas"]) for item in only(found)["schedules"]
     ]
     assert {"early is followed by another job in the same minute", "found second 30"} == {
-        remark.found for remark in found.remarks
+        remark.finding for remark in found.remarks
     }
 
 

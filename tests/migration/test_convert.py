@@ -73,7 +73,7 @@ def test_an_unknown_kind_is_passed_by_with_a_remark():
 def test_two_on_one_target_are_told():
     found = convert([Document("a.yaml", hpa()), Document("b.yaml", hpa("other"))], now=NOW)
 
-    assert ["found 2 CronHPAs on this target"] == [remark.found for remark in found.remarks]
+    assert ["found 2 CronHPAs on this target"] == [remark.finding for remark in found.remarks]
 
 
 values = st.recursive(

@@ -39,14 +39,14 @@ def test_a_prediction_without_a_load_is_no_forecast():
     found = converted(f"{OBJECT}      metrics: [{metric}]\n      prediction: {{predictionWindowSeconds: 60}}\n")
 
     assert "forecast" not in only(found)
-    assert "no metric has a target per pod" == remarks(found)["spec.prediction"].found
+    assert "no metric has a target per pod" == remarks(found)["spec.prediction"].finding
 
 
 def test_preview_with_a_count_leaves_the_count_to_the_user():
     found = converted("crane.yaml")
 
     assert "Preview" == found.manifests[1]["spec"]["mode"]
-    assert "found 3" == remarks(found)["spec.specificReplicas"].found
+    assert "found 3" == remarks(found)["spec.specificReplicas"].finding
 
 
 def test_without_metrics_and_crons_it_is_the_upstreams_default():
@@ -68,4 +68,4 @@ def test_a_cron_that_cannot_be_read_is_left_out_and_named():
     )
 
     assert "schedules" not in only(found)
-    assert "@every 1h" in remarks(found)["spec.crons[0]"].found
+    assert "@every 1h" in remarks(found)["spec.crons[0]"].finding

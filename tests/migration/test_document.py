@@ -58,7 +58,11 @@ def test_a_field_of_another_type_is_refused_with_its_path(read, value, told):
     with pytest.raises(Unconvertible) as caught:
         getattr(mapping(field=value), read)("field")
 
-    assert ("HPA/shop.field", f"found {value!r}", told) == (caught.value.path, caught.value.found, caught.value.meaning)
+    assert ("HPA/shop.field", f"found {value!r}", told) == (
+        caught.value.path,
+        caught.value.finding,
+        caught.value.meaning,
+    )
 
 
 def test_a_list_of_mappings_names_the_place_that_is_none():

@@ -65,7 +65,7 @@ def test_who_owns_it_would_make_it_again():
         spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}}
         """)
 
-    assert "App shop owns this object" == remarks(found)["metadata.ownerReferences"].found
+    assert "App shop owns this object" == remarks(found)["metadata.ownerReferences"].finding
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_field_that_nobody_knows_is_named():
         """)
 
     assert "paused" not in only(found)
-    assert "found a field that is not known here" == remarks(found)["spec.paused"].found
+    assert "found a field that is not known here" == remarks(found)["spec.paused"].finding
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,6 @@ def test_a_metric_that_goes_with_the_hpa_is_named(annotations, metric, words):
     )
 
     (remark,) = found.remarks
-    assert words in remark.found
+    assert words in remark.finding
     assert "metric source of the operator" in remark.meaning
     assert "annotations" not in found.manifests[0]["metadata"]

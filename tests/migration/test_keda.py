@@ -158,7 +158,8 @@ def test_a_formula_needs_the_hpa_that_keda_made():
 
     assert () == found.manifests
     assert (
-        "the formula makes one metric of the triggers" == remarks(found)["spec.advanced.scalingModifiers.formula"].found
+        "the formula makes one metric of the triggers"
+        == remarks(found)["spec.advanced.scalingModifiers.formula"].finding
     )
 
 
@@ -168,7 +169,7 @@ def test_an_end_on_other_days_than_the_start_is_told_with_dates():
     remark = remarks(found)["spec.triggers[0].metadata.end"]
     assert (
         "between Fri 2026-10-02 18:00 and Sat 2026-10-03 18:00 KEDA is active, because the next edge is an end"
-        == remark.found
+        == remark.finding
     )
     assert "here the window is closed" in remark.meaning
     assert "0 18 * * *" == only(found)["schedules"][0]["end"]
@@ -194,7 +195,7 @@ def test_a_cron_trigger_that_cannot_be_read_is_left_out_and_named(trigger, words
     found = converted(scaled_object(f"{CPU}, {trigger}", minReplicaCount=1))
 
     assert "schedules" not in only(found)
-    assert words in remarks(found)["spec.triggers[1]"].found
+    assert words in remarks(found)["spec.triggers[1]"].finding
 
 
 def test_pauses_are_carried_over():

@@ -93,7 +93,7 @@ def test_headers_go_along_and_a_user_in_the_url_does_not():
     source = found.sources["prod-shop-prometheus"]["prometheus"]
     assert {"X-One": "1", "X-Two": "2", "X-Scope-OrgID": "me"} == source["headers"]
     assert "http://prometheus.monitoring:9090" == source["url"]
-    assert ["found a user in the URL"] == [remark.found for remark in found.remarks]
+    assert ["found a user in the URL"] == [remark.finding for remark in found.remarks]
 
 
 @pytest.mark.parametrize(("lowest", "count"), [(0, 1), (1, 0)])

@@ -130,7 +130,7 @@ def test_a_schedule_that_no_hpa_names_is_named():
 
     found = converted(alone)
 
-    assert "no HorizontalPodAutoscaler of the input names hours" == remarks(found)["metadata.name"].found
+    assert "no HorizontalPodAutoscaler of the input names hours" == remarks(found)["metadata.name"].finding
 
 
 def test_the_metric_of_a_schedule_goes_and_the_others_stay():
@@ -281,4 +281,4 @@ def test_a_start_and_an_end_at_one_time_are_told_apart():
     """KEDA is active before them, Kapacity is not (pkg/util/time.go); here the start counts, so KEDA's is no remark."""
     kapacity = changed("kapacity", ("start: 0 9 * * *, end: 0 11 * * *", 'start: 0 9 * * 0-6, end: "0 9 * * *"'))
 
-    assert any("is inactive, because the next edge is" in remark.found for remark in converted(kapacity).remarks)
+    assert any("is inactive, because the next edge is" in remark.finding for remark in converted(kapacity).remarks)

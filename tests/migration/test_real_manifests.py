@@ -107,7 +107,7 @@ def test_all_of_cron_cpu_memory_prometheus_predictkube_and_metrics_api_decide_wi
 
     assert sorted(wanted) == decides(name, spec, found)
     assert bounds == (spec["minReplicas"], spec["maxReplicas"])
-    assert not any("KEDA serves this" in remark.found for remark in found.remarks)
+    assert not any("KEDA serves this" in remark.finding for remark in found.remarks)
 
 
 def test_how_many_of_them_decide_without_keda():
