@@ -209,9 +209,9 @@ def _at_clock(size: Floats, day: int) -> Floats:
     totals, weights = np.zeros((days, day)), np.zeros((days, day))
     fade = 0.5 ** (1 / _CLOCK_HALF_LIFE_DAYS)
     for number, values in enumerate(padded.reshape(days, day)[:-1]):
-        known = ~np.isnan(values)
-        totals[number + 1] = totals[number] * fade + np.where(known, values, 0.0)
-        weights[number + 1] = weights[number] * fade + known
+        is_known = ~np.isnan(values)
+        totals[number + 1] = totals[number] * fade + np.where(is_known, values, 0.0)
+        weights[number + 1] = weights[number] * fade + is_known
     total, weight = _pooled(totals.ravel()), _pooled(weights.ravel())
     mean: Floats = np.divide(total, weight, out=np.full(len(total), np.nan), where=weight > 0)
     return mean[len(padded) - len(size) :]

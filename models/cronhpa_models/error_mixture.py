@@ -64,10 +64,10 @@ class ErrorMixture:
     def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) -> FittedMixture | None:
         """None if less than half a day, or fewer than fifty errors, are known."""
         kept = np.asarray(load[-_DAYS_KEPT * steps_per_day :], dtype=np.float64)
-        known = ~np.isnan(kept)
-        if known.sum() < steps_per_day * _KNOWN_SHARE:
+        is_known = ~np.isnan(kept)
+        if is_known.sum() < steps_per_day * _KNOWN_SHARE:
             return None
-        offset = max(0.05 * float(kept[known].mean()), 1e-9)
+        offset = max(0.05 * float(kept[is_known].mean()), 1e-9)
         z = np.log(kept + offset)
         rows = np.arange(len(z))
         of_z, of_profile = (JoinedRows.of([values]) for values in (z, profile_of(z, steps_per_day)))

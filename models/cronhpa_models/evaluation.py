@@ -28,8 +28,8 @@ def pinball_loss(actual: Floats, forecast: Floats, level: float) -> float:
 
 def coverage(actual: Floats, forecast: Floats) -> float:
     """The share of outcomes at or below the forecast. Pairs with a gap are left out; NaN without pairs."""
-    known = _known(actual, forecast)
-    return float((actual <= forecast * _ROUNDED + _TINY)[known].mean()) if known.any() else float("nan")
+    is_known = _known(actual, forecast)
+    return float((actual <= forecast * _ROUNDED + _TINY)[is_known].mean()) if is_known.any() else float("nan")
 
 
 def mase(actual: Floats, forecast: Floats, season_before: Floats) -> float:
@@ -39,9 +39,9 @@ def mase(actual: Floats, forecast: Floats, season_before: Floats) -> float:
     season_before: the load one season before each outcome. Only rows that are known in all three count.
     Scaled as in Hyndman & Koehler (2006), by the seasonal naive error of the same span.
     """
-    known = _known(actual, forecast) & ~np.isnan(season_before)
-    naive = np.abs(actual - season_before)[known].sum()
-    return float(np.abs(actual - forecast)[known].sum() / naive) if naive > 0 else float("nan")
+    is_known = _known(actual, forecast) & ~np.isnan(season_before)
+    naive = np.abs(actual - season_before)[is_known].sum()
+    return float(np.abs(actual - forecast)[is_known].sum() / naive) if naive > 0 else float("nan")
 
 
 @dataclass(frozen=True)

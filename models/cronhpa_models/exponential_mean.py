@@ -15,8 +15,8 @@ def exponential_mean(values: Floats, share: float) -> Floats:
 
     A gap has no weight, but reduces the weights of the values before it. NaN before the first value.
     """
-    known = ~np.isnan(values)
-    total, weight = _fading_sums(np.stack([np.where(known, values, 0.0), known.astype(np.float64)]), 1 - share)
+    is_known = ~np.isnan(values)
+    total, weight = _fading_sums(np.stack([np.where(is_known, values, 0.0), is_known.astype(np.float64)]), 1 - share)
     mean: Floats = np.divide(total, weight, out=np.full(len(values), np.nan), where=weight > 0)
     return mean
 

@@ -30,9 +30,9 @@ def expected(load: Floats, horizon: int, day: int) -> Floats:
     padded = np.full(hours * per_hour, np.nan)
     padded[: len(load)] = load
     by_hour = padded.reshape(hours, per_hour)
-    known = ~np.isnan(by_hour)
-    mean = np.where(known, by_hour, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    mean = np.where(known.any(axis=1), mean, np.nan)
+    is_known = ~np.isnan(by_hour)
+    mean = np.where(is_known, by_hour, 0.0).sum(axis=1) / np.maximum(is_known.sum(axis=1), 1)
+    mean = np.where(is_known.any(axis=1), mean, np.nan)
     days = np.arange(1, _DAYS_BACK + 1)
     past = np.stack([shifted(mean, int(back) * (day // per_hour)) for back in days])
     weight = np.where(days % _WEEK_DAYS, 1.0, _SAME_WEEKDAY)[:, None] * ~np.isnan(past)

@@ -120,12 +120,12 @@ def fault(answer: Distribution, *, variants: int, windows: int, origins: int) ->
         return f"loads have the shape {load.shape}: ({windows} windows, {origins} origins, bins) is needed"
     if cdf.shape != (variants, *load.shape):
         return f"the cdf has the shape {cdf.shape}: {(variants, *load.shape)} is needed"
-    known = ~np.isnan(load).all(axis=-1)
-    if not np.isfinite(load[known]).all() or (load[known] < 0).any():
+    is_known = ~np.isnan(load).all(axis=-1)
+    if not np.isfinite(load[is_known]).all() or (load[is_known] < 0).any():
         return "a load is negative, infinite or missing: finite loads from zero on are needed, or none at an origin"
-    if (np.diff(load[known], axis=-1) < 0).any():
+    if (np.diff(load[is_known], axis=-1) < 0).any():
         return "loads fall from bin to bin: rising loads are needed"
-    of_known = cdf[:, known]
+    of_known = cdf[:, is_known]
     if not np.isfinite(of_known).all() or (of_known < -_ROUNDING).any() or (np.diff(of_known) < -_ROUNDING).any():
         return "the cdf falls or is no number: probabilities that rise from bin to bin are needed"
     if (np.abs(of_known[..., -1] - 1) > _ROUNDING).any():

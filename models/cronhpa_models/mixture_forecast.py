@@ -48,18 +48,18 @@ def distributions(
     """
     reaches, day = several[0].windows[:windows], several[0].steps_per_day
     assert all((fitted.windows[:windows], fitted.steps_per_day) == (reaches, day) for fitted in several)
-    known = _Known.of(several, later, origins, reaches)
-    made = [_window(known, number) for number in range(len(known.reaches))]
+    inputs = _ForecastInputs.of(several, later, origins, reaches)
+    made = [_window(inputs, number) for number in range(len(inputs.reaches))]
     load, cdf = np.stack([load for load, _ in made]), np.stack([cdf for _, cdf in made], axis=1)
-    ends = np.cumsum(known.counts)
+    ends = np.cumsum(inputs.counts)
     return [
         Distribution(load[:, end - count : end], cdf[:, :, end - count : end])
-        for end, count in zip(ends.tolist(), known.counts, strict=True)
+        for end, count in zip(ends.tolist(), inputs.counts, strict=True)
     ]
 
 
 @dataclass(frozen=True)
-class _Known:
+class _ForecastInputs:
     """
     The data known at the origins of several fits, concatenated.
 
@@ -90,7 +90,7 @@ class _Known:
         later: Sequence[Floats],
         origins: Sequence[Origins],
         reaches: tuple[int, ...],
-    ) -> _Known:
+    ) -> _ForecastInputs:
         day = several[0].steps_per_day
         offset = np.array([one.offset for one in several])
         fitted, came = np.array([len(one.load) for one in several]), np.array([len(one) for one in later])
@@ -150,18 +150,18 @@ def _whole(position: Floats) -> Rows:
     return np.floor(position + 1e-9).astype(np.int64)
 
 
-def _window(known: _Known, number: int) -> tuple[Floats, Floats]:
+def _window(inputs: _ForecastInputs, number: int) -> tuple[Floats, Floats]:
     """(origins, bins) loads and (variants, origins, bins) cdf of one window."""
-    several, owner, reach = known.several, known.owner, known.reaches[number]
+    several, owner, reach = inputs.several, inputs.owner, inputs.reaches[number]
     day = several[0].steps_per_day
     b = np.stack([fit.coefficients[number] for fit in several])
     edges = np.stack([fit.errors[number].edges for fit in several])
     bins = edges.shape[1]
-    centre = known.recent[:, 0] + np.einsum("nf,nf->n", known.x, b[owner, :-1]) + b[owner, -1]
+    centre = inputs.recent[:, 0] + np.einsum("nf,nf->n", inputs.x, b[owner, :-1]) + b[owner, -1]
     counts = np.zeros((len(SOURCES), len(centre), bins))
-    whole = _whole(known.position)
-    part = known.position - whole
-    bin_of = _bins_since(known, number, b, edges).asked_by(owner[:, None])
+    whole = _whole(inputs.position)
+    part = inputs.position - whole
+    bin_of = _bins_since(inputs, number, b, edges).asked_by(owner[:, None])
 
     def take(source: str, rows: Rows, weights: Floats) -> None:
         """Counts the errors of these rows, if they are known at the origin."""
@@ -173,33 +173,38 @@ def _window(known: _Known, number: int) -> tuple[Floats, Floats]:
     take("clock", *_around(whole, part, _BACK * day, _BY_DAY, 2.5))
     rows, weights = _around(whole, part, _BACK * day, _BY_DAY, 0.6)
     take("near", rows, weights)
-    came = _came(known.z.asked_by(owner[:, None]), rows, reach)
+    came = _came(inputs.z.asked_by(owner[:, None]), rows, reach)
     levels = np.where((rows >= 0) & (rows < ended), came, np.nan) - centre[:, None]
-    counts[SOURCES.index("load")] = _histogram(_bins_by_fit(edges, levels, known.counts), weights, bins)
+    counts[SOURCES.index("load")] = _histogram(_bins_by_fit(edges, levels, inputs.counts), weights, bins)
     take("recent", whole[:, None] - reach - _OF_LATE, _BY_STEP)
     counts[SOURCES.index("all")] = np.stack([fit.errors[number].of_week for fit in several])[owner]
-    now = or_zero(known.recent[:, 0] - np.fmin(known.recent[:, 1], known.recent[:, 2]))
-    counts[SOURCES.index("moves")] = _histogram(_alike(known, number, now), np.ones(_ALIKE), bins)
+    now = or_zero(inputs.recent[:, 0] - np.fmin(inputs.recent[:, 1], inputs.recent[:, 2]))
+    counts[SOURCES.index("moves")] = _histogram(_alike(inputs, number, now), np.ones(_ALIKE), bins)
     total = counts.sum(axis=-1, keepdims=True)
     shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
     cdf = np.cumsum(_mixed(shares), axis=-1)
-    offset = known.z.offset[owner, None]
+    offset = inputs.z.offset[owner, None]
     load = np.exp(np.minimum(centre[:, None] + edges[owner], 700.0)) - offset
     return np.maximum(load, 0.0), cdf / np.maximum(cdf[..., -1:], 1e-300)
 
 
-def _bins_since(known: _Known, number: int, b: Floats, edges: Floats) -> JoinedRows:
+def _bins_since(inputs: _ForecastInputs, number: int, b: Floats, edges: Floats) -> JoinedRows:
     """The bin of the error of each row of each fit, -1 for an unknown or unused error."""
-    reach, since = known.reaches[number], known.since
-    z = known.z.asked_by(since.owner)
-    expected = np.einsum("nf,nf->n", known.since_x, b[since.owner, :-1]) + b[since.owner, -1]
+    reach, since = inputs.reaches[number], inputs.since
+    z = inputs.z.asked_by(since.owner)
+    expected = np.einsum("nf,nf->n", inputs.since_x, b[since.owner, :-1]) + b[since.owner, -1]
     moved = _came(z, since.rows, reach) - z.take(since.rows)
     wrong = _bins_by_fit(edges, moved - expected, since.counts)
-    kept = [fit.errors[number].bin_of for fit in known.several]
-    firsts = known.fitted - np.array([len(bins) for bins in kept])
+    kept = [fit.errors[number].bin_of for fit in inputs.several]
+    firsts = inputs.fitted - np.array([len(bins) for bins in kept])
     parts, end = [], 0
     for of_fit, first, learnt, looked_at, count in zip(
-        kept, firsts.tolist(), (known.fitted - reach).tolist(), since.first.tolist(), since.counts.tolist(), strict=True
+        kept,
+        firsts.tolist(),
+        (inputs.fitted - reach).tolist(),
+        since.first.tolist(),
+        since.counts.tolist(),
+        strict=True,
     ):
         # Errors since the fit are used from the longest window on.
         new = wrong[end + max(learnt - looked_at, 0) : end + count]
@@ -255,25 +260,25 @@ def _around(whole: Rows, part: Floats, offsets: Rows, weights: Floats, width: fl
     return rows.reshape(len(whole), -1), weight.reshape(len(whole), -1)
 
 
-def _alike(known: _Known, number: int, now: Floats) -> NDArray[np.int8]:
+def _alike(inputs: _ForecastInputs, number: int, now: Floats) -> NDArray[np.int8]:
     """(origins, samples): for one window, the bins of errors after moves similar to the present ones."""
-    errors = [fit.errors[number] for fit in known.several]
+    errors = [fit.errors[number] for fit in inputs.several]
     # Rounded as the stored moves: many moves are equal, and the place must be before the first equal one.
     rounded = now.astype(np.float32)
     place = np.empty(len(now), np.int64)
     end = 0
-    for of_fit, origins in zip(errors, known.counts, strict=True):
+    for of_fit, origins in zip(errors, inputs.counts, strict=True):
         place[end : end + origins] = of_fit.moves.searchsorted(rounded[end : end + origins])
         end += origins
     joined = JoinedRows.of([of_fit.bin_by_move for of_fit in errors])
-    count = (joined.end - joined.first)[known.owner]
+    count = (joined.end - joined.first)[inputs.owner]
     # In the middle of the moves the nearest ones are close; near the ends the nearest forty include distant ones.
     width = np.clip(np.minimum(place, count - place), _ALIKE, np.maximum(_ALIKE, count // 50))
     spread = (place[:, None] + _SPREAD * width[:, None]).astype(np.int64)
     rows = np.clip(spread, 0, np.maximum(count - 1, 0)[:, None])
     if not len(joined.values):
         return np.full(rows.shape, -1, np.int8)
-    bins = joined.values.take(joined.asked_by(known.owner[:, None]).places(rows), mode="clip")
+    bins = joined.values.take(joined.asked_by(inputs.owner[:, None]).places(rows), mode="clip")
     return np.where(count[:, None] > 0, bins, -1).astype(np.int8)
 
 

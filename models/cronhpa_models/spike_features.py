@@ -171,47 +171,47 @@ _BESIDE = tuple(
 _BESIDE_WEIGHTS = np.array([0.5 ** (day / 4) for day in range(1, 8) for _ in range(4)])
 
 
-def features(known: SpikeHistory, asked: SpikeOrigins) -> Floats:
+def features(history: SpikeHistory, asked: SpikeOrigins) -> Floats:
     """(origins, features)"""
-    columns: list[Floats | Flags] = [known.odds(asked, _DAYS_BACK, _DAY_WEIGHTS, width) for width in _WIDTHS]
-    columns += [known.any_within(asked, asked.at - days * DAY, width) for days in (1, 7) for width in (1, 8)]
-    columns += [known.odds(asked, *back, width) for back, widths in _ROUND_CLOCKS for width in widths]
-    columns += [known.odds(asked, back, _BESIDE_WEIGHTS, 1) for back in _BESIDE]
-    columns += _since(known, asked)
-    columns += [known.begun(asked, 180), known.begun(asked, DAY)]
-    now = known.newest(asked, 1)
-    columns += [known.is_exceeded(asked), now]
-    columns += [now - known.newest(asked, back + 1) for back in _MOVES]
-    columns += _same_clock(known, asked)
+    columns: list[Floats | Flags] = [history.odds(asked, _DAYS_BACK, _DAY_WEIGHTS, width) for width in _WIDTHS]
+    columns += [history.any_within(asked, asked.at - days * DAY, width) for days in (1, 7) for width in (1, 8)]
+    columns += [history.odds(asked, *back, width) for back, widths in _ROUND_CLOCKS for width in widths]
+    columns += [history.odds(asked, back, _BESIDE_WEIGHTS, 1) for back in _BESIDE]
+    columns += _since(history, asked)
+    columns += [history.begun(asked, 180), history.begun(asked, DAY)]
+    now = history.newest(asked, 1)
+    columns += [history.is_exceeded(asked), now]
+    columns += [now - history.newest(asked, back + 1) for back in _MOVES]
+    columns += _same_clock(history, asked)
     return np.column_stack(columns).astype(np.float64)
 
 
-def _since(known: SpikeHistory, asked: SpikeOrigins) -> list[Floats | Flags]:
+def _since(history: SpikeHistory, asked: SpikeOrigins) -> list[Floats | Flags]:
     """The time since the begin of the last spikes, and how often a gap between spikes was as long."""
-    begin, before = known.begin[asked.owner], known.begins_before[asked.owner]
-    last = np.searchsorted(known.begins, begin + asked.origins - 1, side="left") - before
+    begin, before = history.begin[asked.owner], history.begins_before[asked.owner]
+    last = np.searchsorted(history.begins, begin + asked.origins - 1, side="left") - before
     columns: list[Floats | Flags] = []
     for order in (1, 2):
         since = np.full(len(asked.at), _LONG_AGO)
         is_known = last >= order
-        since[is_known] = (asked.at + begin)[is_known] - known.begins[(last + before - order)[is_known]]
+        since[is_known] = (asked.at + begin)[is_known] - history.begins[(last + before - order)[is_known]]
         if order == 1:
             ranges = np.digitize(since, _SINCE)
             columns += [ranges == number for number in range(len(_SINCE) + 1)]
         columns.append(np.log1p(np.minimum(since, 5000)))
-        columns += _gaps(known, asked, since, last, order)
+        columns += _gaps(history, asked, since, last, order)
     return columns
 
 
-def _gaps(known: SpikeHistory, asked: SpikeOrigins, since: Minutes, last: Minutes, order: int) -> list[Floats]:
+def _gaps(history: SpikeHistory, asked: SpikeOrigins, since: Minutes, last: Minutes, order: int) -> list[Floats]:
     """Of the gaps that lasted at least `since`: log of the share that ended within 2, and within 10, minutes of it."""
-    counts = known.begins_fitted
+    counts = history.begins_fitted
     series = np.repeat(np.arange(len(counts)), np.maximum(counts - order, 0))
     first = np.arange(len(series)) - np.repeat(
-        np.cumsum(np.maximum(counts - order, 0)) - np.maximum(counts - order, 0) - known.begins_before,
+        np.cumsum(np.maximum(counts - order, 0)) - np.maximum(counts - order, 0) - history.begins_before,
         np.maximum(counts - order, 0),
     )
-    gaps = known.begins[first + order] - known.begins[first]
+    gaps = history.begins[first + order] - history.begins[first]
     # Sorted by series, then by length.
     kept = gaps < _GAP_MAX
     sorted_gaps = np.sort(gaps[kept] + series[kept] * _SERIES_APART)
@@ -219,11 +219,11 @@ def _gaps(known: SpikeHistory, asked: SpikeOrigins, since: Minutes, last: Minute
     # The gap around a past origin is among them; it must not predict itself.
     own = np.full(len(since), -_LONG_AGO)
     inside = (last >= order) & (last < counts[asked.owner])
-    places = (last + known.begins_before[asked.owner])[inside]
-    own[inside] = known.begins[places] - known.begins[places - order]
+    places = (last + history.begins_before[asked.owner])[inside]
+    own[inside] = history.begins[places] - history.begins[places - order]
     own[own >= _GAP_MAX] = -_LONG_AGO
     columns = []
-    shift, rate = asked.owner * _SERIES_APART, known.rate[asked.owner]
+    shift, rate = asked.owner * _SERIES_APART, history.rate[asked.owner]
     for width in (2, 10):
         low, high = (np.searchsorted(sorted_gaps, since + shift + edge) for edge in (-width, width + 1))
         ended = high - low - ((own >= since - width) & (own <= since + width))
@@ -232,12 +232,12 @@ def _gaps(known: SpikeHistory, asked: SpikeOrigins, since: Minutes, last: Minute
     return columns
 
 
-def _same_clock(known: SpikeHistory, asked: SpikeOrigins) -> list[Floats]:
+def _same_clock(history: SpikeHistory, asked: SpikeOrigins) -> list[Floats]:
     """The load around the same clock of the last seven days, relative to the newest load."""
-    now = np.maximum(known.newest(asked, 1), known.newest(asked, 2))
+    now = np.maximum(history.newest(asked, 1), history.newest(asked, 2))
     looked = asked.at[:, None] - np.arange(1, 8) * DAY
     seen = looked >= 1
-    around = known.log_load(asked, looked[..., None] + np.arange(-1, 2)).max(axis=-1)
+    around = history.log_load(asked, looked[..., None] + np.arange(-1, 2)).max(axis=-1)
     moved = np.where(seen, around - now[:, None], 0.0)
     weight = seen * 0.5 ** (np.arange(1, 8) / 4)
     total = np.maximum(weight.sum(axis=1), 1e-9)

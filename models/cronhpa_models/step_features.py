@@ -57,8 +57,8 @@ def profile_of(z: Floats, day: int) -> Floats:
 
 def profile_at(z: Floats) -> Floats:
     """(n,): as `profile_of`, for any rows. z: (days, n), the days before each row at its clock, in order."""
-    known = ~np.isnan(z)
-    values, weight = np.where(known, z, 0.0), known.astype(np.float64)
+    is_known = ~np.isnan(z)
+    values, weight = np.where(is_known, z, 0.0), is_known.astype(np.float64)
     total = np.zeros((2, z.shape[1]))
     for day in range(len(z)):
         total *= _FADING
@@ -69,8 +69,8 @@ def profile_at(z: Floats) -> Floats:
 
 def _means_of_earlier_days(z: Floats) -> Floats:
     """(days + 1, n): for each day and the one after the last, the mean of the days before it, half-life four days."""
-    known = ~np.isnan(z)
-    summed = np.stack([np.where(known, z, 0.0), known.astype(np.float64)])
+    is_known = ~np.isnan(z)
+    summed = np.stack([np.where(is_known, z, 0.0), is_known.astype(np.float64)])
     total = np.zeros((2, len(z) + 1, z.shape[1]))
     for day in range(len(z)):
         np.multiply(total[:, day], _FADING, out=total[:, day + 1])
@@ -86,10 +86,10 @@ def _means(summed: Floats, weight: Floats) -> Floats:
 
 def _fading(recent: Floats) -> Floats:
     """(n, 2): exponential means of the last steps, the newest first; NaN without known steps."""
-    known = ~np.isnan(recent)
+    is_known = ~np.isnan(recent)
     weights = (1 - np.array([[0.4], [0.1]])) ** np.arange(LAGS)
-    total = np.einsum("nl,kl->nk", known.astype(np.float64), weights)
-    summed = np.einsum("nl,kl->nk", np.where(known, recent, 0.0), weights)
+    total = np.einsum("nl,kl->nk", is_known.astype(np.float64), weights)
+    summed = np.einsum("nl,kl->nk", np.where(is_known, recent, 0.0), weights)
     return _means(summed, total)
 
 

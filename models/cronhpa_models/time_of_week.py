@@ -101,7 +101,7 @@ class _Days:
         # Between two steps the last steps lie between their clocks, too.
         usual = np.where(part[:, None] > 0, (1 - part[:, None]) * medians[0] + part[:, None] * medians[1], medians[0])
         now = recent[:, :_LEVEL_STEPS]
-        known = ~np.isnan(now) & ~np.isnan(usual)
-        was, expected = (np.where(known, load, 0.0).sum(axis=1) for load in (now, usual))
+        is_known = ~np.isnan(now) & ~np.isnan(usual)
+        was, expected = (np.where(is_known, load, 0.0).sum(axis=1) for load in (now, usual))
         ratio = np.divide(was, expected, out=np.ones(len(was)), where=expected > 0)
         return np.asarray(np.clip(ratio, _RATIO_MIN, _RATIO_MAX))
