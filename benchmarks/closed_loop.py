@@ -121,7 +121,7 @@ def run_decided(
 
 
 def summary(scores: Scores, policy: str) -> Summary:
-    pairs = [(each[policy], each[REACTIVE]) for each in scores.values()]
+    pairs = [(by_policy[policy], by_policy[REACTIVE]) for by_policy in scores.values()]
     stressed = [(one, plain) for one, plain in pairs if plain.minutes >= STRESSED_MINUTES]
     smooth = [one.pod_hours / plain.pod_hours - 1 for one, plain in pairs if plain.minutes < STRESSED_MINUTES]
     extra = [one.pod_hours / plain.pod_hours - 1 for one, plain in pairs]

@@ -124,7 +124,7 @@ def main() -> int:
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
     figures = {
-        label: {name: measure(call) for name, call in each.parts().items()} for label, each in situations.items()
+        label: {name: measure(call) for name, call in case.parts().items()} for label, case in situations.items()
     }
     new_day_us = first_of_a_day(situations["metric, 2 schedules, forecast"])
 
@@ -150,7 +150,7 @@ def main() -> int:
             "pods": PODS,
             "machine": calibration,
             "figures": {
-                label: {name: asdict(item) for name, item in parts.items()} for label, parts in figures.items()
+                label: {name: asdict(cost) for name, cost in parts.items()} for label, parts in figures.items()
             },
             "turn_us": {label: round(total(parts), 2) for label, parts in figures.items()},
             "decide_first_of_a_day_us": round(new_day_us, 1),
@@ -172,10 +172,10 @@ def situation(text: dict[str, Any], predicted: Forecast | None) -> Situation:
     memory, status = Memory(), Status()
     for turn in range(_LIVED, -1, -1):
         now = NOW - turn * 15 * SECOND
-        known = predicted and msgspec.structs.replace(predicted, issued_at=now - 30 * SECOND)
-        decision = decide(spec, observation, known, memory, now)
+        latest_forecast = predicted and msgspec.structs.replace(predicted, issued_at=now - 30 * SECOND)
+        decision = decide(spec, observation, latest_forecast, memory, now)
         memory = memory.after(decision, Withheld(), spec, observation)
-        status = render(status, Turn(spec, decision, Withheld(), memory, 1, forecast=known))
+        status = render(status, Turn(spec, decision, Withheld(), memory, 1, forecast=latest_forecast))
     assert decision.desired == COUNT, decision
     assert not decision.abstentions, decision.abstentions
     return Situation(spec, scale, pods, listed, predicted, observation, memory, decision, status)
@@ -264,24 +264,24 @@ def allocated(call: Callable[[], object]) -> tuple[int, int, int]:
     return peak - before, after - before, blocks
 
 
-def first_of_a_day(each: Situation) -> float:
+def first_of_a_day(case: Situation) -> float:
     """Microseconds of a `decide` that meets its day for the first time: median over days that no cache knows."""
     taken = []
     for day in range(1, _DAYS + 1):
         now = NOW + day * DAY
         begun = time.thread_time_ns()
-        decide(each.spec, each.observation, each.forecast, each.memory, now)
+        decide(case.spec, case.observation, case.forecast, case.memory, now)
         taken.append((time.thread_time_ns() - begun) / 1e3)
     return median(taken)
 
 
 def total(parts: dict[str, CallFigures]) -> float:
-    return sum(item.us for item in parts.values())
+    return sum(cost.us for cost in parts.values())
 
 
 def where(label: str, parts: dict[str, CallFigures]) -> str:
     turn = total(parts)
-    shares = sorted(((item.us / turn, name) for name, item in parts.items()), reverse=True)
+    shares = sorted(((cost.us / turn, name) for name, cost in parts.items()), reverse=True)
     told = ", ".join(f"{name} {share:.0%}" for share, name in shares)
     return f"{label}: a turn takes {turn:.0f} us without its I/O: {told}."
 
@@ -291,20 +291,20 @@ def table(label: str, parts: dict[str, CallFigures]) -> Table:
     out.add_column("part of a turn")
     for heading in ("CPU us", "95th percentile", "peak bytes", "kept bytes", "kept blocks"):
         out.add_column(heading, justify="right")
-    for name, item in parts.items():
+    for name, cost in parts.items():
         cells = (
-            f"{item.us:.1f}",
-            f"{item.us_p95:.1f}",
-            *map(str, (item.peak_bytes, item.kept_bytes, item.kept_blocks)),
+            f"{cost.us:.1f}",
+            f"{cost.us_p95:.1f}",
+            *map(str, (cost.peak_bytes, cost.kept_bytes, cost.kept_blocks)),
         )
         out.add_row(name, *cells, style="bold" if name == "decide" else None)
     out.add_row("together", f"{total(parts):.1f}")
     return out
 
 
-def profile(each: Situation) -> list[tuple[str, float]]:
+def profile(case: Situation) -> list[tuple[str, float]]:
     """The six functions with the largest share of their own in the time of a whole turn, in percent."""
-    parts = list(each.parts().values())
+    parts = list(case.parts().values())
     profiler = cProfile.Profile(time.thread_time)
     profiler.enable()
     for _ in range(_PROFILED):

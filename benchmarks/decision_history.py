@@ -121,7 +121,7 @@ class Life:
             issued_at=issued,
             start=issued - issued % POINT_STEP,
             load=load,
-            thrifty=tuple(tuple(each * share for each in load) for share in (0.9, 0.8, 0.7)),
+            thrifty=tuple(tuple(expected * share for expected in load) for share in (0.9, 0.8, 0.7)),
         )
 
     @staticmethod
@@ -155,10 +155,10 @@ def live(lives: list[Life], store: Store, end: Nanoseconds) -> CpuCosts:
     changes: list[Any] = []
     points: list[Any] = []
     for now in range(end - DAYS * DAY, end, POINT_STEP):
-        for each in lives:
+        for life in lives:
             # A change is followed by the turn that finds it done.
             at = now
-            while each.turn(at, recorder, costs) and at < now + POINT_STEP:
+            while life.turn(at, recorder, costs) and at < now + POINT_STEP:
                 at += _TURN
         changes += recorder.take(10**6)
         points += recorder.take_points(10**6)
@@ -192,8 +192,8 @@ def spread(lives: list[Life], path: Path) -> Path:
     """A store in which objects have ids whose minutes in a round of `tidy` are as far apart as those of 10,000."""
     Store(path).close()
     database = sqlite3.connect(path)
-    for number, each in enumerate(lives):
-        row = (round_phase(number, len(lives)), each.state.namespace, each.state.name)
+    for number, life in enumerate(lives):
+        row = (round_phase(number, len(lives)), life.state.namespace, life.state.name)
         database.execute("INSERT INTO object VALUES (?, ?, ?, '', 0)", row)
     database.commit()
     database.close()
@@ -210,9 +210,9 @@ def written(fault: object) -> None:
 
 def older_points(lives: list[Life], begin: Nanoseconds) -> list[tuple[str, str, Point]]:
     return [
-        (each.state.namespace, each.state.name, Point(at, 8, 8, each.random.uniform(1.0, 9.0), 6, 40, 7))
+        (life.state.namespace, life.state.name, Point(at, 8, 8, life.random.uniform(1.0, 9.0), 6, 40, 7))
         for at in range(begin, begin + DAY, HOUR)
-        for each in lives
+        for life in lives
     ]
 
 
@@ -237,7 +237,7 @@ def run(count: int) -> dict[str, Any]:
         points = store.decisions.points(first.namespace, first.name, 0, end)
         reading_ms = 1000 * (time.process_time() - begun)
         store.close()
-    changes = sum(each.changes for each in lives) / count / DAYS
+    changes = sum(life.changes for life in lives) / count / DAYS
     note_us = 1e6 * costs.seconds["note, each turn"] / costs.calls["note, each turn"]
     per_day = {name: seconds / DAYS / count for name, seconds in costs.seconds.items()}
     per_day["note, each turn"] = note_us / 1e6 * _TURNS_A_DAY

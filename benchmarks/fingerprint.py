@@ -42,7 +42,7 @@ def meaning(source: str) -> str:
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for part in parts:
-        found.update(len(part).to_bytes(8, "big") + part)
-    return found.hexdigest()[:16]
+        hasher.update(len(part).to_bytes(8, "big") + part)
+    return hasher.hexdigest()[:16]

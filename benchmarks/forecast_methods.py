@@ -29,53 +29,52 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 140)
     several, left_out = read_all(parser.parse_args().traces)
     measured = {series.name: scores for series, scores in for_each(qualities, several)}
-    found = {series.name: measured[series.name] for series in several}
-    found = {series.name: found[series.name] for series in several}
-    for name, scores in found.items():
+    scores_by_series = {series.name: measured[series.name] for series in several}
+    for name, scores in scores_by_series.items():
         console.print(by_series(name, scores))
-    console.print(by_method(found))
+    console.print(by_method(scores_by_series))
     for reason in left_out.values():
         console.print(f"left out: {reason}", highlight=False, soft_wrap=True)
-    path = save("forecast-methods", {"machine": machine(), "quality": as_json(found), "left_out": left_out})
+    path = save("forecast-methods", {"machine": machine(), "quality": as_json(scores_by_series), "left_out": left_out})
     console.print(f"figures: {path}", highlight=False)
     return 0
 
 
 def qualities(series: Recorded) -> dict[str, Scores]:
     """By variant of every method, over the days of the test."""
-    found: dict[str, Scores] = {}
-    for each in built_in():
-        found |= scored(each, series.steps, steps_per_day=series.steps_per_day, first=series.first_step)
-    return found
+    scores: dict[str, Scores] = {}
+    for chosen in built_in():
+        scores |= scored(chosen, series.steps, steps_per_day=series.steps_per_day, first=series.first_step)
+    return scores
 
 
-def as_json(found: dict[str, dict[str, Scores]]) -> dict[str, dict[str, dict[str, float | None]]]:
+def as_json(scores_by_series: dict[str, dict[str, Scores]]) -> dict[str, dict[str, dict[str, float | None]]]:
     """Unknown is null: NaN is no JSON."""
     return {
         series: {
             method: {name: None if math.isnan(value) else value for name, value in asdict(scores).items()}
-            for method, scores in each.items()
+            for method, scores in by_variant.items()
         }
-        for series, each in found.items()
+        for series, by_variant in scores_by_series.items()
     }
 
 
-def by_series(name: str, found: dict[str, Scores]) -> Table:
+def by_series(name: str, by_variant: dict[str, Scores]) -> Table:
     out = _table(f"{name}: the largest load of the coming step", ("coverage of 0.9", "MASE", "pinball 0.9, % of mean"))
-    for method, each in found.items():
-        cells = (f"{each.coverage:.3f}", f"{each.mase:.2f}", f"{each.pinball:.2f}")
-        out.add_row(method, *cells, f"{each.fit_ms:.1f}", f"{each.day_ms:.1f}")
+    for method, scores in by_variant.items():
+        cells = (f"{scores.coverage:.3f}", f"{scores.mase:.2f}", f"{scores.pinball:.2f}")
+        out.add_row(method, *cells, f"{scores.fit_ms:.1f}", f"{scores.day_ms:.1f}")
     return out
 
 
-def by_method(found: dict[str, dict[str, Scores]]) -> Table:
+def by_method(scores_by_series: dict[str, dict[str, Scores]]) -> Table:
     """A row a variant, over the series; what is not known of one is left out."""
     headings = ("coverage of 0.9", "least", "most", "MASE, mean", "median", "pinball 0.9, % of mean")
     out = _table("The largest load of the coming step, all series", headings)
-    for method in (variant for each in built_in() for variant in each.variants):
-        scores = [each[method] for each in found.values()]
+    for method in (variant for chosen in built_in() for variant in chosen.variants):
+        scores = [by_variant[method] for by_variant in scores_by_series.values()]
         covered, errors, losses, fits, days = (
-            np.array([value for each in scores if not math.isnan(value := getattr(each, name))] or [np.nan])
+            np.array([value for of_series in scores if not math.isnan(value := getattr(of_series, name))] or [np.nan])
             for name in ("coverage", "mase", "pinball", "fit_ms", "day_ms")
         )
         out.add_row(

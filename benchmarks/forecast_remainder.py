@@ -58,7 +58,7 @@ def remainder(series: Recorded, autoscaler: AutoscalerModel, budgets: list[int])
     ledgers = [Spending(budget, is_limited=limited) for budget in budgets for limited in (True, False)]
     twice = [budget for budget in budgets for _ in range(2)]
     outcomes = replayed(series, autoscaler, twice, ledgers, evaluate).outcomes
-    loop = [each.sum(axis=1, dtype=np.float64) for each in (outcomes.under, outcomes.pods)]
+    loop = [counts.sum(axis=1, dtype=np.float64) for counts in (outcomes.under, outcomes.pods)]
     recording = Recording(series.begin.value, series.steps, series.minutes, steps_per_day=series.steps_per_day)
     rows = range(series.first_step, len(series.steps), series.steps_per_day)
     lines = []
@@ -70,11 +70,13 @@ def remainder(series: Recorded, autoscaler: AutoscalerModel, budgets: list[int])
         scores = CandidateScores.together([evaluate(recording.calendar(row), _never) for row in rows[:-1]])
         days = np.arange(len(chosen))
         constant = best_constant(scores, budget / 100)
-        found = [(loop[0][1 + 2 * place + n], loop[1][1 + 2 * place + n], loop[0][0], loop[1][0]) for n in (0, 1)]
+        figures = [(loop[0][1 + 2 * place + n], loop[1][1 + 2 * place + n], loop[0][0], loop[1][0]) for n in (0, 1)]
         for picked in (chosen, constant, by_day(scores, budget / 100), scores.minutes.argmin(axis=0)):
-            picks = [each[picked, days].sum() for each in (scores.minutes, scores.pods)]
-            found.append((*picks, scores.minutes[0].sum(), scores.pods[0].sum()))
-        lines.append([f"{budget} %", *(f"{_percent(m, plain)}, {_percent(p, base, 1)}" for m, p, plain, base in found)])
+            picks = [by_candidate[picked, days].sum() for by_candidate in (scores.minutes, scores.pods)]
+            figures.append((*picks, scores.minutes[0].sum(), scores.pods[0].sum()))
+        lines.append(
+            [f"{budget} %", *(f"{_percent(m, plain)}, {_percent(p, base, 1)}" for m, p, plain, base in figures)]
+        )
     return lines
 
 

@@ -86,9 +86,9 @@ class FleetFigures:
 
     def figures(self) -> dict[str, Any]:
         return {
-            "cpu_seconds_a_minute": [round(item, 3) for item in self.cpu_seconds],
-            "worker_cpu_seconds_a_minute": [round(item, 3) for item in self.worker_cpu_seconds],
-            "api_server_cpu_seconds_a_minute": [round(item, 3) for item in self.api_server_cpu_seconds],
+            "cpu_seconds_a_minute": [round(seconds, 3) for seconds in self.cpu_seconds],
+            "worker_cpu_seconds_a_minute": [round(seconds, 3) for seconds in self.worker_cpu_seconds],
+            "api_server_cpu_seconds_a_minute": [round(seconds, 3) for seconds in self.api_server_cpu_seconds],
             "api_calls_a_minute": round(self.calls_a_minute, 1),
             "api_calls_an_object_and_minute": round(self.calls_a_minute / OBJECTS, 4),
             "api_calls_a_minute_by_kind": {name: round(count, 1) for name, count in self.calls.items()},
@@ -96,7 +96,7 @@ class FleetFigures:
             "resident_mb": round(self.resident_mb, 1),
             "proportional_mb": round(self.proportional_mb, 1),
             "worker_proportional_mb": round(self.worker_proportional_mb, 1),
-            "tick_ms": [round(item, 1) for item in self.ticks_ms],
+            "tick_ms": [round(tick_ms, 1) for tick_ms in self.ticks_ms],
             "turns_a_minute": self.turns_a_minute,
         }
 
@@ -162,8 +162,8 @@ def at_target(plane: ControlPlane) -> int:
     """How many pods' newest samples show their full share of the load."""
     share = LOAD_CORES / PODS * 1000
     return sum(
-        abs(parse_milli(item["containers"][0]["usage"]["cpu"]) - share) <= 1
-        for item in plane.get("/apis/metrics.k8s.io/v1beta1/pods")["items"]
+        abs(parse_milli(pod_metrics["containers"][0]["usage"]["cpu"]) - share) <= 1
+        for pod_metrics in plane.get("/apis/metrics.k8s.io/v1beta1/pods")["items"]
     )
 
 
@@ -218,9 +218,12 @@ def decided(plane: ControlPlane, path: str) -> int:
     """How many objects hold a decision by their metric, and hold at the pods that there are."""
     return sum(
         status.get("currentReplicas") == status.get("desiredReplicas") == PODS
-        and any(item["type"] == "ScalingActive" and item["status"] == "True" for item in status.get("conditions", ()))
-        for item in plane.get(path)["items"]
-        if (status := item.get("status", {}))
+        and any(
+            condition["type"] == "ScalingActive" and condition["status"] == "True"
+            for condition in status.get("conditions", ())
+        )
+        for body in plane.get(path)["items"]
+        if (status := body.get("status", {}))
     )
 
 

@@ -22,21 +22,21 @@ def key_of(series: Recorded, autoscaler: AutoscalerModel, code: str, budgets: tu
     minutes = np.empty(0) if series.minutes is None else series.minutes
     facts = (code, autoscaler, series.begin, series.first_step, series.steps_per_day, budgets)
     return fingerprint.digest(
-        [repr(facts).encode(), *(each.tobytes() for each in (series.load, series.steps, minutes))]
+        [repr(facts).encode(), *(array.tobytes() for array in (series.load, series.steps, minutes))]
     )
 
 
 def kept(folder: Path, keys: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """The figures that are kept with the same key, by series. keys: by series."""
-    found = {}
+    figures = {}
     for name, key in keys.items():
         try:
-            known = json.loads((folder / f"{name}.json").read_text())
+            stored = json.loads((folder / f"{name}.json").read_text())
         except (FileNotFoundError, ValueError):
             continue  # never measured, or killed while it was written
-        if known.pop("key", None) == key:
-            found[name] = known
-    return found
+        if stored.pop("key", None) == key:
+            figures[name] = stored
+    return figures
 
 
 def keep(folder: Path, name: str, key: str, figures: Mapping[str, Any]) -> None:

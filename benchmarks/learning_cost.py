@@ -96,8 +96,8 @@ def loads(number: int) -> list[float]:
         load = np.maximum(curve * (1 + 0.6 * noise), 0.1)
     else:
         load = curve * (1 + 0.01 * noise)
-    found: list[float] = load.tolist()
-    return found
+    values: list[float] = load.tolist()
+    return values
 
 
 def record(store: Store, several: list[Loaded], begin: Nanoseconds, end: Nanoseconds) -> None:
@@ -116,7 +116,7 @@ def record(store: Store, several: list[Loaded], begin: Nanoseconds, end: Nanosec
 def more_objects(store: Store, fitted: list[Loaded], count: int, until: Nanoseconds) -> list[Loaded]:
     """So many further objects: each has the fit of one of these, and a load of its own, recorded up to an instant."""
     states, several = {}, []
-    for fit, members in store.fits.newest([each.target.series for each in fitted]):
+    for fit, members in store.fits.newest([loaded.target.series for loaded in fitted]):
         by_name = msgspec.msgpack.decode(fit.state)
         states |= {series: (fit, by_name[str(series)]) for series in members}
     for place, target in enumerate(subjects(count, first=_FURTHER)):
@@ -161,7 +161,7 @@ class Worker:
         before, _ = await self.used()
         parts = [wanted[i : i + size] for i in range(0, len(wanted), size)]
         asks = [msgspec.json.encode(WorkerRequest(str(self._path), part, now)) for part in parts]
-        answers = [await self._processes.run(task, each, _DEADLINE_SECONDS) for each in asks]
+        answers = [await self._processes.run(task, request, _DEADLINE_SECONDS) for request in asks]
         after, _ = await self.used()
         return answers, after - before
 
@@ -172,9 +172,11 @@ class Worker:
 async def studied(worker: Worker, wanted: list[ForecastTarget], now: Nanoseconds) -> float:
     """CPU seconds of a daily round."""
     answers, cpu = await worker.ask(forecaster.fit, wanted, now, forecaster.FITS_PER_TASK)
-    found = [msgspec.msgpack.decode(each, type=FitResponse) for each in answers]
-    if (learnt := sum(len(each.fits) for each in found)) < len(wanted) or any(each.fault for each in found):
-        sys.exit(f"learning_cost: {learnt} of {len(wanted)} were learnt: {found}")
+    responses = [msgspec.msgpack.decode(answer, type=FitResponse) for answer in answers]
+    if (learnt := sum(len(response.fits) for response in responses)) < len(wanted) or any(
+        response.fault for response in responses
+    ):
+        sys.exit(f"learning_cost: {learnt} of {len(wanted)} were learnt: {responses}")
     return cpu
 
 
@@ -185,14 +187,14 @@ async def forecast(worker: Worker, store: Store, wanted: list[Loaded], now: Nano
     now: of the fit. Nobody asks again for who has nothing to gain.
     """
     size, begin = forecaster.FORECASTS_PER_TASK, now + DAY // 2
-    answers, _ = await worker.ask(forecaster.forecast, [each.target for each in wanted], now, size)
-    found = [pair for each in answers for pair in msgspec.msgpack.decode(each, type=ForecastResponse).answers]
-    has = {series for series, value in found if isinstance(value, Forecast)}
-    active = [each for each in wanted if each.target.series in has]
+    answers, _ = await worker.ask(forecaster.forecast, [loaded.target for loaded in wanted], now, size)
+    pairs = [pair for answer in answers for pair in msgspec.msgpack.decode(answer, type=ForecastResponse).answers]
+    has = {series for series, value in pairs if isinstance(value, Forecast)}
+    active = [loaded for loaded in wanted if loaded.target.series in has]
     if not active:
-        sys.exit(f"learning_cost: nobody has a forecast: {found}")
+        sys.exit(f"learning_cost: nobody has a forecast: {pairs}")
     task = (active + more_objects(store, active, size - len(active), now))[:size]
-    targets = [each.target for each in task]
+    targets = [loaded.target for loaded in task]
     record(store, task, now, begin)
     store.compact(begin)
     await worker.ask(forecaster.forecast, targets, begin, size)
@@ -210,7 +212,7 @@ async def forecast(worker: Worker, store: Store, wanted: list[Loaded], now: Nano
 
 async def run(count: int) -> dict[str, Any]:
     wanted = [Loaded(target, number) for number, target in enumerate(subjects(count))]
-    targets = [each.target for each in wanted]
+    targets = [loaded.target for loaded in wanted]
     with tempfile.TemporaryDirectory(prefix="cronhpa-bench-") as folder:
         # Open all the time, as the operator has it: a last connection that closes writes back what all have written.
         store = Store(Path(folder) / "history.db")
@@ -239,24 +241,24 @@ async def run(count: int) -> dict[str, Any]:
 
 def main() -> None:
     console = Console()
-    found = asyncio.run(run(int(os.environ.get("COST_OBJECTS", OBJECTS))))
+    figures = asyncio.run(run(int(os.environ.get("COST_OBJECTS", OBJECTS))))
     table = Table("CPU of a worker", "a workload", f"{_FLEET:,} workloads", title="Learning and forecasting")
     for name, seconds in (
-        ("first day: all days evaluated, and a fit", found["first_day_seconds"]),
-        ("ordinary day: one day evaluated, and a fit", found["ordinary_day_seconds"]),
+        ("first day: all days evaluated, and a fit", figures["first_day_seconds"]),
+        ("ordinary day: one day evaluated, and a fit", figures["ordinary_day_seconds"]),
     ):
         table.add_row(name, f"{seconds:.3f} s", f"{seconds * _FLEET / 60 / _CORES:.1f} min on {_CORES} cores")
-    milliseconds = found["forecast_ms"]
+    milliseconds = figures["forecast_ms"]
     fleet = milliseconds * _FLEET / 1000
-    name = f"a forecast, {found['objects_a_task']} in a task"
+    name = f"a forecast, {figures['objects_a_task']} in a task"
     table.add_row(name, f"{milliseconds:.2f} ms", f"{fleet:.1f} s, {fleet / _CORES:.1f} s on {_CORES} cores")
-    day = found["ordinary_day_seconds"] + found["forecast_ms"] / 1000 * _DAY_MINUTES
+    day = figures["ordinary_day_seconds"] + figures["forecast_ms"] / 1000 * _DAY_MINUTES
     table.add_row("a day with a forecast a minute", f"{day:.2f} s", f"{day * _FLEET / DAY * SECOND:.2f} cores")
     console.print(table)
-    console.print(f"most memory of the worker: {found['worker_mb']:.0f} MB")
+    console.print(f"most memory of the worker: {figures['worker_mb']:.0f} MB")
     speed = machine()
     console.print(calibration_line(speed))
-    console.print(f"written to {save('learning_cost', {**found, 'machine': speed})}")
+    console.print(f"written to {save('learning_cost', {**figures, 'machine': speed})}")
 
 
 if __name__ == "__main__":

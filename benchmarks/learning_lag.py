@@ -99,7 +99,7 @@ async def run(count: int) -> dict[str, Any]:
             alone = await measured(asyncio.sleep(_ALONE_SECONDS))
             fitted = await measured(forecaster.fit(wanted, now))
             forecast = await measured(forecaster.refresh(wanted, now))
-            made = sum(isinstance(forecaster.latest(each.series), Forecast) for each in wanted)
+            made = sum(isinstance(forecaster.latest(target.series), Forecast) for target in wanted)
             if forecaster.problems or made < count:
                 sys.exit(f"learning_lag: {made} of {count} are forecast: {forecaster.problems or 'no problem is told'}")
         finally:
@@ -114,11 +114,11 @@ def main() -> None:
     table = Table(
         "", "s", "turns", "lag median", "p99", "max ms", "controller CPU", title=f"{count} objects, 28 days each"
     )
-    for name, each in figures.items():
-        if isinstance(each, dict):
+    for name, phase in figures.items():
+        if isinstance(phase, dict):
             table.add_row(
-                name, str(each["seconds"]), str(each["turns"]), str(each["median_ms"]), str(each["p99_ms"]),
-                str(each["max_ms"]), f"{each['controller_cpu_percent']} %",
+                name, str(phase["seconds"]), str(phase["turns"]), str(phase["median_ms"]), str(phase["p99_ms"]),
+                str(phase["max_ms"]), f"{phase['controller_cpu_percent']} %",
             )  # fmt: skip
     console.print(table)
     speed = machine()

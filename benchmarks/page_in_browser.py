@@ -45,12 +45,12 @@ def resident(pid: int) -> float:
 
 
 def children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(each) for path in found for each in path.read_text().split()]
+    files = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for path in files for child in path.read_text().split()]
 
 
 def main(count: int) -> None:
-    found = chromium()
+    binary = chromium()
     with TemporaryDirectory() as folder:
         store = Path(folder) / "history.db"
         shop = lived_week(store)
@@ -62,7 +62,7 @@ def main(count: int) -> None:
             print(f"  rows made for the first caller        {first:6.2f} s; told again {again:.2f} s")
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(
-                    executable_path=str(found.path), args=ARGUMENTS, env={**os.environ, **found.environment}
+                    executable_path=str(binary.path), args=ARGUMENTS, env={**os.environ, **binary.environment}
                 )
                 loads = []
                 for _ in range(3):
@@ -88,7 +88,7 @@ def main(count: int) -> None:
                     print(f"  {view.partition('/')[0]:<37} {times[0]:6.2f} s the first time, {times[1]:.2f} s then")
                 browser.close()
             workers = [resident(pid) for pid in children(os.getpid())]
-            print(f"  processes of the page                 {', '.join(f'{each:.0f}' for each in sorted(workers))} MiB")
+            print(f"  processes of the page                 {', '.join(f'{mib:.0f}' for mib in sorted(workers))} MiB")
 
 
 if __name__ == "__main__":

@@ -105,23 +105,23 @@ def replayed(
     for tick in range(len(load)):
         row = series.first_step + tick // TICKS_PER_STEP
         if tick % (series.steps_per_day * TICKS_PER_STEP) == 0:
-            for place, (walk, each) in enumerate(zip(walks, spent, strict=True)):
-                ahead, is_made = _asked(walk.day(row, each.percent(recording.calendar(row))), autoscaler)
+            for place, (walk, spending) in enumerate(zip(walks, spent, strict=True)):
+                ahead, is_made = _asked(walk.day(row, spending.percent(recording.calendar(row))), autoscaler)
                 end = min(tick + delay + ahead.shape[1], asked.shape[2])
                 asked[:, place, tick + delay : end] = ahead[:, : end - tick - delay]
                 has_forecast[place, tick + delay : end] = is_made[: end - tick - delay]
         # The operator asks for the level when a forecast comes, each minute from the delay on.
         if (tick - delay) % _TICKS_PER_MINUTE == 0:
             now = recording.calendar(row)
-            levels = [each.level(now, int(counts[0, 0])) for each in spent]
+            levels = [spending.level(now, int(counts[0, 0])) for spending in spent]
         for place, level in enumerate(levels):
             floors[place, tick] = 0 if level is None else asked[level, place, tick]
         np.maximum(floors[:, tick], 1, out=floor[0, 1:])
         # As the operator, which counts from one reconcile with a forecast to the next.
         is_counted = has_forecast[:, max(tick - 1, 0) : tick + 1].all(axis=1).tolist()
-        for each, count, is_one in zip(spent, counts[0, 1:].tolist(), is_counted, strict=True):
+        for spending, count, is_one in zip(spent, counts[0, 1:].tolist(), is_counted, strict=True):
             if is_one:
-                each.count(count, int(counts[0, 0]))
+                spending.count(count, int(counts[0, 0]))
         counts = autoscalers.decide(tick, floor)
     return Replayed(floors, outcomes_of(load, autoscalers.replicas[:, 0], autoscaler))
 

@@ -26,16 +26,16 @@ _BUDGET = 5
 
 def probe(traces: Path) -> dict[str, dict[str, dict[str, float]]]:
     """By series and policy: minutes and pod-hours a day, of the first days of the test."""
-    found = {}
+    figures = {}
     for name in SERIES:
         series = first_days(read(traces / f"{name}.csv.gz"), _DAYS)
         scores = run_decided(series, AutoscalerModel(), (_BUDGET,))
         assert scores is not None, "a series of the probe is replayed on its own calendar"
-        found[name] = {
+        figures[name] = {
             policy: {"minutes": round(score.minutes, 3), "pod_hours": round(score.pod_hours, 2)}
             for policy, score in scores.items()
         }
-    return found
+    return figures
 
 
 def first_days(series: Recorded, days: int) -> Recorded:

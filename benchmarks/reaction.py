@@ -149,9 +149,9 @@ class ReplicaWatch:
                     self._note(json.loads(line)["object"], time.time())
             time.sleep(0.05)
 
-    def _note(self, found: dict[str, Any], now: float) -> None:
-        if found["spec"]["replicas"] > PODS_BEFORE:
-            self.rose.setdefault((found["metadata"]["namespace"], found["metadata"]["name"]), now)
+    def _note(self, body: dict[str, Any], now: float) -> None:
+        if body["spec"]["replicas"] > PODS_BEFORE:
+            self.rose.setdefault((body["metadata"]["namespace"], body["metadata"]["name"]), now)
 
 
 def percentile(values: list[float], percent: int) -> float:
@@ -175,7 +175,7 @@ def sources(port: int, prometheus: str) -> dict[str, Any]:
 def stands(group: Group, plane: ControlPlane, plant: Plant, pages: PodPages) -> None:
     """The Deployments of a group with their pods, at the load before; then its autoscalers."""
     spaces = sorted({namespace for namespace, _ in group.objects})
-    made = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}} for each in spaces]
+    made = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}} for space in spaces]
     plane.create("/api/v1/namespaces", made)
     for namespace, name in group.objects:
         pages.loads[namespace, name] = Constant(BEFORE)
@@ -227,7 +227,7 @@ def standing_still(plane: ControlPlane) -> Iterator[None]:
 
 def requests_of(operator: Operator, source: str) -> float:
     line = next(
-        each for each in operator.get("/metrics").splitlines() if f'requests_total{{source="{source}"}}' in each
+        sample for sample in operator.get("/metrics").splitlines() if f'requests_total{{source="{source}"}}' in sample
     )
     return float(line.split()[-1])
 
@@ -290,9 +290,9 @@ def main() -> int:
     print(f"from a step of the load to the first scale write, {OBJECTS} objects at once, seconds:")
     print(f"  {'':40} {'p50':>6} {'p99':>6} {'worst':>6} {'operator, cores':>16} {'queries/s':>10}")
     for group in MEASURED:
-        found = list(group.reactions.values())
-        missing = f"  ({OBJECTS - len(found)} not within {group.watched:.0f} s)" if len(found) < OBJECTS else ""
-        cells = " ".join(f"{percentile(found, percent):6.1f}" for percent in (50, 99, 100))
+        reactions = list(group.reactions.values())
+        missing = f"  ({OBJECTS - len(reactions)} not within {group.watched:.0f} s)" if len(reactions) < OBJECTS else ""
+        cells = " ".join(f"{percentile(reactions, percent):6.1f}" for percent in (50, 99, 100))
         print(f"  {group.label:40} {cells} {group.cores:16.2f} {group.queries:10.2f}{missing}")
     cells = " ".join(f"{percentile(floor, percent):6.1f}" for percent in (50, 99, 100))
     print(f"  {f'the scale writes alone, {CONNECTIONS} connections':40} {cells}")

@@ -76,17 +76,17 @@ def read_all(folder: Path) -> tuple[list[Recorded], dict[str, str]]:
     files = sorted((path for path in folder.iterdir() if path.name.endswith(_SUFFIXES)), key=lambda path: path.name)
     if not files:
         sys.exit(f"{folder}: no file ends with .csv or .csv.gz: a folder of `timestamp,value` series is needed")
-    found: list[Recorded] = []
+    recordings: list[Recorded] = []
     left_out: dict[str, str] = {}
     for path in files:
         try:
-            found.append(read(path))
+            recordings.append(read(path))
         except (ValueError, OSError, EOFError, zlib.error) as problem:
             said = str(problem)
             left_out[path.name] = said if said.startswith(str(path)) else f"{path}: {said}"
-    if not found:
+    if not recordings:
         sys.exit("\n".join(["no series can be used:", *left_out.values()]))
-    return found, left_out
+    return recordings, left_out
 
 
 def for_each(
@@ -100,8 +100,8 @@ def for_each(
             for done in as_completed(running):
                 yield running[done], done.result()
         finally:
-            for each in running:
-                each.cancel()
+            for future in running:
+                future.cancel()
 
 
 def read(path: Path) -> Recorded:
@@ -195,12 +195,12 @@ def _replayed(path: Path, series: pd.Series[float], remarks: tuple[str, ...]) ->
     warm_up = _warm_up_days(days, steps_per_day)
     if days < warm_up + 1:
         raise ValueError(f"{path}: {days:.1f} days: {warm_up:g} are warm-up, and one more is the least that is tested")
-    known = ~np.isnan(values)
+    is_known = ~np.isnan(values)
     rows = np.arange(len(values))
     ticks = np.arange(len(steps) * TICKS_PER_STEP) * per_step / TICKS_PER_STEP
     return Recorded(
         name=path.name.removesuffix(".gz").removesuffix(".csv"),
-        load=np.interp(ticks, rows[known], values[known]),
+        load=np.interp(ticks, rows[is_known], values[is_known]),
         steps=steps,
         minutes=own if per_step > 1 else None,
         begin=series.index[0],

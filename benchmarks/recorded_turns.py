@@ -68,10 +68,10 @@ class Costs:
 
     def policy(self) -> list[float]:
         """observe + decide + memory, a turn each."""
-        return [sum(item) for item in zip(self.observe, self.decide, self.remember, strict=True)]
+        return [sum(turn_parts) for turn_parts in zip(self.observe, self.decide, self.remember, strict=True)]
 
     def whole(self) -> list[float]:
-        return [sum(item) for item in zip(*self.parts().values(), strict=True)]
+        return [sum(turn_parts) for turn_parts in zip(*self.parts().values(), strict=True)]
 
 
 def main() -> int:
@@ -86,7 +86,7 @@ def main() -> int:
     console.print(table(costs, pods))
     parts = {name: median(times) for name, times in costs.parts().items()}
     together = sum(parts.values())
-    told = ", ".join(f"{name} {us / together:.0%}" for name, us in sorted(parts.items(), key=lambda item: -item[1]))
+    told = ", ".join(f"{name} {us / together:.0%}" for name, us in sorted(parts.items(), key=lambda pair: -pair[1]))
     policy = median(costs.policy())
     console.print(f"where the time goes: {told}", highlight=False)
     console.print(
@@ -135,8 +135,8 @@ def measure(spec: Spec, tick: dict[str, Any], memory: Memory, status: dict[str, 
     assert isinstance(metric, ResourceMetric)
     assert not isinstance(selector, Absent)
     index = PodIndexer()
-    for item in tick["pods"]:
-        raw = msgspec.convert(item, RawPod)
+    for pod_body in tick["pods"]:
+        raw = msgspec.convert(pod_body, RawPod)
         index.put(trajectories.NAMESPACE, raw.metadata.labels or {}, pod_from(raw))
     pods = index.matching(trajectories.NAMESPACE, selector).pods
     text = msgspec.json.encode((tick.get("resource") or {}).get("items") or [])

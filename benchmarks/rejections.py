@@ -62,14 +62,14 @@ def main() -> int:
     calibration = machine()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)  # as the operator sets it
-    found = {name: cost(lambda item=item: rejected(item)) for name, item in WRONG.items()}
+    costs_ms = {name: cost(lambda schedule=schedule: rejected(schedule)) for name, schedule in WRONG.items()}
     chance = random.Random(1)
     texts = [cron_text(chance) for _ in range(TEXTS)]
-    found[f"the dearest of {TEXTS:,} cron texts"] = max(cost(lambda text=text: cron.problem(text)) for text in texts)
+    costs_ms[f"the dearest of {TEXTS:,} cron texts"] = max(cost(lambda text=text: cron.problem(text)) for text in texts)
     zones = ["".join(chance.choices("abcdeABC/_+-.01\0 ", k=chance.choice((3, 10, 64)))) for _ in range(TEXTS)]
-    found[f"the dearest of {TEXTS:,} zones"] = max(cost(lambda zone=zone: zone_problem(zone)) for zone in zones)
+    costs_ms[f"the dearest of {TEXTS:,} zones"] = max(cost(lambda zone=zone: zone_problem(zone)) for zone in zones)
     wrong, right = at_the_limits("XX"), at_the_limits("ZW")
-    found["the last of 50 schedules at the limits"] = cost(lambda: rejected(*wrong))
+    costs_ms["the last of 50 schedules at the limits"] = cost(lambda: rejected(*wrong))
     legal: dict[str, float] = {}
     spec: list[Spec] = []
     legal["read an object at the limits"] = cost(lambda: spec.append(parsed(*right)))
@@ -83,13 +83,13 @@ def main() -> int:
     legal["work out 27 windows with an edge a minute"] = cost(lambda: resolve(spec[1], NOW))
     legal["look for contradictions in them"] = cost(lambda: conflicts(spec[1], NOW))
     table = Table("what is written", "ms of CPU", title="what it costs to say no, and what heavy objects cost")
-    for name, value in (*found.items(), *legal.items()):
-        table.add_row(name, f"{value:.2f}", style="" if name in found else "dim")
+    for name, value in (*costs_ms.items(), *legal.items()):
+        table.add_row(name, f"{value:.2f}", style="" if name in costs_ms else "dim")
     console = Console(width=120)
     console.print(table)
     console.print(calibration_line(calibration))
-    path = save("rejections", {"machine": calibration, "rejected_ms": found, "legal_ms": legal})
-    worst = max(found.values())
+    path = save("rejections", {"machine": calibration, "rejected_ms": costs_ms, "legal_ms": legal})
+    worst = max(costs_ms.values())
     console.print(
         f"target: nothing takes more than {LIMIT_MS} ms to be rejected: "
         f"{'met' if worst <= LIMIT_MS else 'MISSED'}, the dearest {worst:.2f} ms; figures in {path}"
@@ -120,11 +120,11 @@ def rejected(*schedules: dict[str, Any]) -> None:
 
 def at_the_limits(country: str) -> list[dict[str, Any]]:
     """50 schedules, each with 80 ranges of dates and 20 of 250 countries, the last of which is `country`."""
-    known = COUNTRIES.split(",")
+    countries = COUNTRIES.split(",")
     dates = [{"from": f"20{year:02d}-01-01", "to": f"20{year:02d}-01-02"} for year in range(40)]
     out: list[dict[str, Any]] = []
     for number in range(50):
-        own = [{"country": known[(20 * number + step) % len(known)]} for step in range(20)]
+        own = [{"country": countries[(20 * number + step) % len(countries)]} for step in range(20)]
         out.append(
             {**DAY, "name": f"s{number}", "exclude": {"dates": dates, "holidays": own[:10]}, "only": {"dates": dates}}
         )

@@ -76,7 +76,8 @@ def crane_like(series: Recorded) -> Floats:
         smooth = _low_pass(past, day)
         replay = smooth[-day:]
         margin = min(
-            (0.01, 0.10, 0.15, 0.20), key=lambda each: _error(smooth[-2 * day : -day] * (1 + each), past[-day:])
+            (0.01, 0.10, 0.15, 0.20),
+            key=lambda candidate: _error(smooth[-2 * day : -day] * (1 + candidate), past[-day:]),
         )
         rows = np.arange(origin, min(origin + half, len(steps)))
         for h in range(2):

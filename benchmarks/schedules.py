@@ -92,7 +92,7 @@ class SharedEdge:
 def main() -> int:
     calibration = machine()
     specs = fleet(random.Random(1))
-    found = measured(specs)
+    figures = measured(specs)
     shared = [
         shared_edge("of 50 templates", templated(random.Random(2))),
         shared_edge("bounds of their own", at_one_edge(random.Random(3), WINDOWS)),
@@ -104,16 +104,16 @@ def main() -> int:
     table.add_row(
         *(
             f"{value:.1f}"
-            for value in (found.median_ms, found.p99_ms, found.worst_ms, found.midnight_ms, found.first_ms)
+            for value in (figures.median_ms, figures.p99_ms, figures.worst_ms, figures.midnight_ms, figures.first_ms)
         ),
-        f"{found.croniter_ms:,.0f}",
-        f"{found.croniter_ms / found.median_ms:,.0f}",
+        f"{figures.croniter_ms:,.0f}",
+        f"{figures.croniter_ms / figures.median_ms:,.0f}",
     )
     console = Console(width=120)
     console.print(table)
     console.print(
-        f"worst tick: {found.worst_at}, {found.worst_edges:,} objects with an edge in it. Kept between ticks: "
-        f"{found.kept_mib:.1f} MiB. {TICKS:,} ticks, one a minute, {format_instant(BEGIN)[:10]}."
+        f"worst tick: {figures.worst_at}, {figures.worst_edges:,} objects with an edge in it. Kept between ticks: "
+        f"{figures.kept_mib:.1f} MiB. {TICKS:,} ticks, one a minute, {format_instant(BEGIN)[:10]}."
     )
     console.print(shared_table(shared))
     console.print(
@@ -127,12 +127,12 @@ def main() -> int:
             "machine": calibration,
             "objects": OBJECTS,
             "schedules": SCHEDULES,
-            **asdict(found),
-            "shared_edges": [asdict(item) for item in shared],
+            **asdict(figures),
+            "shared_edges": [asdict(edge) for edge in shared],
         },
     )
     templates, own, _ = shared
-    is_met = max(found.p99_ms, templates.first_ms, templates.worst_ms, own.worst_ms) <= BUDGET_MS
+    is_met = max(figures.p99_ms, templates.first_ms, templates.worst_ms, own.worst_ms) <= BUDGET_MS
     console.print(f"target: at most {BUDGET_MS} ms a tick: {'met' if is_met else 'MISSED'}; figures in {path}")
     return 0 if is_met else 1
 
@@ -289,19 +289,19 @@ def shared_edge(objects: str, specs: list[Spec]) -> SharedEdge:
 def as_new() -> None:
     """Forgets what was worked out, as in a new process, and sets the garbage collector as the operator does."""
     for module in (bounds, windows, calendars, cron):
-        for item in vars(module).values():
-            if hasattr(item, "cache_clear"):
-                item.cache_clear()
-            elif isinstance(item, OwnedCache):
-                item.clear()
+        for member in vars(module).values():
+            if hasattr(member, "cache_clear"):
+                member.cache_clear()
+            elif isinstance(member, OwnedCache):
+                member.clear()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
 
 
-def with_edge(found: list[Bounds], now: Nanoseconds) -> int:
+def with_edge(resolved: list[Bounds], now: Nanoseconds) -> int:
     """How many of these had an edge by `now`."""
-    return sum(1 for item in found if item.next_edge is not None and item.next_edge.at <= now)
+    return sum(1 for of_object in resolved if of_object.next_edge is not None and of_object.next_edge.at <= now)
 
 
 def tick(specs: list[Spec], now: Nanoseconds, before: list[Bounds] | None = None) -> tuple[float, list[Bounds]]:
@@ -310,10 +310,10 @@ def tick(specs: list[Spec], now: Nanoseconds, before: list[Bounds] | None = None
 
     before: those of the tick before, whose leads an object's memory holds.
     """
-    remembered = [()] * len(specs) if before is None else [item.leads for item in before]
+    remembered = [()] * len(specs) if before is None else [previous.leads for previous in before]
     begun = time.thread_time_ns()
-    found = [resolve(spec, now, START_UP, leads) for spec, leads in zip(specs, remembered, strict=True)]
-    return (time.thread_time_ns() - begun) / 1e6, found
+    resolved = [resolve(spec, now, START_UP, leads) for spec, leads in zip(specs, remembered, strict=True)]
+    return (time.thread_time_ns() - begun) / 1e6, resolved
 
 
 def by_croniter(specs: list[Spec], now: Nanoseconds) -> float:

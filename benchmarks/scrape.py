@@ -75,7 +75,7 @@ def by_library(samples: int) -> float:
 
 def rendered(states: list[ObjectState]) -> dict[str, float]:
     metrics = ObjectMetrics(states, lambda *_: 10)
-    best = min((asyncio.run(measured(metrics)) for _ in range(_ROUNDS)), key=lambda each: each[1])
+    best = min((asyncio.run(measured(metrics)) for _ in range(_ROUNDS)), key=lambda run: run[1])
     text, seconds, held = best
     samples = text.count("\n") - text.count("\n# ") - 1
     library = min(by_library(samples) for _ in range(_ROUNDS))
@@ -91,17 +91,17 @@ def rendered(states: list[ObjectState]) -> dict[str, float]:
 
 
 def main() -> None:
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for name, spec in (("timed", TIMED), ("plain", PLAIN)):
-        found[name] = figures = rendered(objects(spec, OBJECTS))
+        document[name] = figures = rendered(objects(spec, OBJECTS))
         print(
             f"{name}: {figures['objects']:,} objects, {figures['samples']:,} samples, {figures['megabytes']} MB: "
             f"{figures['seconds']:.3f} s, loop held {figures['held_ms']} ms at most; "
             f"generate_latest {figures['library_seconds']:.3f} s, ratio {figures['ratio']}"
         )
-    found["machine"] = machine()
-    print(calibration_line(found["machine"]))
-    save("scrape", found)
+    document["machine"] = machine()
+    print(calibration_line(document["machine"]))
+    save("scrape", document)
 
 
 if __name__ == "__main__":

@@ -52,12 +52,14 @@ def measured(pods: int, span: int = DAY) -> dict[str, float]:
 
 
 def main() -> int:
-    found = [measured(pods) for pods in (20, 100)]
+    runs = [measured(pods) for pods in (20, 100)]
     table = Table("pods on average", "turns a second", "a week of turns every 15 s", title="The simulator")
-    for each in found:
-        table.add_row(str(each["pods"]), f"{each['turns_per_second']:,.0f}", f"{each['week_cpu_seconds']:.1f} s of CPU")
+    for figures in runs:
+        table.add_row(
+            str(figures["pods"]), f"{figures['turns_per_second']:,.0f}", f"{figures['week_cpu_seconds']:.1f} s of CPU"
+        )
     Console().print(table)
-    report.save("simulated_week", {"runs": found, "machine": report.machine()})
+    report.save("simulated_week", {"runs": runs, "machine": report.machine()})
     return 0
 
 

@@ -263,7 +263,7 @@ RECIPES = (
 def main(clones: Path, out: Path, names: list[str]) -> int:
     unknown = set(names) - {recipe.name for recipe in RECIPES}
     if unknown:
-        print(f"{', '.join(sorted(unknown))}: no such series; there are {', '.join(each.name for each in RECIPES)}")
+        print(f"{', '.join(sorted(unknown))}: no such series; there are {', '.join(recipe.name for recipe in RECIPES)}")
         return 2
     out.mkdir(parents=True, exist_ok=True)
     differ = 0
