@@ -18,9 +18,9 @@ from cronhpa.forecasting.evaluation import CandidateScores
 
 # Candidates within this factor of the fewest minutes count as equal: the cheapest one is chosen.
 _NEAR_BEST = 1.01
-# Factor by which a step to a lower cost of a pod may raise the minutes that are left.
+# Factor by which a step to a lower pod price may raise the remaining minutes.
 _MARGIN_LOSS = 1.02
-# A choice that avoids less than this in a week is no choice.
+# A candidate that avoids fewer minutes a week is not chosen.
 _MINUTES_PER_WEEK_MIN = 1.0
 # Worth of one avoided minute a day, in percent of pod-hours.
 WORTH_PERCENT = 12.0
@@ -35,7 +35,8 @@ class Choice(Struct, frozen=True, tag=True):
     """
     The candidate in use until the next fit, and its backtest.
 
-    avoided, of: under-provisioned minutes in `days`. extra_percent: pod-hours that it added.
+    of: under-provisioned minutes of reactive scaling in `days`. avoided: those of them that the candidate avoids.
+    extra_percent: added pod-hours.
     """
 
     candidate: Candidate
@@ -56,11 +57,10 @@ def choose(
     scores: CandidateScores, candidates: Sequence[Candidate], budget_percent: float, usable: NDArray[np.bool_]
 ) -> Choice | NothingToGain:
     """
-    The candidate with the fewest minutes over all of these days; the cheapest one within 1 % of them.
+    The cheapest of the allowed candidates within 1 % of the fewest under-provisioned minutes over all days.
 
-    An avoided minute a day may cost at most WORTH_PERCENT of the pod-hours, however large the budget. Candidates that
-    change replicas much more often are used only where no other avoids a minute. usable: (1 + candidates,), whether the
-    method of a candidate can be asked today.
+    Allowed: extra pod-hours <= min(budget_percent, WORTH_PERCENT x avoided minutes a day). Candidates that are not calm
+    are allowed only if no calm one is. usable: (1 + candidates,), whether the candidate's method is available today.
     """
     minutes, pods = scores.minutes.sum(axis=1), scores.pods.sum(axis=1)
     days = scores.minutes.shape[1]
@@ -88,10 +88,10 @@ def choose(
 
 def budget_correction(expected: Sequence[float], spent: Sequence[float]) -> float:
     """
-    Factor for the budget of the next choice: what earlier choices were expected to cost over what they did cost.
+    Factor for the budget of the next choice: (expected cost of earlier choices) / (their actual cost).
 
-    expected, spent: extra pod-hours of each of the last days, percent. A backtest is no replay of the next day: after
-    choices that cost more than expected, the next one is planned with less.
+    expected, spent: extra pod-hours of each of the last days, percent. A backtest does not foresee the next day: after
+    choices that cost more than expected, the next one gets a smaller budget.
     """
     if not expected:
         return 1.0
@@ -101,7 +101,7 @@ def budget_correction(expected: Sequence[float], spent: Sequence[float]) -> floa
 
 
 def _is_calm(scores: CandidateScores) -> NDArray[np.bool_]:
-    """(1 + candidates,): whether replicas change at most a tenth more often than reactively, or once more a day."""
+    """(1 + candidates,): actions <= 1.1 x reactive actions + 2 a day, one change up and one down."""
     actions = scores.actions.sum(axis=1)
     once = 2 * scores.actions.shape[1]
     calm: NDArray[np.bool_] = actions <= actions[0] * _ACTIONS_MAX + once
@@ -110,9 +110,9 @@ def _is_calm(scores: CandidateScores) -> NDArray[np.bool_]:
 
 def _with_margin(row: int, candidates: Sequence[Candidate], minutes: Floats, extra: Floats, affordable: Floats) -> int:
     """
-    Spend part of the allowed cost on safety: step to lower costs of a pod while minutes rise by no more than 2 %.
+    Spend the rest of the allowed cost on safety margin: step to lower pod prices while minutes rise by at most 2 %.
 
-    What the last days happened not to need, the next ones may: the cheapest of equals has no margin.
+    The next days may need pods that the last ones did not: the cheapest of equal candidates has no margin.
     """
     while row + len(FLOORS) < len(candidates):
         lower = row + len(FLOORS)

@@ -1,7 +1,7 @@
 """
 The budget of a forecast: budgetPercent over seven days, and DAY_FACTOR x budgetPercent over one day.
 
-Near its budget a forecast asks only for what is worth a dearer pod (`thrift`); past it, it abstains.
+Near its budget a forecast asks only for pods that are worth a higher price (`thrift`); past the budget it abstains.
 
 The limit of a day keeps a bad forecast from spending the week's budget in hours. Hours without data count as ordinary
 hours, so that the first hour is not compared with an empty week.
@@ -19,9 +19,9 @@ from cronhpa.core.observation import Absent
 WEEK_HOURS = 168
 DAY_HOURS = 24
 DAY_FACTOR = 2
-# (used part of the budget, steps up the scale of costs): from that part on a pod counts as that much dearer. From
-# EXHAUSTED_AT on the forecast abstains. Stopping at the budget itself would leave the rest of the week without even the
-# cheapest floors; raising costs only at the budget would overspend it.
+# (used part of the budget, steps up the scale of pod prices that apply from this part on). From EXHAUSTED_AT on the
+# forecast abstains. Stopping at the budget itself would leave the rest of the week without even the cheapest floors;
+# raising prices only at the budget would overspend it.
 THRIFT_STEPS = ((0.9, 1), (1.0, 2), (1.1, 4))
 EXHAUSTED_AT = 1.2
 
@@ -50,12 +50,12 @@ def share(hours: Mapping[int, Hour], now: Nanoseconds, span: int, replicas: int)
     # The current hour is incomplete: its base is that of an ordinary hour.
     base = sum(whole) + (span - len(whole)) * ordinary
     extra = sum(hour.extra for hour in counted)
-    # Without base every pod is the forecast's: the budget is exhausted.
+    # Without base the forecast added every pod: the budget is exhausted.
     return extra / base if base else EXHAUSTED_AT * (extra > 0)
 
 
 def spent_percent(hours: Mapping[int, Hour], now: Nanoseconds) -> float | None:
-    """Extra pod-hours of the last seven days, percent, without the hour that runs; None where nothing was counted."""
+    """Extra pod-hours of the last seven days, percent, without the current hour; None if nothing was counted."""
     current = now // HOUR
     past = [hour for at, hour in hours.items() if current - WEEK_HOURS <= at < current]
     base = sum(hour.base for hour in past)
@@ -64,9 +64,9 @@ def spent_percent(hours: Mapping[int, Hour], now: Nanoseconds) -> float | None:
 
 def thrift(hours: Mapping[int, Hour], now: Nanoseconds, replicas: int, budget_percent: int) -> int | Absent:
     """
-    The level of thrift: 0 well within the budget, then one more for each of THRIFT_STEPS that is passed.
+    The level of thrift: the number of THRIFT_STEPS whose part of the budget is used.
 
-    Absent, with the part that was used, from EXHAUSTED_AT on: the forecast abstains.
+    Absent, with the used part, from EXHAUSTED_AT on: the forecast abstains.
     """
     week = 100 * share(hours, now, WEEK_HOURS, replicas)
     day = 100 * share(hours, now, DAY_HOURS, replicas)

@@ -25,7 +25,7 @@ class BudgetTracker:
     """
     hours: the last week, by hours since the epoch.
 
-    used_permille: pod-hours that the forecast added over seven days, at the last check.
+    used_permille: 1000 x sum(extra) / sum(base) over seven days, never negative, at the last check.
     """
 
     __slots__ = ("_at", "_checked_at", "_counterfactual", "_pods", "_replicas", "_thrift", "hours", "used_permille")
@@ -65,8 +65,8 @@ class BudgetTracker:
         if isinstance(scale, Absent):
             return None
         start_up = start_up_of(memory, observation)
-        # A count that differs from the last turn's was changed by that turn. Pods that were never counted are taken for
-        # old ones.
+        # If the count differs from the last turn's, that turn changed it. Before the first count all pods are taken for
+        # old.
         pods = Pods(((now - HOUR, scale.spec_replicas),)) if self._pods is None else self._pods
         pods = pods.scaled(scale.spec_replicas, now if self._at is None else self._at, start_up)
         self._pods = pods
@@ -81,7 +81,7 @@ class BudgetTracker:
         return counted
 
     def limit(self, spec: Spec, forecast: Forecast, now: Nanoseconds) -> Forecast | Absent:
-        """The forecast within the budget: unchanged, with its floors for dearer pods, or the reason to abstain."""
+        """The forecast within the budget: unchanged, with its loads at a higher pod price, or why it abstains."""
         if spec.forecast is None:
             return forecast
         if self._checked_at is None or abs(now - self._checked_at) >= _CHECKED_FOR:
@@ -96,8 +96,8 @@ class BudgetTracker:
 
 def _extra(scale: Scale, counterfactual: Counterfactual | None) -> int:
     """
-    Pods more than without the forecast; fewer are negative.
+    The target's replicas minus those of the counterfactual.
 
-    They are fewer where pods that were Ready in time spare those that metrics request while too few pods are loaded.
+    Negative if pods that were Ready in time spare the surplus that metrics request while too few pods carry the load.
     """
     return 0 if counterfactual is None else scale.spec_replicas - counterfactual.replicas

@@ -1,8 +1,8 @@
 """
 The replicas that a target would have without its forecast: the same decisions without that source.
 
-A counterfactual exists only while it differs from the target. It has pods of its own, which take as long to start as
-the target's and carry nothing until then. The load is the target's, estimated from the samples of the target's pods.
+A counterfactual exists only while it differs from the target. It has pods of its own. They take as long to start as the
+target's pods, and carry no load until then. The load is the target's, estimated from the samples of the target's pods.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from cronhpa.core.observation import Absent, Observation, PodCounts, Reading, Sc
 from cronhpa.core.observe import START_UP_GRAIN
 from cronhpa.core.spec import Metric, Mode, PodsMetric, ResourceMetric, Spec
 
-# A sample is the mean over a minute and half a minute old, the slowest that metrics-server and kubelet are. A pod has a
-# sample once it ran for ten seconds of that minute.
+# The slowest case of metrics-server and kubelet: a sample is the mean over one minute, and is half a minute old. A pod
+# has a sample once it has run for ten seconds of that minute.
 SAMPLE_WINDOW = 60 * SECOND
 SAMPLE_DELAY = 30 * SECOND
 _SAMPLED_AFTER = SAMPLE_DELAY + 10 * SECOND
-# Pods of this age and older are not told apart.
+# All older pods count as this old.
 _OLD = HOUR
 
 
 class Pods(Struct, frozen=True):
     """
-    Pods by age. made: (instant of creation, number), the oldest first. gone: (instant of removal, number) of Ready pods
-    that served a part of the window of the current samples.
+    Pods by age. made: (instant of creation, number), the oldest first. gone: (instant of removal, number) of removed
+    Ready pods that carried load within the window of the current samples.
     """
 
     made: tuple[tuple[Nanoseconds, int], ...]
@@ -67,9 +67,9 @@ class Pods(Struct, frozen=True):
 
     def share(self, now: Nanoseconds, start_up: Nanoseconds, age: Nanoseconds = 0) -> float:
         """
-        The share of the load in the window of the samples at `now` that was served by pods now of at least this age.
+        The share of the load in the samples' window that pods carried whose age at `now` is at least `age`.
 
-        The Ready pods of an instant share its load equally. 1 where there was no Ready pod.
+        The Ready pods of an instant share its load equally. 1 if no pod was Ready.
         """
         end = now - SAMPLE_DELAY
         begin = end - SAMPLE_WINDOW
@@ -131,8 +131,7 @@ def follow(
         counterfactual.memory.after(alone, outcome, spec, seen),
         counterfactual.pods.scaled(alone.desired, now, start_up),
     )
-    # Equal counts can diverge again while one of them is stabilized by a recommendation that the other lacks, or while
-    # some of the pods are young.
+    # Equal counts can diverge again while a recommendation stabilizes one of them alone, or while some pods are young.
     is_met = (
         after.replicas == decision.desired
         and decision.stabilized is None
@@ -143,7 +142,7 @@ def follow(
 
 
 def _without_forecast(memory: Memory) -> Memory:
-    """The memory with the metrics' recommendation in place of each one of the forecast."""
+    """The memory with each recommendation of the forecast replaced by that of the metrics."""
     return replace(
         memory,
         recommendations=tuple(
@@ -156,7 +155,7 @@ def _without_forecast(memory: Memory) -> Memory:
 
 
 def start_up_of(memory: Memory, observation: Observation) -> Nanoseconds:
-    """How long the target's pods take to be Ready: the learned time without its rounding up."""
+    """The time from a pod's creation to Ready: the learned time minus START_UP_GRAIN, to which it was rounded up."""
     learned = memory.start_up_after(observation)
     return START_UP_UNKNOWN if learned is None else max(learned - START_UP_GRAIN, 0)
 
@@ -170,7 +169,7 @@ def carried_by(
     start_up: Nanoseconds,
     now: Nanoseconds,
 ) -> Observation:
-    """The load that the pods of an observation (`seen`) carry, on other pods."""
+    """The observation as if `pods` carried the load of the observed pods, `seen`."""
     count = pods.count
     return replace(
         observation,
@@ -199,7 +198,7 @@ def _on_pods(
         # All pods are starting: assume that they carry the load evenly.
         trusted = sampled = count
     missing = count - sampled
-    # Pods that are gone took their samples with them.
+    # Removed pods carried a part of the load, and have no samples.
     load = reading.load / (seen.share(now, start_up) or 1.0)
     request_per_pod = reading.request // reading.matched if reading.matched else 0
     fallback = max(100, _utilization(metric))
@@ -220,7 +219,7 @@ def _on_pods(
 
 
 def _are_young(pods: Pods, start_up: Nanoseconds, now: Nanoseconds) -> bool:
-    """Whether the youngest pods do not count fully yet."""
+    """Whether the samples of the youngest pods do not cover a whole window yet."""
     return now - pods.made[-1][0] < start_up + SAMPLE_DELAY + SAMPLE_WINDOW if pods.made else False
 
 

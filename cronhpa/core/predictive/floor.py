@@ -26,12 +26,12 @@ from cronhpa.core.spec import (
     UnknownMetric,
 )
 
-# A forecast older than three steps of five minutes abstains.
+# A forecast older than three steps of five minutes is not used.
 AGE_MAX = 15 * MINUTE
-# The largest share of its capacity that a pod is planned to use. Planning for the target would pay for headroom twice,
-# as the target leaves headroom already.
+# The share of its capacity that a pod is planned to carry. The target already leaves headroom: planning for the target
+# would pay for headroom twice.
 GUARD_PERCENT = 90
-# Slack for chance: neighbours among the outcomes of a day are alike, so coverage varies more than a binomial would.
+# Slack for chance: the outcomes of a day are correlated, so their coverage varies more than a binomial share.
 COVERAGE_SLACK_PERCENT = 15
 MILLI = 1000
 
@@ -74,7 +74,7 @@ def predict(
     if not carried:
         unknown = unknown_pod_load(forecast.metric)
         return abstain(unknown.reason, unknown.message)
-    # Where pods are asked for at no load, none more is worth its cost.
+    # An asked load of 0 at every step, below a positive expected load, asks for no pod: none is worth its cost.
     is_asked = any(loads) or not any(expected)
     of_steps = loads if is_asked else expected
     load = max(of_steps)
@@ -103,7 +103,7 @@ def predict(
 
 
 def _distrusted(forecast: Forecast, now: Nanoseconds) -> Absent | None:
-    """Why a forecast is not believed, whatever its loads are."""
+    """Why a forecast is not used, whatever its loads are; None if it is."""
     age = now - forecast.issued_at
     if age > AGE_MAX:
         text = f"the forecast was made {age // MINUTE} minutes ago, at most {AGE_MAX // MINUTE} count"
@@ -121,8 +121,8 @@ def _distrusted(forecast: Forecast, now: Nanoseconds) -> Absent | None:
 
 
 def _likelihood(forecast: Forecast, step: int) -> int | None:
-    """How likely it is, in percent, that the load of a step is reached or passed; None if that is not known."""
-    if forecast.thrift:  # the quantiles are those of the loads that the budget has put aside
+    """P(the load of a step is reached), percent; None if it is not known."""
+    if forecast.thrift:  # the quantiles belong to the loads that the budget replaced
         return None
     return 100 - (forecast.quantiles[step] if step < len(forecast.quantiles) else forecast.quantile_percent)
 
@@ -148,7 +148,7 @@ def _load_per_pod(
 
 
 def unknown_pod_load(name: str) -> Absent:
-    """Why there is no floor from a forecast of this metric: its load cannot be divided by what one pod may carry."""
+    """Why a forecast of this metric gives no floor: the load that one pod may carry is not known."""
     return Absent(
         "NoPodLoad",
         f"what one pod may carry of {name} is not known: it needs a "
