@@ -1,4 +1,4 @@
-{{/* The release's full name: the release alone where it already says cronhpa. */}}
+{{/* The release's full name: the release's name alone if it contains cronhpa. */}}
 {{- define "cronhpa.fullname" -}}
 {{- $name := .Values.nameOverride | default "cronhpa" -}}
 {{- if .Values.fullnameOverride -}}
@@ -10,13 +10,13 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A digest names one image for ever; a tag is whatever its registry says today. */}}
+{{/* A digest names one image for ever; a registry can move a tag. */}}
 {{- define "cronhpa.image" -}}
 {{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
 {{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ $tag }}{{ end }}
 {{- end -}}
 
-{{/* What tells this release's pods from all others. */}}
+{{/* The labels that select this release's pods. */}}
 {{- define "cronhpa.selector" -}}
 app.kubernetes.io/name: {{ .Values.nameOverride | default "cronhpa" }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -36,13 +36,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.serviceAccount.name | default (.Values.serviceAccount.create | ternary (include "cronhpa.fullname" .) "default") }}
 {{- end -}}
 
-{{/* The port of a URL: the one that it names, else the one of its scheme. */}}
+{{/* The port of a URL, else the port of its scheme. */}}
 {{- define "cronhpa.portOf" -}}
 {{- $named := urlParse . | dig "host" "" | regexFind ":[0-9]+$" | trimPrefix ":" -}}
 {{- $named | default (hasPrefix "postgres" . | ternary "5432" (hasPrefix "https" . | ternary "443" "80")) -}}
 {{- end -}}
 
-{{/* The names of the operator's pods, as a list's inside. */}}
+{{/* The names of the operator's pods, separated by commas. */}}
 {{- define "cronhpa.podNames" -}}
 {{- $names := list -}}
 {{- range $number := until (int .Values.replicas) -}}
@@ -61,9 +61,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   verbs: [create]
 {{- end -}}
 
-{{/* Every other right the operator has, for the ClusterRole or for the Role of each namespace. */}}
+{{/* All other rights of the operator, for the ClusterRole or for the Role of each namespace. */}}
 {{- define "cronhpa.rules" -}}
-# The objects it works for; their spec is never written.
+# The CronHPAs. The operator never writes their spec.
 - apiGroups: [cronhpa.io]
   resources: [cronhpas]
   verbs: [get, list, watch]
@@ -95,7 +95,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch]
-# Who else scales the target.
+# Other autoscalers of the target.
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [list, watch]
@@ -114,7 +114,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   verbs: [create, patch]
 {{- end -}}
 
-{{/* Not empty where the page is served to other machines. */}}
+{{/* Not empty if the page is served to other machines. */}}
 {{- define "cronhpa.servesPage" -}}
 {{- if and .Values.page.enabled (or .Values.page.tlsSecret .Values.page.insecure) }}true{{ end }}
 {{- end }}
