@@ -110,7 +110,7 @@ class ForecastSettingsModel(Model):
         ge=0,
         le=100,
         description="Pod-hours that the forecast may add over metrics and schedules alone, in percent, averaged over "
-        "a week. It asks for less near this budget, and pauses a fifth above it.",
+        "a week. The forecast asks for less near this budget, and pauses at 1.2 times the budget.",
     )
     pod_capacity_percent: int | None = Field(
         default=None,
@@ -154,9 +154,9 @@ class OverrideModel(Model):
         )
     )
 
-    min_replicas: Replicas | None = Field(default=None, description="Lower bound until then.")
-    max_replicas: Replicas | None = Field(default=None, description="Upper bound until then.")
-    replicas: Replicas | None = Field(default=None, description="Exactly this many replicas until then.")
+    min_replicas: Replicas | None = Field(default=None, description="Lower bound until the override ends.")
+    max_replicas: Replicas | None = Field(default=None, description="Upper bound until the override ends.")
+    replicas: Replicas | None = Field(default=None, description="Exactly this many replicas until the override ends.")
     until: Instant = Field(description='When the override ends, such as "2026-11-23T18:00:00Z".')
     reason: str = Field(min_length=1, max_length=256, description="Why, such as the number of an incident.")
 
@@ -256,7 +256,7 @@ class CronHPASpec(Model):
         description="Samples older than this count as absent. Absent, any age is accepted, as by the "
         "HorizontalPodAutoscaler.",
     )
-    time_zone: TimeZone = Field(default="UTC", description="IANA time zone of the schedules that name none themselves.")
+    time_zone: TimeZone = Field(default="UTC", description="IANA time zone of the schedules without a timeZone.")
     schedules: list[ScheduleModel] | None = Field(
         default=None,
         max_length=MAX_SCHEDULES,

@@ -46,7 +46,8 @@ Policies = Annotated[
 SelectPolicy = Annotated[
     Literal["Max", "Min", "Disabled"],
     Field(
-        description="Max: the policy that allows the most counts; Min: the least; Disabled: no change this way.",
+        description="Max: the policy that allows the largest change wins; Min: the smallest; Disabled: no change in "
+        "this direction.",
         json_schema_extra={
             BY_RULE: True,
             **rules(

@@ -70,11 +70,11 @@ class LabelSelectorModel(Model):
 
 
 class MetricIdentifier(Model):
-    """Names a metric, and which of its series count."""
+    """The name of a metric, and a selector of its series."""
 
     name: str = Field(max_length=253, description="Name of the metric.")
     selector: LabelSelectorModel | None = Field(
-        default=None, description="Which of the metric's series count; absent, all of them."
+        default=None, description="Labels that a series of the metric must have. Absent, all series count."
     )
 
 
@@ -82,7 +82,7 @@ _ABOVE_ZERO: Json = {"pattern": POSITIVE, "minimum": 1}
 
 
 class MetricTargetModel(Model):
-    """The value that is aimed at."""
+    """The target value."""
 
     type: Literal["Utilization", "Value", "AverageValue"] = Field(
         description="Utilization (percent of the request), Value (of the metric as a whole) or AverageValue (per pod).",
@@ -100,7 +100,7 @@ class MetricTargetModel(Model):
     )
     average_utilization: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = Field(
         default=None,
-        description="The average usage over the pods, in percent of what they request.",
+        description="The average usage over the pods, in percent of their requests.",
         json_schema_extra={BY_RULE: True},
     )
 

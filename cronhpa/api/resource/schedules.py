@@ -74,7 +74,7 @@ class DaysModel(Model):
     holidays: list[HolidayCalendar] | None = Field(
         default=None,
         max_length=MAX_HOLIDAY_CALENDARS,
-        description="Public holidays, the days on which they are observed among them.",
+        description="Public holidays, including the days on which they are observed.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
 
@@ -158,9 +158,7 @@ class ScheduleModel(Model):
         )
     )
 
-    name: Name = Field(
-        description="Name of the schedule, unique in this object: status and events speak of it by name."
-    )
+    name: Name = Field(description="Name of the schedule in status and events, unique in this object.")
     start: Cron | None = Field(
         default=None, description='Cron text of the times at which the window opens, such as "0 8 * * mon-fri".'
     )
@@ -182,7 +180,7 @@ class ScheduleModel(Model):
         default=None, description='For one event: local time of its end, such as "2026-11-28T02:00".'
     )
     time_zone: TimeZone | None = Field(
-        default=None, description="IANA time zone that the times above are meant in. Absent, the timeZone of the spec."
+        default=None, description="IANA time zone of the times above. Absent, the timeZone of the spec."
     )
     min_replicas: Replicas | None = Field(default=None, description="Lower bound while the window is open.")
     max_replicas: Replicas | None = Field(default=None, description="Upper bound while the window is open.")
@@ -194,35 +192,34 @@ class ScheduleModel(Model):
         default=None,
         ge=1,
         le=1000,
-        description="Percent that is added to measured and forecast load while the window is open: with 50 a load "
-        "counts one and a half times.",
+        description="Percent that is added to measured and forecast load while the window is open: with 50, a load "
+        "counts 1.5 times.",
     )
     priority: int = Field(
         default=0,
         ge=-1000,
         le=1000,
-        description="Of open schedules that state the same bound, the one with the highest priority is obeyed; among "
-        "equals the largest minReplicas and the smallest maxReplicas.",
+        description="Of the open schedules that set the same bound, the one with the highest priority wins; at equal "
+        "priority, the largest minReplicas and the smallest maxReplicas.",
     )
     lead_time_seconds: int | None = Field(
         default=None,
         ge=0,
         le=86_400,
-        description="How long before its start the window is asked for, so that its pods are Ready when it opens. "
-        "minReplicas (or replicas) that raise the lower bound, and headroomPercent, then apply ahead. maxReplicas, and "
-        "whatever lowers a bound, apply from the start on. Meanwhile maxReplicas of other schedules of no higher "
-        "priority that close by the start are raised to what this window needs. Absent, measured: podStartupSeconds "
-        "(60 until known), one syncPeriodSeconds, and the time that behavior takes from the lower bound before. "
-        "0: not ahead.",
+        description="How long before its start the window leads, so that its pods are Ready when it opens. minReplicas "
+        "(or replicas) that raise the lower bound, and headroomPercent, apply while it leads. maxReplicas, and values "
+        "that lower a bound, apply from the start on. Meanwhile maxReplicas of other schedules of no higher priority "
+        "that close by the start are raised to what this window needs. Absent: podStartupSeconds (60 until measured) + "
+        "syncPeriodSeconds + the time that behavior takes from the lower bound before. 0: the window does not lead.",
     )
     exclude: DaysModel | None = Field(
         default=None,
-        description="Days on which the window does not open: their starts are dropped. A window that is still open "
-        "from an earlier day goes on to its end, or to the first start that is dropped, which closes it.",
+        description="Days on which the window does not open: starts on these days are dropped. A window that is still "
+        "open from an earlier day closes at its end, or at the first dropped start.",
     )
     only: DaysModel | None = Field(
         default=None,
-        description="The only days on which the window opens: starts on other days are dropped, as if they were "
-        "excluded. With exclude beside it, the window opens on the days of only that are not days of exclude.",
+        description="The only days on which the window opens: starts on other days are dropped. With exclude, the "
+        "window opens on the days of only that are not days of exclude.",
     )
     suspend: bool = Field(default=False, description="Whether the schedule is ignored for now.")

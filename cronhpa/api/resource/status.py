@@ -65,7 +65,7 @@ class ExternalMetricStatus(Model):
 
 
 class MetricStatus(Model):
-    """A metric as last read. Its type is empty where it could not be read, as in autoscaling/v2."""
+    """A metric as last read. Its type is empty if the metric could not be read, as in autoscaling/v2."""
 
     type: Text
     resource: ResourceMetricStatus | None = None
@@ -78,9 +78,11 @@ class MetricStatus(Model):
 class ExpectedLoadStatus(Model):
     """The load that a forecast expects, and the numbers behind its floor."""
 
-    load: Text = Field(description="The load that pods are asked for, in the metric's unit.")
-    time: Timestamp = Field(description="From when on the load is expected.")
-    probability_percent: int | None = Field(default=None, description="How likely it is that at least this load comes.")
+    load: Text = Field(description="The load for which the floor is computed, in the metric's unit.")
+    time: Timestamp = Field(description="When the load is expected.")
+    probability_percent: int | None = Field(
+        default=None, description="Probability that the load reaches this value, in percent."
+    )
     pod_load: Text = Field(description="The load that one pod is planned to carry.")
     headroom_percent: int | None = Field(default=None, description="Headroom that open schedules add to the load.")
     limit: Text = Field(description="Why the floor is no higher: Cost, Budget, Ceiling or MaxFloorReplicas.")
@@ -90,7 +92,7 @@ class ProposalStatus(Model):
     """What one source asked for."""
 
     source: Text = Field(description="Metric, Forecast, Schedule or Override.")
-    name: Text | None = Field(default=None, description="Which metric or schedule.")
+    name: Text | None = Field(default=None, description="Name of the metric or schedule.")
     role: Text = Field(description="Target (a count to go to), Floor (not fewer) or Cap (not more).")
     replicas: int
     reason: Sentences | None = Field(default=None, description="Why the source asks for it, in words.")
@@ -101,10 +103,10 @@ class ProposalStatus(Model):
 
 
 class AbstentionStatus(Model):
-    """A source that had nothing to say, and why."""
+    """A source that made no proposal, and why."""
 
     source: Text = Field(description="Metric, Forecast or Schedule.")
-    name: Text | None = Field(default=None, description="Which metric or schedule.")
+    name: Text | None = Field(default=None, description="Name of the metric or schedule.")
     reason: Text = Field(description="One word for machines.")
     message: Sentences | None = Field(default=None, description="A sentence for people.")
 
@@ -121,8 +123,8 @@ class MeasuredMetricStatus(Model):
     pods: int | None = Field(default=None, description="How many pods were considered.")
     not_ready: int | None = Field(default=None, description="How many of them are not ready, and count less.")
     without_sample: int | None = Field(default=None, description="How many of them have no sample.")
-    reason: Text | None = Field(default=None, description="Why it is absent, in one word for machines.")
-    message: Sentences | None = Field(default=None, description="Why it is absent, in a sentence for people.")
+    reason: Text | None = Field(default=None, description="Why the value is absent, in one word for machines.")
+    message: Sentences | None = Field(default=None, description="Why the value is absent, in a sentence for people.")
 
 
 class StepPolicyStatus(Model):
@@ -136,19 +138,23 @@ class StepPolicyStatus(Model):
 class StepStatus(Model):
     """A limit that changed the number, and why it did."""
 
-    rule: Text = Field(description="Which limit.")
+    rule: Text = Field(description="Name of the limit.")
     from_: int = Field(alias="from", description="The replicas before it.")
     to: int = Field(description="The replicas after it.")
     by: Text | None = Field(default=None, description="The source of the bound, or of the count that is held.")
     asked: int | None = Field(default=None, description="For a stabilization: the replicas that were asked for.")
-    time: Timestamp | None = Field(default=None, description="For a stabilization: when they were asked for last.")
-    until: Timestamp | None = Field(default=None, description="For a stabilization: when they stop counting.")
+    time: Timestamp | None = Field(
+        default=None, description="For a stabilization: when the held count was last asked for."
+    )
+    until: Timestamp | None = Field(
+        default=None, description="For a stabilization: when the held count leaves the window."
+    )
     start: int | None = Field(default=None, description="For a rate: the replicas at the start of the policy's period.")
     policy: StepPolicyStatus | None = Field(
         default=None,
         description="For a rate: the policy. Absent for the default rate and for selectPolicy Disabled.",
     )
-    message: Sentences | None = Field(default=None, description="The same in a sentence for people.")
+    message: Sentences | None = Field(default=None, description="The step in a sentence for people.")
 
 
 class DecisionStatus(Model):
@@ -187,11 +193,11 @@ class ScheduleStatus(Model):
     """A schedule now."""
 
     name: Text
-    state: Text = Field(description="Open, Leading (asked for ahead of its start), Closed, Suspended or Unreadable.")
+    state: Text = Field(description="Open, Leading (applied ahead of its start), Closed, Suspended or Unreadable.")
     opens: Timestamp | None = Field(default=None, description="When it opens next.")
     closes: Timestamp | None = Field(default=None, description="When it closes, if it is open.")
     lead_seconds: int | None = Field(
-        default=None, description="How long before its start it is asked for, if it leads."
+        default=None, description="How long before its start the schedule leads, if it leads."
     )
     message: Sentences | None = Field(default=None, description="Why the schedule cannot be read, if it cannot.")
 
@@ -205,12 +211,12 @@ class NextEdge(Model):
 
 
 class ForecastStatus(Model):
-    """Which forecast is in use, and how good it has been."""
+    """The forecast in use, and how good it has been."""
 
     model: Text | None = None
-    quantile_percent: int | None = Field(default=None, description="Which quantile of the load is forecast.")
+    quantile_percent: int | None = Field(default=None, description="Quantile of the load that is forecast, in percent.")
     coverage_percent: int | None = Field(
-        default=None, description="How many percent of recent loads were below that quantile."
+        default=None, description="Share of recent loads below that quantile, in percent."
     )
     budget_used_permille: int | None = Field(
         default=None, description="Pod-hours that the forecast added over the last seven days, in permille."
@@ -253,8 +259,8 @@ class CronHPAStatus(Model):
     operator: Text | None = Field(
         default=None,
         description=(
-            "The installation that serves this object, as namespace/name of its Lease. Another one holds while that"
-            " Lease is renewed."
+            "The installation that serves this object, as namespace/name of its Lease. Other installations hold while "
+            "that Lease is renewed."
         ),
     )
     current_replicas: int | None = Field(default=None, description="Replicas of the target when last seen.")
@@ -288,6 +294,6 @@ class CronHPAStatus(Model):
     )
     memory: dict[str, Any] | None = Field(
         default=None,
-        description="What the operator remembers over a restart. It is versioned, and not to be edited by hand.",
+        description="What the operator remembers over a restart. Versioned; do not edit it by hand.",
         json_schema_extra={"x-kubernetes-preserve-unknown-fields": True},
     )
