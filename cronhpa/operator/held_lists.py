@@ -81,17 +81,17 @@ class HeldLists:
             self._timers[namespace] = asyncio.get_running_loop().call_at(at, self._let_go, namespace)
 
     def with_waiting(self, namespace: str, due: Mapping[Key, Nanoseconds]) -> Mapping[Key, Nanoseconds]:
-        """What is due in a namespace, with what has waited if it need not wait any more: it would wait for these."""
+        """`due`, with the keys that wait, unless the list is held: the turns of `due` would make them wait again."""
         if namespace not in self._waiting or self.is_held(namespace):
             return due
         return {**due, **self._taken(namespace)}
 
     def drop(self, key: Key) -> None:
-        """A key that waits, if it does, is gone or begins in another way."""
+        """Forgets a waiting key, which was deleted or whose turn begins in another way."""
         self._waiting.get(key[0], {}).pop(key, None)
 
     def clear(self) -> None:
-        """No key waits any more: all of them are due, by a clock that was set."""
+        """Forgets all waiting keys: the clock was set, and all of them are due."""
         for namespace in [*self._waiting]:
             self._taken(namespace)
 
@@ -102,7 +102,7 @@ class HeldLists:
             self._has_new()
 
     def _taken(self, namespace: str) -> dict[Key, Nanoseconds]:
-        """The keys that have waited, which do not wait any more."""
+        """The waiting keys of a namespace, which from now on wait no more."""
         timer = self._timers.pop(namespace, None)
         if timer is not None:
             timer.cancel()

@@ -1,4 +1,4 @@
-"""The LISTs of pod metrics: one for each namespace at a moment, with the resources that its objects ask for."""
+"""The LISTs of pod metrics: at most one per namespace in half a second, with the resources that its objects name."""
 
 from __future__ import annotations
 
@@ -13,31 +13,30 @@ from cronhpa.operator.inventory import Inventory
 
 # Half of the shortest period: every tick has a list of its own.
 _SHARED_SECONDS = 0.5
-# Of more namespaces the resources are looked up anew: those that are gone must not be kept for ever.
+# Bounds what is kept of deleted namespaces: beyond it, the resources of the oldest entries are looked up anew.
 _NAMESPACES_KEPT = 10_000
 
 _Request = list[asyncio.Task[PodMetricsByName | Absent]]
 
 
 class PodMetricLists:
-    """sent: how many were sent."""
+    """sent: the number of LISTs sent."""
 
     def __init__(self, client: Client, inventory: Inventory) -> None:
         self.sent = 0
         self._client = client
         self._inventory = inventory
-        # The newest LIST of each namespace, with the resources that are read of it, empty before it is sent; for a
-        # moment.
+        # The LIST of each (namespace, resources), empty before it is sent; for _SHARED_SECONDS.
         self._requests: dict[tuple[str, frozenset[str]], _Request] = {}
-        # The resources that the objects of a namespace ask for; after so many changes of them.
+        # By namespace: (changes of its objects seen so far, resources that its objects name).
         self._resources: dict[str, tuple[int, frozenset[str]]] = {}
 
     def of(self, namespace: str) -> Callable[[str | None], Awaitable[PodMetricsByName | Absent]]:
         """
-        The LIST of a namespace's pod metrics: sent at the first call, shared by all calls and by the ticks of a moment.
+        The LIST of a namespace's pod metrics: sent at the first call, shared by all calls within _SHARED_SECONDS.
 
-        At a shared edge objects are due one by one, as their writes end. A call names the resource that it must hold,
-        if any: an object that was edited since the LIST was sent may ask for another one, and for a LIST of its own.
+        At a shared edge objects become due one by one, as their writes end. A call names the resource that the LIST
+        must hold, if any: an object edited after the LIST was sent may name another resource, and gets its own LIST.
         """
         resources = self._resources_in(namespace)
         request = self._request(namespace, resources)
@@ -55,7 +54,7 @@ class PodMetricLists:
         return listed
 
     def _request(self, namespace: str, resources: frozenset[str]) -> _Request:
-        """The LIST with these resources of this moment, empty before it is sent."""
+        """The current LIST with these resources, empty before it is sent."""
         request = self._requests.get((namespace, resources))
         if request is None:
             request = self._requests[namespace, resources] = []
@@ -63,7 +62,7 @@ class PodMetricLists:
         return request
 
     def _resources_in(self, namespace: str) -> frozenset[str]:
-        """The resources that the objects of a namespace ask for."""
+        """The resources that the objects of a namespace name."""
         changes = self._inventory.changes_in(namespace)
         known, resources = self._resources.get(namespace, (-1, frozenset[str]()))
         if known != changes:

@@ -1,4 +1,4 @@
-"""What is kept of a turn whose decision the next turns may repeat (`fast_path`)."""
+"""What a turn leaves for the next turns, so that they can repeat its decision (`fast_path`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cronhpa.kube.scale import ScaleTarget, WatchedTarget
 
 # (namespace, API group, kind, name) of a scale target.
 TargetKey = tuple[str, str, str, str]
-# (spec.replicas, status.replicas, active pods) of a target of which more pods are seen than it says it has.
+# (spec.replicas, status.replicas, active pods) of a target with more active pods than its status.replicas.
 Surplus = tuple[int, int, int]
 
 
@@ -35,10 +35,10 @@ class Repeatable(Struct, gc=False):
     """
     What the turns of an object repeat.
 
-    is_listed: whether its metrics are all in the LIST of the namespace's pod metrics; else each is asked for.
+    is_listed: whether the LIST of the namespace's pod metrics has all its metrics; else each is requested alone.
     load: the index of the metric that is the object's load, and the load's series. highest: the highest load of the
-    minute that is not told yet. owner_changes: how many changes of owners and objects had been seen when
-    another owner of the target was last looked for; -1 before.
+    current minute, not recorded yet. owner_changes: the number of changes of owners and objects at the last search
+    for another owner of the target; -1 before.
     """
 
     steady: Steady
@@ -53,7 +53,7 @@ class Repeatable(Struct, gc=False):
 
 
 def surplus(replicas: int, status_replicas: int, pods: Sequence[Pod]) -> Surplus | None:
-    """What is seen of a target that says it has fewer pods than have its labels; None where it has as many, or more."""
+    """The counts of a target with more active pods than status.replicas; None otherwise."""
     seen = active(pods)
     return (replicas, status_replicas, seen) if seen > status_replicas else None
 
@@ -67,7 +67,7 @@ def repeatable(
     key: TargetKey,
     target: WatchedTarget | None,
 ) -> Repeatable | None:
-    """What the next turns may repeat of this one; None where they are to be decided. target: as it is now."""
+    """What the next turns may repeat of this one; None if they must be decided. target: as it is now."""
     if seen is None or target is None or target.target is not seen.target:
         return None
     known = steady(turn, seen.match.pods, decision, memory)
