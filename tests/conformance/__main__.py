@@ -32,7 +32,7 @@ def main(directory: Path) -> int:
         texts = [row["text"] for row in trajectories.read(quantities_file)]
         unlike = quantities.differences(quantities_file)
         score = lives.result()
-    refused = [item for item in verdicts if item is not True]
+    refused = [verdict for verdict in verdicts if verdict is not True]
     for kind, first in (("trajectories", score.first_difference), ("specs", refused[:1]), ("quantities", unlike[:3])):
         if first:
             print(f"{kind} differ first in: {first}")

@@ -80,9 +80,9 @@ def test_the_recording_is_whole_and_shows_every_condition_and_every_event_of_the
     for life in map(msgspec.json.Decoder(Life).decode, lines(LIVES)):
         ticks[life.name] = len(life.ticks)
         for expect in (tick.expect for tick in life.ticks):
-            events |= {item["reason"] for item in expect["events"]}
-            for item in expect["status"].get("conditions", ()):
-                conditions.add(f"{item['type']} {item['status']} {item['reason']}")
+            events |= {event["reason"] for event in expect["events"]}
+            for condition in expect["status"].get("conditions", ()):
+                conditions.add(f"{condition['type']} {condition['status']} {condition['reason']}")
 
     assert (440, 13_620) == (len(ticks), ticks.total())
     assert (CONDITIONS, EVENTS) == (conditions, events)
@@ -133,7 +133,7 @@ def test_a_replay_tells_a_difference(tmp_path, suffix, compress):
     file = tmp_path / f"trajectories.jsonl{suffix}"
     file.write_bytes(compress(json.dumps(life).encode()))
 
-    found = score(file)
+    comparison = score(file)
 
-    assert (0, 1) == (found.trajectories_matched, found.trajectories)
-    assert "4711" in found.first_difference
+    assert (0, 1) == (comparison.trajectories_matched, comparison.trajectories)
+    assert "4711" in comparison.first_difference

@@ -107,14 +107,14 @@ def observe_tick(spec: Spec, tick: dict[str, Any], now: int) -> Observation:
     selector = select(scale.selector)
     if isinstance(selector, Absent):
         return observe(spec, scale, (), [metric_values.EMPTY] * len(spec.metrics), now, selector_problem=selector)
-    measured = [_measured(item, tick, selector) for item in spec.metrics]
+    measured = [_measured(metric, tick, selector) for metric in spec.metrics]
     return observe(spec, scale, pods_of(tick, selector), measured, now)
 
 
 def pods_of(tick: dict[str, Any], selector: Selector) -> tuple[Pod, ...]:
     index = PodIndexer()
-    for item in tick.get("pods") or ():
-        raw = msgspec.convert(item, RawPod)
+    for pod in tick.get("pods") or ():
+        raw = msgspec.convert(pod, RawPod)
         index.put(NAMESPACE, raw.metadata.labels or {}, pod_from(raw))
     return index.matching(NAMESPACE, selector).pods
 
@@ -153,11 +153,11 @@ def compare(expect: dict[str, Any], turn: Turn, status: dict[str, Any]) -> dict[
         "currentMetrics": status.get("currentMetrics"),
         "lastScaleTime": status.get("lastScaleTime"),
         "conditions": [
-            {key: value for key, value in item.items() if key != "observedGeneration"}
-            for item in status["conditions"]
-            if item["type"] in UPSTREAM_CONDITIONS
+            {key: value for key, value in condition.items() if key != "observedGeneration"}
+            for condition in status["conditions"]
+            if condition["type"] in UPSTREAM_CONDITIONS
         ],
-        "events": [{"type": item.type, "reason": item.reason, "message": item.message} for item in events(turn)],
+        "events": [{"type": event.type, "reason": event.reason, "message": event.message} for event in events(turn)],
     }
     theirs = {
         "scaledTo": expect["scaledTo"],

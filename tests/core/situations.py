@@ -138,7 +138,9 @@ def floored(replicas, clock, *, metrics=None, by=BY_OVERRIDE):
 
 
 def joined(*memories):
-    return Memory(recommendations=tuple(item for memory in memories for item in memory.recommendations))
+    return Memory(
+        recommendations=tuple(recommendation for memory in memories for recommendation in memory.recommendations)
+    )
 
 
 def pod(name, *, phase="Running", deleting=False, ready="True", ready_since=None, started=None, request=1000):
@@ -438,7 +440,7 @@ def groups_of_pods(draw):
         )
         for index in range(number)
     )
-    sampled = [item.name for item in pods if draw(st.sampled_from([True, True, True, False]))]
+    sampled = [listed_pod.name for listed_pod in pods if draw(st.sampled_from([True, True, True, False]))]
     samples = {name: Sample(draw(st.integers(0, 8000)), draw(past_instants), 30 * SECOND) for name in sampled}
     return pods, samples
 

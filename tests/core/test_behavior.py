@@ -328,10 +328,10 @@ def test_a_rate_that_never_gets_there_is_worked_out_at_once(up):
 @pytest.mark.parametrize("start", [0, 1000])
 def test_what_is_not_walked_to_the_end_is_taken_at_the_rate_so_far(start):
     """A pod a second for 20,000 s: the first 10,000 are walked. Whole nanoseconds, as everywhere."""
-    found = ramp(behavior(up=rules(("Pods", 1, 1))), start, start + 20_000, SECOND)
+    counts = ramp(behavior(up=rules(("Pods", 1, 1))), start, start + 20_000, SECOND)
 
-    assert isinstance(found, int)
-    assert 20_000 * SECOND == pytest.approx(found, abs=2 * SECOND)
+    assert isinstance(counts, int)
+    assert 20_000 * SECOND == pytest.approx(counts, abs=2 * SECOND)
 
 
 # --- without a behavior ------------------------------------------------------------------------------------------

@@ -342,7 +342,7 @@ def test_a_forecast_in_preview_is_told_and_not_obeyed():
 
     assert 8 == decision.desired
     assert [(Source.FORECAST, Role.FLOOR, 26)] == [
-        (item.source, item.role, item.replicas) for item in decision.proposals
+        (proposal.source, proposal.role, proposal.replicas) for proposal in decision.proposals
     ]
 
 
@@ -359,7 +359,9 @@ def test_a_forecast_that_abstains_is_told_with_its_reason():
     decision = decided(WITH_FORECAST, seen(NO_METRICS, current=8), told=Absent("Learning", "1 of 2 days"))
 
     assert 8 == decision.desired
-    assert ("Learning", "1 of 2 days") in [(item.reason, item.message) for item in decision.abstentions]
+    assert ("Learning", "1 of 2 days") in [
+        (abstention.reason, abstention.message) for abstention in decision.abstentions
+    ]
 
 
 # --- upstream ----------------------------------------------------------------------------------------------------

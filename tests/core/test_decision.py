@@ -60,10 +60,10 @@ def test_of_several_limits_the_last_one_is_told_and_of_stabilizations_the_first(
 def test_a_decision_names_the_bounds_in_force_and_who_set_them():
     of = spec(1, 50, schedules=(exactly("night", 3),))
 
-    found = decide(of, queued(80, current=8), None, Memory(), NOW)
+    decision = decide(of, queued(80, current=8), None, Memory(), NOW)
 
     assert (3, 3, "Schedule/night", "Schedule/night") == (
-        found.minimum, found.maximum, str(found.minimum_by), str(found.maximum_by),
+        decision.minimum, decision.maximum, str(decision.minimum_by), str(decision.maximum_by),
     )  # fmt: skip
-    assert found.bounded
+    assert decision.bounded
     assert not decide(spec(), queued(80, current=8), None, recommended(8, "09:59"), NOW).bounded

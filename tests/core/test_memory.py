@@ -289,7 +289,7 @@ def test_only_contenders_are_kept():
     """Of 3, 9, 4, 6 the 9 outdoes all before it and the 6 the 4."""
     memory = joined(recommended(3, "09:56"), recommended(9, "09:57"), recommended(4, "09:58"), recommended(6, "09:59"))
 
-    assert [9, 6] == [item.replicas for item in memory.pruned(None, OPTIONS, NOW).recommendations]
+    assert [9, 6] == [recommendation.replicas for recommendation in memory.pruned(None, OPTIONS, NOW).recommendations]
 
 
 def test_the_newest_recommendation_is_kept_however_old():

@@ -80,7 +80,7 @@ def test_nothing_shrinks_without_evidence_but_by_a_cap(situation):
 @given(situations())
 def test_a_schedule_that_cannot_be_read_shrinks_nothing_but_by_a_bound(situation):
     decision = decide(*situation)
-    unreadable = any(item.problem for item in situation[0].schedules)
+    unreadable = any(schedule.problem for schedule in situation[0].schedules)
 
     assert not unreadable or decision.desired >= min(decision.current, decision.maximum)
 
@@ -107,7 +107,7 @@ def test_any_turn_can_be_remembered_written_down_and_told(situation, outcome):
     kept = remembered.pruned(of.behavior, of.options, now)
     assert replace(kept, request_per_pod={}) == replace(parse_memory(status), request_per_pod={})
     assert all(event.message and event.reason for event in events(turn))
-    assert len(status["conditions"]) == len({item["type"] for item in status["conditions"]})
+    assert len(status["conditions"]) == len({condition["type"] for condition in status["conditions"]})
 
 
 @given(situations(), outcomes)
@@ -118,7 +118,7 @@ def test_a_memory_survives_the_status_and_a_restart(situation, outcome):
     read = parse_memory({"memory": render_memory(remembered)})
 
     assert remembered == read
-    assert all(item.at <= now for item in resume(read, 3, now, of.behavior).recommendations)
+    assert all(recommendation.at <= now for recommendation in resume(read, 3, now, of.behavior).recommendations)
 
 
 @given(specs(), st.integers(0, 300), st.integers(0, 300), st.integers(1, 30))

@@ -287,7 +287,7 @@ def test_a_forecast_says_what_it_expects_from_when_and_how_likely_that_is():
 def event_of(of, observation, memory=None, told=None):
     decision = decide(of, observation, told, Memory() if memory is None else memory, NOW)
     turn = Turn(of, decision, Scaled(NOW), Memory(), generation=1)
-    return next(item.message for item in events(turn) if item.reason == "SuccessfulRescale")
+    return next(event.message for event in events(turn) if event.reason == "SuccessfulRescale")
 
 
 def test_an_object_of_metrics_alone_has_the_events_of_the_upstream():
@@ -331,7 +331,7 @@ def test_the_desired_count_is_one_that_the_text_names(situation):
     decision = decide(*situation)
     told = reason(decision)
     numbers = {
-        *(item.replicas for item in decision.proposals),
+        *(proposal.replicas for proposal in decision.proposals),
         *(step.after for step in decision.steps),
         decision.minimum,
         decision.maximum,

@@ -107,7 +107,9 @@ def test_only_the_count_that_is_there_is_said_to_stay(situation):
     for step in decision.steps:
         if step.rule is Rule.NO_EVIDENCE:
             unread = next(
-                SourceRef(item.source, item.name) for item in decision.abstentions if item.source is Source.SCHEDULE
+                SourceRef(abstention.source, abstention.name)
+                for abstention in decision.abstentions
+                if abstention.source is Source.SCHEDULE
             )
             assert (f"{step.after} stay" in reason(decision)) == (step.after == decision.current)
             assert step.cause in ({unread} if step.after == decision.current else {decision.maximum_by} - {unread})

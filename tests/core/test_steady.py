@@ -64,7 +64,7 @@ class Life:
         Of a metric of the whole target it is that of as many pods as there were first.
         """
         self.now += seconds * SECOND
-        samples = {each.name: Sample(usage, self.now - age * SECOND, 15 * SECOND) for each in self.pods}
+        samples = {listed_pod.name: Sample(usage, self.now - age * SECOND, 15 * SECOND) for listed_pod in self.pods}
         of_pods = [isinstance(metric, ResourceMetric | PodsMetric) for metric in self.spec.metrics]
         observation = observe(
             self.spec,
@@ -101,7 +101,7 @@ def ready(count, **fields):
 
 def repeated(life, turns):
     """Which of these turns, (seconds, usage) or (seconds, usage, age), are repeated."""
-    told = [life.turn(*each)[0] for each in turns]
+    told = [life.turn(*turn)[0] for turn in turns]
     return [each is not None for each in told]
 
 

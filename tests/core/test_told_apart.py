@@ -19,10 +19,10 @@ def test_an_observation_is_read_back_as_it_was_written(observation):
 
 @pytest.mark.parametrize("scale", [GONE, Scale(0, 0, "")])
 def test_a_scale_that_is_not_known_is_no_scale_of_zero(scale):
-    found = msgspec.json.decode(msgspec.json.encode(Observation(scale)), type=Observation)
+    decoded = msgspec.json.decode(msgspec.json.encode(Observation(scale)), type=Observation)
 
-    assert scale == found.scale
-    assert isinstance(scale, Absent) == isinstance(found.scale, Absent)
+    assert scale == decoded.scale
+    assert isinstance(scale, Absent) == isinstance(decoded.scale, Absent)
 
 
 def test_a_reading_that_an_earlier_release_recorded_is_read():

@@ -188,7 +188,7 @@ def test_a_restart_holds_what_a_floor_asked_for():
     resumed = floored(9, "09:50", metrics=4).resumed(8, NOW)
 
     assert 8 == decide(spec(1), queued(30, current=8), None, resumed, NOW + 299 * SECOND).desired
-    assert [BY_OVERRIDE, BY_OVERRIDE] == [item.by for item in resumed.recommendations]
+    assert [BY_OVERRIDE, BY_OVERRIDE] == [recommendation.by for recommendation in resumed.recommendations]
 
 
 def test_a_restart_holds_what_metrics_asked_for_above_a_cap():
@@ -255,9 +255,10 @@ def asked_by_sources(of, decision):
         [
             decision.minimum,
             *(
-                item.replicas
-                for item in decision.proposals
-                if item.role is not Role.CAP and (item.source is not Source.FORECAST or of.forecast.mode is Mode.ACTIVE)
+                proposal.replicas
+                for proposal in decision.proposals
+                if proposal.role is not Role.CAP
+                and (proposal.source is not Source.FORECAST or of.forecast.mode is Mode.ACTIVE)
             ),
         ]
     )
@@ -303,7 +304,7 @@ def test_while_nobody_asks_for_more_nothing_rises(of, some_schedules, some_turns
         assert decision.desired <= max(current, asked)
         assert asked > current or decision.desired <= current
 
-        by_metrics += [(now, item.replicas) for item in decision.metrics if isinstance(item, MetricProposal)]
+        by_metrics += [(now, metric.replicas) for metric in decision.metrics if isinstance(metric, MetricProposal)]
         outcome = Scaled(now) if decision.rescales else Withheld()
         memory = memory.after(decision, outcome, acting, observation)
         rendered = render(status, Turn(acting, decision, outcome, memory, generation=1))

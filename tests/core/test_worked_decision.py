@@ -23,11 +23,15 @@ def test_the_page_on_one_decision_has_its_numbers():
     spec = parse_spec(manifest["spec"], "default", ControllerOptions())
     now = at("07:00")
     pods = [pod(f"shop-{number}", started=at("06:00")) for number in range(4)]
-    used = {each.name: sample(900, clock="07:00") for each in pods}
+    used = {listed_pod.name: sample(900, clock="07:00") for listed_pod in pods}
 
     decision = decide(spec, observe(spec, Scale(4, 4, "app=shop"), pods, [used], now), None, Memory(), now)
 
-    asked = {str(each.source): each.replicas for each in decision.proposals if each.role in {Role.TARGET, Role.FLOOR}}
+    asked = {
+        str(proposal.source): proposal.replicas
+        for proposal in decision.proposals
+        if proposal.role in {Role.TARGET, Role.FLOOR}
+    }
     assert {"Metric": 6, "Schedule": 10} == {name: asked[name] for name in ("Metric", "Schedule")}
     assert (4, 10, 8) == (decision.current, decision.merged, decision.desired)
     assert "Schedule/working-hours" == str(decision.decided_by)

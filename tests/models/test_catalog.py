@@ -72,27 +72,27 @@ def test_every_name_is_of_one_method():
 
 
 def test_variants_of_a_method_share_it_and_keep_its_order():
-    found = find(["NearClock", "LastValue", "Clock", "NearClock"])
+    selection = find(["NearClock", "LastValue", "Clock", "NearClock"])
 
     assert [("ErrorMixture", ("Clock", "NearClock")), ("LastValue", ("LastValue",))] == [
-        (each.method.name, each.variants) for each in found.chosen
+        (each.method.name, each.variants) for each in selection.chosen
     ]
-    assert {} == found.unavailable
+    assert {} == selection.unavailable
 
 
 def test_a_method_of_another_package_forecasts_beside_the_others(installed):
     """statsmodels' Theta, fitted daily, on a rhythm with 10 % of noise: its 0.9 quantile covers about as much."""
     load = rhythm(24)
-    found = find(["Theta", "LastValue"])
-    theta = found.chosen[0]
+    selection = find(["Theta", "LastValue"])
+    theta = selection.chosen[0]
 
     fitted = theta.method.fit(load[: 14 * DAY], steps_per_day=DAY, windows=(1, 2))
     origins = on_grid(fitted.load, load[14 * DAY :], len(fitted.load) - 1 + np.arange(DAY))
     read = theta.method.decode(fitted.encode()).distribution(load[14 * DAY :], origins)
     made = rolling_origin(theta, load, steps_per_day=DAY, first=14 * DAY, levels=(0.9,))
 
-    assert {} == found.unavailable
-    assert ["Theta", "LastValue"] == [each.method.name for each in found.chosen]
+    assert {} == selection.unavailable
+    assert ["Theta", "LastValue"] == [each.method.name for each in selection.chosen]
     assert fault(read, variants=1, windows=2, origins=DAY) is None
     np.testing.assert_allclose(fitted.distribution(load[14 * DAY :], origins).load, read.load)
     assert 0.8 <= coverage(made.outcomes[:, 0], made.forecasts[0, 0, :, 0]) <= 1.0
@@ -121,10 +121,10 @@ def test_a_method_of_another_package_is_loaded_when_it_is_named_and_not_before(i
     ],
 )
 def test_a_method_that_is_not_to_be_had_costs_itself_alone(installed, name, reason):
-    found = find([name, "Clock"])
+    selection = find([name, "Clock"])
 
-    assert reason in found.unavailable[name]
-    assert [("Clock",)] == [each.variants for each in found.chosen]
+    assert reason in selection.unavailable[name]
+    assert [("Clock",)] == [each.variants for each in selection.chosen]
 
 
 def test_no_package_replaces_a_method_of_the_project(installed):

@@ -24,12 +24,12 @@ def test_the_hour_is_expected_as_a_mean_and_the_same_weekday_counts_twice():
     assert pytest.approx((6 * 2 + 2 * 11) / 8) == hourly(load, 1, day=day)[-1, 0]
 
 
-@pytest.mark.parametrize("method", [HOURLY_PROFILE, SEASONAL_NAIVE], ids=lambda each: each.name)
+@pytest.mark.parametrize("method", [HOURLY_PROFILE, SEASONAL_NAIVE], ids=lambda case: case.name)
 def test_the_whole_steps_of_today_say_nothing_of_the_next(method):
     """Twenty days at 4, then two steps at 40: the median of the next step stays near 4."""
     fitted = method.fit(np.full(20 * 24, 4.0), steps_per_day=24, windows=(1,))
     later = np.full(2, 40.0)
 
-    found = fitted.distribution(later, on_grid(fitted.load, later, np.array([20 * 24 + 1])))
+    predicted = fitted.distribution(later, on_grid(fitted.load, later, np.array([20 * 24 + 1])))
 
-    assert pytest.approx(4.0, rel=0.01) == found.quantile(0, 0, 0.5)[0]
+    assert pytest.approx(4.0, rel=0.01) == predicted.quantile(0, 0, 0.5)[0]

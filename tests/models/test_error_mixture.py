@@ -31,9 +31,9 @@ def test_a_jump_that_comes_every_day_is_expected_one_step_before_it(variant):
     """The last step before 06:00 begins at 05:55: after it the next step holds the jump."""
     load = daily_jump(11)[: 10 * DAY + 72]
 
-    found = at(load, len(load) - 1)
+    distribution = at(load, len(load) - 1)
 
-    assert found.quantile(PLACES[variant], 0, 0.5)[0] == pytest.approx(10.0, rel=0.3)
+    assert distribution.quantile(PLACES[variant], 0, 0.5)[0] == pytest.approx(10.0, rel=0.3)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -45,8 +45,8 @@ def test_nine_tenths_of_outcomes_lie_below_the_nine_tenths_quantile(variant):
     fitted = MIXTURE.fit(load[: 14 * DAY], steps_per_day=DAY, windows=(1,))
     rows = np.arange(14 * DAY, 17 * DAY - 1)
 
-    found = fitted.distribution(load[14 * DAY :], on_grid(fitted.load, load[14 * DAY :], rows))
-    covered = (load[rows + 1] <= found.quantile(PLACES[variant], 0, 0.9)).mean()
+    predicted = fitted.distribution(load[14 * DAY :], on_grid(fitted.load, load[14 * DAY :], rows))
+    covered = (load[rows + 1] <= predicted.quantile(PLACES[variant], 0, 0.9)).mean()
 
     assert 0.86 <= covered <= 0.96
 
@@ -88,20 +88,20 @@ def test_an_origin_between_two_steps_is_between_what_they_say():
 
 
 def test_a_cdf_rises_to_one_and_loads_rise_with_it():
-    found = at(daily_jump(6), 6 * DAY - 1)
+    distribution = at(daily_jump(6), 6 * DAY - 1)
 
-    assert (np.diff(found.load, axis=-1) >= 0).all()
-    assert (np.diff(found.cdf, axis=-1) >= -1e-12).all()
-    np.testing.assert_allclose(found.cdf[..., -1], 1.0)
+    assert (np.diff(distribution.load, axis=-1) >= 0).all()
+    assert (np.diff(distribution.cdf, axis=-1) >= -1e-12).all()
+    np.testing.assert_allclose(distribution.cdf[..., -1], 1.0)
 
 
 def test_gaps_mask_only_what_they_touch():
     load = daily_jump(8)
     load[3 * DAY + 100 : 3 * DAY + 200] = np.nan
 
-    found = at(load, len(load) - 1)
+    distribution = at(load, len(load) - 1)
 
-    assert np.isfinite(found.load).all()
+    assert np.isfinite(distribution.load).all()
 
 
 def test_less_than_half_a_day_is_not_fitted():
@@ -162,6 +162,6 @@ def test_loads_of_which_no_step_is_known_after_another_are_forecast():
     """Two steps measured, two not: no move leads to an error that is known."""
     load = np.where(np.arange(4 * DAY) % 4 < 2, 5.0, np.nan)
 
-    found = at(load, len(load) - 3, (1,))
+    distribution = at(load, len(load) - 3, (1,))
 
-    np.testing.assert_allclose(found.quantile(0, 0, 0.9), 5.0)
+    np.testing.assert_allclose(distribution.quantile(0, 0, 0.9), 5.0)

@@ -84,20 +84,20 @@ def test_each_row_is_forecast_from_the_one_before_it_and_a_fit_lasts_a_day():
     """The load of a row is its number."""
     method = Repeated()
 
-    found = backtest(method, hours(80))
+    backtested = backtest(method, hours(80))
 
-    assert list(range(47, 79)) == method.shown == found.origins.tolist()
+    assert list(range(47, 79)) == method.shown == backtested.origins.tolist()
     assert [47, 71] == method.fitted
 
 
 def test_outcomes_stand_beside_their_forecasts():
     """The load rises by one an hour: the newest value is one too low, then two; yesterday's was 24 too low."""
-    found = backtest(Repeated(), hours(80), horizon=2)
+    backtested = backtest(Repeated(), hours(80), horizon=2)
 
-    assert [48.0, 49.0] == found.outcomes[0].tolist()
-    assert [47.0, 47.0] == found.forecasts[0, 0, 0].tolist()
-    assert [24.0, 25.0] == found.day_before[0].tolist()
-    assert math.isnan(found.outcomes[-1, 1])
+    assert [48.0, 49.0] == backtested.outcomes[0].tolist()
+    assert [47.0, 47.0] == backtested.forecasts[0, 0, 0].tolist()
+    assert [24.0, 25.0] == backtested.day_before[0].tolist()
+    assert math.isnan(backtested.outcomes[-1, 1])
 
 
 def test_a_method_is_scored_on_the_coming_step():

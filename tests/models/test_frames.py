@@ -28,12 +28,12 @@ def test_a_row_for_each_origin_and_a_column_for_each_span():
     load = series(np.tile(np.where(np.arange(DAY) < 6, 1.0, 10.0), 11))
 
     fitted = frames.fit(PeriodicAutoregression(), load.iloc[: 10 * DAY], horizon=2)
-    found = fitted.quantiles(load.iloc[10 * DAY : 10 * DAY + 9], 0.5)
+    forecast_quantiles = fitted.quantiles(load.iloc[10 * DAY : 10 * DAY + 9], 0.5)
 
-    assert [1, 2] == list(found.columns)
-    assert list(load.index[10 * DAY - 1 : 10 * DAY + 9]) == list(found.index)
-    assert [1.0, 10.0] == pytest.approx(found.loc[Timestamp("2026-03-11T04:00Z")].tolist(), rel=1e-3)
-    assert [10.0, 10.0] == pytest.approx(found.loc[Timestamp("2026-03-11T05:00Z")].tolist(), rel=1e-3)
+    assert [1, 2] == list(forecast_quantiles.columns)
+    assert list(load.index[10 * DAY - 1 : 10 * DAY + 9]) == list(forecast_quantiles.index)
+    assert [1.0, 10.0] == pytest.approx(forecast_quantiles.loc[Timestamp("2026-03-11T04:00Z")].tolist(), rel=1e-3)
+    assert [10.0, 10.0] == pytest.approx(forecast_quantiles.loc[Timestamp("2026-03-11T05:00Z")].tolist(), rel=1e-3)
 
 
 def test_the_figures_are_those_of_the_method():
@@ -44,17 +44,19 @@ def test_the_figures_are_those_of_the_method():
     place = ErrorMixture.variants.index("NearClock")
 
     fitted = frames.fit(ErrorMixture(), load.iloc[: 10 * DAY], horizon=2)
-    found = fitted.quantiles(load.iloc[10 * DAY :], 0.9, variant="NearClock")
+    forecast_quantiles = fitted.quantiles(load.iloc[10 * DAY :], 0.9, variant="NearClock")
 
-    np.testing.assert_array_equal(plain.distribution(later, origins).quantile(place, 0, 0.9), found[1])
+    np.testing.assert_array_equal(plain.distribution(later, origins).quantile(place, 0, 0.9), forecast_quantiles[1])
 
 
 def test_a_longer_span_never_has_a_smaller_load():
     load = series(np.exp(np.random.default_rng(2).normal(size=11 * DAY)))
 
-    found = frames.fit(ErrorMixture(), load.iloc[: 10 * DAY], horizon=3).quantiles(load.iloc[10 * DAY :], 0.9)
+    forecast_quantiles = frames.fit(ErrorMixture(), load.iloc[: 10 * DAY], horizon=3).quantiles(
+        load.iloc[10 * DAY :], 0.9
+    )
 
-    assert (np.diff(found.to_numpy(), axis=1) >= 0).all()
+    assert (np.diff(forecast_quantiles.to_numpy(), axis=1) >= 0).all()
 
 
 def test_a_history_that_is_too_short_for_the_method_has_no_fit():

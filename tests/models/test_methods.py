@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cronhpa_models.catalog import Chosen, built_in
@@ -212,9 +212,9 @@ def test_a_load_in_other_units_has_the_same_forecast_in_those_units(name):
 @every_method
 @pytest.mark.parametrize("level", [0.0, 4.0])
 def test_a_load_that_never_moves_is_forecast_as_it_is(name, level):
-    found = forecast(name, np.full(8 * DAY, level), 7)
+    forecasts = forecast(name, np.full(8 * DAY, level), 7)
 
-    np.testing.assert_allclose(found, level, atol=1e-6)
+    np.testing.assert_allclose(forecasts, level, atol=1e-6)
 
 
 @every_method
@@ -240,9 +240,9 @@ def test_a_short_history_gives_a_forecast_or_says_nothing(name, days):
     fitted = fitted_to(name, load[: days * DAY])
 
     if fitted is not None:
-        found = quantiles(name, distribution(fitted, load[days * DAY :]))
-        assert (3, DAY + 1, 2) == found.shape
-        assert (found[~np.isnan(found)] >= 0).all()
+        forecast_quantiles = quantiles(name, distribution(fitted, load[days * DAY :]))
+        assert (3, DAY + 1, 2) == forecast_quantiles.shape
+        assert (forecast_quantiles[~np.isnan(forecast_quantiles)] >= 0).all()
 
 
 @every_method
@@ -254,11 +254,12 @@ def test_a_distribution_is_sound(name, seed, gaps, parts):
     load = np.exp(random.normal(size=9 * DAY))
     load[random.uniform(size=len(load)) < gaps] = np.nan
     fitted = fitted_to(name, load[: 8 * DAY])
+    assume(fitted is not None)  # with many gaps a method may know too few errors
     origins = on_grid(fitted.load, load[8 * DAY :], len(fitted.load) - 1 + np.arange(DAY))
 
-    found = fitted.distribution(load[8 * DAY :], Origins(origins.position + parts, origins.recent))
+    predicted = fitted.distribution(load[8 * DAY :], Origins(origins.position + parts, origins.recent))
 
-    assert fault(found, variants=len(METHODS[name].variants), windows=2, origins=DAY) is None
+    assert fault(predicted, variants=len(METHODS[name].variants), windows=2, origins=DAY) is None
 
 
 @every_method
@@ -305,9 +306,9 @@ def test_the_nearest_windows_alone_are_forecast_alike(name):
     ],
 )
 def test_an_answer_that_cannot_be_used_is_known_by_what_is_wrong(load, cdf, problem):
-    found = fault(Distribution(load, cdf), variants=1, windows=1, origins=1)
+    complaint = fault(Distribution(load, cdf), variants=1, windows=1, origins=1)
 
-    assert found is None if problem is None else re.search(problem, found)
+    assert complaint is None if problem is None else re.search(problem, complaint)
 
 
 def test_a_quantile_is_the_lowest_load_that_reaches_the_level():
@@ -350,6 +351,6 @@ def test_a_cliff_comes_as_likely_as_the_window_has_moved_into_its_step(name):
     fitted = fitted_to(name, load[: 10 * DAY], windows=(1,))
     three = on_grid(fitted.load, load[10 * DAY :], np.array([len(fitted.load) + 3]))
 
-    found = fitted.distribution(load[10 * DAY : 10 * DAY + 4], Origins(three.position + 0.4, three.recent))
+    predicted = fitted.distribution(load[10 * DAY : 10 * DAY + 4], Origins(three.position + 0.4, three.recent))
 
-    assert [1.0, 10.0] == pytest.approx([found.quantile(0, 0, level)[0] for level in (0.55, 0.7)], rel=1e-2)
+    assert [1.0, 10.0] == pytest.approx([predicted.quantile(0, 0, level)[0] for level in (0.55, 0.7)], rel=1e-2)

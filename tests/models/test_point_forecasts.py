@@ -27,9 +27,9 @@ def noise(days, seed=1):
 def quantiles(fitted, later, levels):
     """(levels, origins, windows), from the end of the fit on."""
     rows = len(fitted.load) - 1 + np.arange(len(later) + 1)
-    found = fitted.distribution(later, on_grid(fitted.load, later, rows))
-    windows = range(len(found.load))
-    return np.moveaxis([[found.quantile(0, window, level) for window in windows] for level in levels], 1, 2)
+    predicted = fitted.distribution(later, on_grid(fitted.load, later, rows))
+    windows = range(len(predicted.load))
+    return np.moveaxis([[predicted.quantile(0, window, level) for window in windows] for level in levels], 1, 2)
 
 
 def newest(method, load, fitted_days, levels=(0.5, 0.9, 0.95)):
@@ -60,7 +60,7 @@ def test_a_jump_that_comes_every_day_is_stated_before_it_comes():
 
 
 @pytest.mark.parametrize(
-    "method", [PeriodicAutoregression(), ExponentialSmoothing(), Decomposed()], ids=lambda each: each.name
+    "method", [PeriodicAutoregression(), ExponentialSmoothing(), Decomposed()], ids=lambda case: case.name
 )
 def test_a_level_that_lasts_is_followed(method):
     """Days that differ by a factor which holds all day: today's, never seen before, is 1.5."""
@@ -93,12 +93,14 @@ def test_the_recursion_between_fits_is_that_of_the_fitted_model():
     model = ETSModel(
         load, error="add", trend="add", seasonal="add", seasonal_periods=24, initialization_method="heuristic"
     )
-    found = model.smooth([0.3, 0.01, 0.2])
+    smoothed = model.smooth([0.3, 0.01, 0.2])
 
-    own = Additive(0.3, 0.01, 0.2, found.initial_level, found.initial_trend, tuple(found.initial_seasonal))(load, 2)
+    own = Additive(0.3, 0.01, 0.2, smoothed.initial_level, smoothed.initial_trend, tuple(smoothed.initial_seasonal))(
+        load, 2
+    )
 
-    np.testing.assert_allclose(found.fittedvalues[24:], own[23:-1, 0], atol=1e-9)
-    np.testing.assert_allclose(found.forecast(2), own[-1], atol=1e-9)
+    np.testing.assert_allclose(smoothed.fittedvalues[24:], own[23:-1, 0], atol=1e-9)
+    np.testing.assert_allclose(smoothed.forecast(2), own[-1], atol=1e-9)
 
 
 @settings(max_examples=10, deadline=None)

@@ -12,9 +12,9 @@ def test_the_clock_tells_the_least_value_that_covers_a_level():
     """
     values = np.array([5.0, 5.0, 5.0, 0, 1.0, 9.0, 1.0, 0, 0, 0])
 
-    found = quantiles_at_clock(values, np.array([9]), [0.25, 0.73, 0.74], day=4, days=2)
+    by_clock = quantiles_at_clock(values, np.array([9]), [0.25, 0.73, 0.74], day=4, days=2)
 
-    assert [1.0, 5.0, 9.0] == found[:, 0].tolist()
+    assert [1.0, 5.0, 9.0] == by_clock[:, 0].tolist()
 
 
 def test_a_clock_without_a_past_says_nothing():

@@ -14,10 +14,10 @@ LEAD = 3
 
 def flags(starts, days, *, lasts=3):
     """(minutes,): jumps of three minutes each from these minutes on."""
-    found = np.zeros(days * DAY, bool)
+    is_jump = np.zeros(days * DAY, bool)
     for start in starts:
-        found[start : start + lasts] = True
-    return found
+        is_jump[start : start + lasts] = True
+    return is_jump
 
 
 def load_of(jumps):
@@ -80,9 +80,9 @@ def test_chances_add_up_to_what_comes():
     jumps = flags([hour * 60 for hour in np.flatnonzero(draw)], 9)
     before, later = jumps[: 8 * DAY], jumps[8 * DAY :]
 
-    found = learnt(before).chance(load_of(later), later, np.arange(DAY - LEAD))
+    chances = learnt(before).chance(load_of(later), later, np.arange(DAY - LEAD))
 
-    assert found.sum() == pytest.approx(48, rel=0.35)
+    assert chances.sum() == pytest.approx(48, rel=0.35)
 
 
 @settings(max_examples=10, deadline=None)
@@ -186,12 +186,12 @@ def test_newer_spikes_weigh_more():
     load = np.where(exceeded, 10.0, 2.0)
     load[7 * DAY + six] = 40.0
 
-    found = fit(load, exceeded, lead=LEAD).spikes(
+    spikes_ahead = fit(load, exceeded, lead=LEAD).spikes(
         np.full(six, 2.0), np.zeros(six, bool), np.array([six - LEAD]), np.array([5.0])
     )
 
     ages = 0.5 ** (np.arange(8) / 5)
-    assert ages[0] / ages.sum() == pytest.approx(1 - found.cdf[0, -2], rel=1e-6)
+    assert ages[0] / ages.sum() == pytest.approx(1 - spikes_ahead.cdf[0, -2], rel=1e-6)
 
 
 def test_the_loads_that_were_fitted_are_kept():
@@ -235,9 +235,9 @@ def test_several_hazards_at_once_are_what_they_are_one_by_one(seeds, seed):
         later.append(2.0 * np.exp(0.1 * draw.standard_normal(came)))
         exceeded.append(draw.random(came) < 0.02)
         origins.append(np.sort(draw.integers(0, came + 1, int(draw.integers(1, 6)))))
-    enough = [draw.choice([1.0, 5.0, 10.0, 99.0], len(each)) for each in origins]
+    enough = [draw.choice([1.0, 5.0, 10.0, 99.0], len(origin)) for origin in origins]
 
-    unlikely = np.concatenate([np.full(len(each), draw.choice([-1.0, 0.01, 0.1, 1.0])) for each in origins])
+    unlikely = np.concatenate([np.full(len(origin), draw.choice([-1.0, 0.01, 0.1, 1.0])) for origin in origins])
     together = spikes(several, later, exceeded, origins, np.concatenate(enough), unlikely)
     alone = [one.spikes(*asked) for one, *asked in zip(several, later, exceeded, origins, enough, strict=True)]
 

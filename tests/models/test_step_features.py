@@ -36,9 +36,9 @@ def test_the_profile_of_single_rows_is_that_of_the_whole_history(rows, seed):
     asked = np.arange(rows + PROFILE_AHEAD)
     earlier = asked - np.arange(6, 0, -1)[:, None] * DAY
 
-    found = profile_at(np.where((earlier >= 0) & (earlier < rows), z[np.clip(earlier, 0, rows - 1)], np.nan))
+    profile = profile_at(np.where((earlier >= 0) & (earlier < rows), z[np.clip(earlier, 0, rows - 1)], np.nan))
 
-    np.testing.assert_array_equal(profile_of(z, DAY)[: len(asked)], found)
+    np.testing.assert_array_equal(profile_of(z, DAY)[: len(asked)], profile)
 
 
 @given(st.integers(2 * DAY, 3 * DAY - 1), st.integers(0, 10**6))

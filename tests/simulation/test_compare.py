@@ -13,11 +13,11 @@ def test_an_object_is_run_with_what_it_has():
         schedules=(day,), forecast=settings, mode=Mode.PREVIEW, override=Override(at("12:00"), "INC-1", floor=9)
     )
 
-    found = variants(full)
+    by_variant = variants(full)
 
-    assert [Variant.REACTIVE, Variant.SCHEDULED, Variant.FORECAST] == list(found)
-    assert [(), (day,), (day,)] == [each.schedules for each in found.values()]
-    assert [None, None, ForecastSettings()] == [each.forecast for each in found.values()]
-    assert {(Mode.ACTIVE, None)} == {(each.mode, each.override) for each in found.values()}
+    assert [Variant.REACTIVE, Variant.SCHEDULED, Variant.FORECAST] == list(by_variant)
+    assert [(), (day,), (day,)] == [each.schedules for each in by_variant.values()]
+    assert [None, None, ForecastSettings()] == [each.forecast for each in by_variant.values()]
+    assert {(Mode.ACTIVE, None)} == {(each.mode, each.override) for each in by_variant.values()}
     assert [Variant.REACTIVE] == list(variants(spec()))
     assert [Variant.SCHEDULED] == list(variants(spec(metrics=(), schedules=(day,))))

@@ -80,14 +80,14 @@ def test_what_differs_is_what_whole_runs_differ_by(floors, load, behavior, sched
     span = Span(at("09:00"), at("13:00"))
     forecasts = asking_for([floor for floor in floors for _ in range(10)], of, ONE_CORE, span.begin)
 
-    found = measure_effect(of, day, ONE_CORE, forecasts, span, sync_period=MINUTE)
+    measured_effect = measure_effect(of, day, ONE_CORE, forecasts, span, sync_period=MINUTE)
 
     whole = by_whole_runs(of, day, ONE_CORE, forecasts, span, MINUTE)
     assert pytest.approx((whole.minutes, whole.avoided, whole.pod_hours, whole.extra), abs=1e-9) == (
-        found.minutes,
-        found.avoided,
-        found.pod_hours,
-        found.extra,
+        measured_effect.minutes,
+        measured_effect.avoided,
+        measured_effect.pod_hours,
+        measured_effect.extra,
     )
 
 
@@ -96,53 +96,55 @@ def test_a_forecast_that_knows_takes_every_minute_away():
     Two rises from 6 to 12 cores, each short for 2.75 min without a forecast (see test_run): 5.5 min. With one, 14
     pods stand 135 s ahead of each, where the reactive 10 are raised to 18 some minutes later.
     """
-    found = measure_effect(FORECAST, RUSH, ONE_CORE, knowing(), last(2 * DAY))
+    measured_effect = measure_effect(FORECAST, RUSH, ONE_CORE, knowing(), last(2 * DAY))
 
-    assert 2 * 2.75 == found.minutes
-    assert found.minutes == found.avoided
-    assert 0 < found.extra_percent < 1
-    assert found.pays(budget_percent=1)
-    assert 2 * DAY == found.span
+    assert 2 * 2.75 == measured_effect.minutes
+    assert measured_effect.minutes == measured_effect.avoided
+    assert 0 < measured_effect.extra_percent < 1
+    assert measured_effect.pays(budget_percent=1)
+    assert 2 * DAY == measured_effect.span
 
 
 def test_a_forecast_that_exaggerates_does_not_pay():
     """Twice the load: 12 / 0.9 = 14 pods all day, 27 in the rush."""
-    found = measure_effect(FORECAST, RUSH, ONE_CORE, knowing(2.0), last(DAY), sync_period=MINUTE)
+    measured_effect = measure_effect(FORECAST, RUSH, ONE_CORE, knowing(2.0), last(DAY), sync_period=MINUTE)
 
-    assert found.minutes == found.avoided
-    assert 30 < found.extra_percent < 60
-    assert not found.pays(budget_percent=5)
+    assert measured_effect.minutes == measured_effect.avoided
+    assert 30 < measured_effect.extra_percent < 60
+    assert not measured_effect.pays(budget_percent=5)
 
 
 @pytest.mark.parametrize(
     "forecasts", [lambda _: None, lambda _: Absent("Learning", "not yet"), knowing(0.1)], ids=["none", "absent", "low"]
 )
 def test_a_forecast_that_says_nothing_changes_nothing(forecasts):
-    found = measure_effect(FORECAST, RUSH, ONE_CORE, forecasts, last(DAY))
+    measured_effect = measure_effect(FORECAST, RUSH, ONE_CORE, forecasts, last(DAY))
 
-    assert (0, 0) == (found.avoided, found.extra)
-    assert 2.75 == found.minutes
-    assert not found.pays(budget_percent=5)
+    assert (0, 0) == (measured_effect.avoided, measured_effect.extra)
+    assert 2.75 == measured_effect.minutes
+    assert not measured_effect.pays(budget_percent=5)
 
 
 def test_a_forecast_that_may_not_raise_gains_nothing():
     """A maximum of 10, which the load of 6 cores needs anyway: all 60 min of the rush are short, whatever is asked."""
-    found = measure_effect(replace(FORECAST, max_replicas=10), RUSH, ONE_CORE, knowing(), last(DAY), sync_period=MINUTE)
+    measured_effect = measure_effect(
+        replace(FORECAST, max_replicas=10), RUSH, ONE_CORE, knowing(), last(DAY), sync_period=MINUTE
+    )
 
-    assert (60, 0, 0) == (found.minutes, found.avoided, found.extra)
-    assert not found.pays(budget_percent=5)
+    assert (60, 0, 0) == (measured_effect.minutes, measured_effect.avoided, measured_effect.extra)
+    assert not measured_effect.pays(budget_percent=5)
 
 
 def test_the_schedules_are_on_both_sides():
     """With a floor of 13 from 10:30 on the rise is covered: nothing is left for a forecast to gain."""
     early = schedule("rush", "30 10 * * *", "0 12 * * *", floor=13)
 
-    found = measure_effect(
+    measured_effect = measure_effect(
         replace(FORECAST, schedules=(early,)), RUSH, ONE_CORE, knowing(), last(DAY), sync_period=MINUTE
     )
 
-    assert 0 == found.minutes
-    assert not found.pays(budget_percent=5)
+    assert 0 == measured_effect.minutes
+    assert not measured_effect.pays(budget_percent=5)
 
 
 def test_what_cannot_be_confirmed_is_refused():
@@ -165,7 +167,7 @@ def test_floors_in_pods_are_asked_for_minute_by_minute():
 
 def asked(decision):
     """What the forecast asks for; None where it abstains."""
-    return next((item.replicas for item in decision.proposals if item.source is Source.FORECAST), None)
+    return next((proposal.replicas for proposal in decision.proposals if proposal.source is Source.FORECAST), None)
 
 
 def test_a_floor_in_pods_needs_a_target_that_tells_the_load_of_one():

@@ -43,7 +43,7 @@ def test_a_gap_longer_than_allowed_is_unknown_and_a_shorter_one_is_not(shape):
     st.sampled_from(Shape),
 )
 def test_a_piece_tells_the_load_until_its_end(instants, at, shape):
-    load = Load([(each, float(each % 7)) for each in sorted(instants)], shape=shape)
+    load = Load([(instant, float(instant % 7)) for instant in sorted(instants)], shape=shape)
 
     piece = load.piece(at)
 

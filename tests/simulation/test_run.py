@@ -128,7 +128,7 @@ def test_a_budget_that_is_spent_lets_the_forecast_wait_as_in_the_operator():
     lowered = next(change for change in metered.changes if change.replicas < 14 and change.at > NOW)
     assert 7.2 == pytest.approx((lowered.at - NOW) / HOUR, abs=0.2)
     assert 10 == metered.changes[-1].replicas
-    assert "BudgetSpent" in {item.reason for _, decision in turns for item in decision.abstentions}
+    assert "BudgetSpent" in {abstention.reason for _, decision in turns for abstention in decision.abstentions}
 
 
 def test_a_night_at_zero_ends_with_its_window_and_asks_no_metric():
@@ -224,7 +224,7 @@ def test_nothing_that_comes_later_changes_what_was_done_before(values, noise, mi
 
     turns = [ran(CPU, Load(points, gap_max=HOUR), hours=0.75)[1] for points in (first, second)]
 
-    before = [[decision for _, decision in each if decision.at <= known + 30 * SECOND] for each in turns]
+    before = [[decision for _, decision in turn if decision.at <= known + 30 * SECOND] for turn in turns]
     assert before[0] == before[1]
 
 

@@ -51,19 +51,19 @@ def reason(found):
 
 def test_the_floor_is_the_load_over_what_a_pod_may_carry_rounded_up():
     """1255 / 50 = 25.1. Nine tenths of a capacity of 50 is below the target of 50, which stays."""
-    found = floor(1255)
+    answer = floor(1255)
 
     expected = ExpectedLoad(1255, NOW, 50, FloorLimit.COST, percent=5)
-    assert Proposal(Source.FORECAST, "requests", Role.FLOOR, 26, basis=expected) == found
+    assert Proposal(Source.FORECAST, "requests", Role.FLOOR, 26, basis=expected) == answer
 
 
 def test_the_reason_names_the_step_of_the_largest_load_and_how_likely_it_is():
     """A minute a step and 75 s ahead: the second step has the most, and is reached with 83 %."""
     told = forecast(100, 1700, 900, metric="requests", step=MINUTE, quantiles=(95, 17, 50))
 
-    found = floor(told)
+    answer = floor(told)
 
-    assert ExpectedLoad(1700, NOW + MINUTE, 50, FloorLimit.COST, percent=83) == found.basis
+    assert ExpectedLoad(1700, NOW + MINUTE, 50, FloorLimit.COST, percent=83) == answer.basis
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_the_reason_names_the_step_of_the_largest_load_and_how_likely_it_is():
 )
 def test_the_reason_names_what_keeps_the_floor_from_being_larger(told, limit, percent, replicas):
     """50 a pod. Past the budget other loads are asked for, of which no quantile is known."""
-    found = floor(told, max_floor=50)
+    answer = floor(told, max_floor=50)
 
-    assert (limit, percent, replicas) == (found.basis.limit, found.basis.percent, found.replicas)
+    assert (limit, percent, replicas) == (answer.basis.limit, answer.basis.percent, answer.replicas)
 
 
 def test_an_expected_load_that_no_pod_is_asked_for_makes_no_floor():
@@ -153,10 +153,10 @@ def test_the_floor_is_at_most_what_the_user_allows():
 def test_a_forecast_older_than_a_quarter_of_an_hour_abstains():
     """15 minutes is the last age that counts."""
     minutes = (15 * MINUTE, 15 * MINUTE + 1)
-    found = [floor(forecast(100, 100, metric="requests", issued_at=NOW - age)) for age in minutes]
+    answers = [floor(forecast(100, 100, metric="requests", issued_at=NOW - age)) for age in minutes]
 
-    assert 2 == found[0].replicas
-    assert "Stale" == reason(found[1])
+    assert 2 == answers[0].replicas
+    assert "Stale" == reason(answers[1])
 
 
 @pytest.mark.parametrize("start", [NOW + 1, NOW - 10 * MINUTE])
@@ -252,8 +252,8 @@ def test_a_shorter_turn_shortens_the_lead():
 def test_a_forecast_that_is_exceeded_too_often_is_not_believed(covered, said):
     """It states 95 %; fifteen less are the least that is believed."""
     told = forecast(1255, 1255, metric="requests", coverage_percent=covered)
-    found = predict(
+    answer = predict(
         spec(metrics=(REQUESTS,), forecast=ForecastSettings()), queued(0, current=5), told, Memory(), 0, NOW
     )
 
-    assert said == (found.reason if isinstance(found, Abstention) else None)
+    assert said == (answer.reason if isinstance(answer, Abstention) else None)

@@ -203,7 +203,7 @@ def test_a_value_of_no_pods_says_so():
         ),
         (UnknownMetric("Oracle"), "InvalidMetricSourceType", "gone", "gone"),
     ],
-    ids=lambda item: item.replace(" ", "-") if isinstance(item, str) and item.startswith("Failed") else "",
+    ids=lambda case: case.replace(" ", "-") if isinstance(case, str) and case.startswith("Failed") else "",
 )
 def test_an_absence_is_told_in_the_upstreams_words(metric, reason, inner, outer):
     assert Absent(reason, inner, outer) == absent_metric(metric, "gone")
@@ -247,7 +247,7 @@ NEITHER_OF_RESOURCE = "neither an average utilization target nor an average valu
             "failed to get queue external metric value: ",
         ),
     ],
-    ids=lambda item: item if isinstance(item, str) and item.startswith("Failed") else "",
+    ids=lambda case: case if isinstance(case, str) and case.startswith("Failed") else "",
 )
 def test_a_metric_without_the_target_that_its_source_is_read_by_says_so(metric, reason, inner, outer):
     """Upstream's computeStatusForObjectMetric reads the target that the type names, and validation takes any."""
@@ -269,7 +269,7 @@ def test_a_metric_without_the_target_that_its_source_is_read_by_says_so(metric, 
         ResourceMetric("cpu", replace(AVERAGE, type="Utilization")),
         UnknownMetric("Oracle"),
     ],
-    ids=lambda item: type(item).__name__,
+    ids=lambda case: type(case).__name__,
 )
 def test_a_metric_with_a_target_lacks_none(metric):
     assert without_target(metric) is None

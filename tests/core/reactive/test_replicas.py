@@ -461,7 +461,7 @@ AVERAGE = MetricTarget("AverageValue", average_value=1000)
         (ResourceMetric("cpu", AVERAGE, "app"), "cpu resource"),
         (PodsMetric("requests", AVERAGE), "pods metric requests"),
     ],
-    ids=lambda item: item.replace(" ", "-") if isinstance(item, str) else "",
+    ids=lambda case: case.replace(" ", "-") if isinstance(case, str) else "",
 )
 def test_a_metric_over_pods_is_named_as_the_upstreams_messages_name_it(metric, name):
     assert name == asked(metric, shops(1), using(1000)).name
@@ -542,7 +542,7 @@ def test_more_load_never_asks_for_fewer_pods(seen, percent, more):
     """With as many replicas as ready pods; upstream's count of ready pods alone may fall below the current one."""
     samples = {name: sample(item.value) for name, item in seen[1].items()}
     pods = [pod(name) for name in samples]
-    busy = {name: sample(item.value + more) for name, item in samples.items()}
+    busy = {name: sample(pod_sample.value + more) for name, pod_sample in samples.items()}
 
     before, after = asked(cpu(percent), pods, samples), asked(cpu(percent), pods, busy)
 
@@ -555,7 +555,7 @@ def test_a_pod_that_falls_silent_never_lowers_a_scale_down_further(seen, percent
     samples = {name: sample(item.value) for name, item in seen[1].items()}
     pods = [pod(item.name) for item in seen[0]]
     first = next(iter(samples), "")
-    silent = {name: item for name, item in samples.items() if name != first}
+    silent = {name: pod_sample for name, pod_sample in samples.items() if name != first}
 
     idle = asked(cpu(percent), pods, {**samples, first: sample(0)}, current)
     quiet = asked(cpu(percent), pods, silent, current)

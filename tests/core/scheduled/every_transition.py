@@ -130,9 +130,9 @@ def compared(zone: str, at: datetime, texts: tuple[Text, ...]) -> Found:
         window = CronWindow(text.start, zone, text.end, duration, _days(exclude), _days(only))
         states = [windows.state(window, now) for now in instants]
         differences += (
-            f"{zone} {instant.format_instant(now)} {text}: open is {found.is_open}, by brute force {wanted}"
-            for now, found, wanted in zip(instants, states, expected.tolist(), strict=True)
-            if found.is_open != wanted
+            f"{zone} {instant.format_instant(now)} {text}: open is {state.is_open}, by brute force {wanted}"
+            for now, state, wanted in zip(instants, states, expected.tolist(), strict=True)
+            if state.is_open != wanted
         )
         edges = {instants[0] + (int(index) + 1) * instant.MINUTE for index in np.flatnonzero(np.diff(expected))}
         named = {state.until for state in states if state.until is not None and state.until <= instants[-1]}
@@ -156,8 +156,13 @@ def turns(zone: str) -> Iterator[tuple[datetime, tuple[Text, ...]]]:
 
 
 def _of_zone(zone: str) -> tuple[str, int, int, list[str]]:
-    found = [compared(zone, at, texts) for at, texts in turns(zone)]
-    return zone, len(found), sum(item.instants for item in found), [text for item in found for text in item.differences]
+    comparisons = [compared(zone, at, texts) for at, texts in turns(zone)]
+    return (
+        zone,
+        len(comparisons),
+        sum(comparison.instants for comparison in comparisons),
+        [text for comparison in comparisons for text in comparison.differences],
+    )
 
 
 def main() -> int:

@@ -32,18 +32,18 @@ def override(until="11:00", **stated):
 
 
 def test_with_nothing_open_the_spec_sets_the_bounds():
-    found = bounds(schedule("night", "0 22 * * *", "0 6 * * *", floor=5))
+    resolved = bounds(schedule("night", "0 22 * * *", "0 6 * * *", floor=5))
 
-    assert (2, 120) == numbers(found)
-    assert ("Spec", "Spec") == (str(found.minimum_by), str(found.maximum_by))
-    assert (None, None) == (found.floor, found.cap)
+    assert (2, 120) == numbers(resolved)
+    assert ("Spec", "Spec") == (str(resolved.minimum_by), str(resolved.maximum_by))
+    assert (None, None) == (resolved.floor, resolved.cap)
 
 
 def test_an_open_window_raises_and_lowers_each_bound_it_states():
-    found = bounds(schedule("day", floor=20, cap=80))
+    resolved = bounds(schedule("day", floor=20, cap=80))
 
-    assert (20, 80) == numbers(found)
-    assert ("Schedule/day", "Schedule/day") == (str(found.minimum_by), str(found.maximum_by))
+    assert (20, 80) == numbers(resolved)
+    assert ("Schedule/day", "Schedule/day") == (str(resolved.minimum_by), str(resolved.maximum_by))
 
 
 def test_an_open_window_may_lower_the_minimum_and_raise_the_maximum_of_the_spec():
@@ -56,11 +56,11 @@ def test_a_window_that_states_one_bound_leaves_the_other_alone():
 
 
 def test_a_window_that_states_only_headroom_leaves_both_bounds_alone():
-    found = bounds(schedule("day", headroom_percent=50))
+    resolved = bounds(schedule("day", headroom_percent=50))
 
-    assert (2, 120) == numbers(found)
-    assert (None, None) == (found.floor, found.cap)
-    assert 50 == found.headroom_percent
+    assert (2, 120) == numbers(resolved)
+    assert (None, None) == (resolved.floor, resolved.cap)
+    assert 50 == resolved.headroom_percent
 
 
 def test_the_largest_headroom_of_the_open_windows_counts():
@@ -71,25 +71,25 @@ def test_the_largest_headroom_of_the_open_windows_counts():
 
 
 def test_replicas_are_both_bounds_at_once():
-    found = bounds(exactly("night", 0))
+    resolved = bounds(exactly("night", 0))
 
-    assert (0, 0) == numbers(found)
-    assert (0, 0) == (found.floor, found.cap)
+    assert (0, 0) == numbers(resolved)
+    assert (0, 0) == (resolved.floor, resolved.cap)
 
 
 def test_at_equal_rank_the_largest_minimum_and_the_smallest_maximum_win():
-    found = bounds(schedule("a", floor=10, cap=80), schedule("b", floor=20, cap=60))
+    resolved = bounds(schedule("a", floor=10, cap=80), schedule("b", floor=20, cap=60))
 
-    assert (20, 60) == numbers(found)
-    assert ("Schedule/b", "Schedule/b") == (str(found.minimum_by), str(found.maximum_by))
+    assert (20, 60) == numbers(resolved)
+    assert ("Schedule/b", "Schedule/b") == (str(resolved.minimum_by), str(resolved.maximum_by))
 
 
 def test_a_higher_priority_wins_for_each_bound_that_it_states():
     """b outranks a where it states a minimum, also by lowering it; a's maximum stays."""
-    found = bounds(schedule("a", floor=20, cap=80), schedule("b", floor=5, priority=1))
+    resolved = bounds(schedule("a", floor=20, cap=80), schedule("b", floor=5, priority=1))
 
-    assert (5, 80) == numbers(found)
-    assert ("Schedule/b", "Schedule/a") == (str(found.minimum_by), str(found.maximum_by))
+    assert (5, 80) == numbers(resolved)
+    assert ("Schedule/b", "Schedule/a") == (str(resolved.minimum_by), str(resolved.maximum_by))
 
 
 def test_a_schedule_of_negative_priority_still_outranks_the_spec():
@@ -97,21 +97,21 @@ def test_a_schedule_of_negative_priority_still_outranks_the_spec():
 
 
 def test_at_equal_priority_a_one_off_beats_a_recurring_window():
-    found = bounds(
+    resolved = bounds(
         schedule("day", floor=20, cap=80),
         event("sale", "2026-11-23T00:00", "2026-11-24T00:00", floor=10, cap=300),
     )
 
-    assert (10, 300) == numbers(found)
+    assert (10, 300) == numbers(resolved)
 
 
 def test_a_recurring_window_of_higher_priority_beats_a_one_off():
-    found = bounds(
+    resolved = bounds(
         schedule("day", floor=20, priority=1),
         event("sale", "2026-11-23T00:00", "2026-11-24T00:00", floor=10),
     )
 
-    assert 20 == found.minimum
+    assert 20 == resolved.minimum
 
 
 def test_an_override_outranks_every_schedule_until_it_expires():
@@ -128,11 +128,11 @@ def test_an_override_outranks_every_schedule_until_it_expires():
 
 
 def test_a_higher_minimum_raises_the_maximum():
-    found = bounds(schedule("day", cap=20), override=override(floor=30))
+    resolved = bounds(schedule("day", cap=20), override=override(floor=30))
 
-    assert (30, 30) == numbers(found)
-    assert ("Override", "Override") == (str(found.minimum_by), str(found.maximum_by))
-    assert "" == found.conflict
+    assert (30, 30) == numbers(resolved)
+    assert ("Override", "Override") == (str(resolved.minimum_by), str(resolved.maximum_by))
+    assert "" == resolved.conflict
 
 
 def test_a_schedule_above_the_spec_moves_its_bounds():
@@ -141,18 +141,19 @@ def test_a_schedule_above_the_spec_moves_its_bounds():
 
 
 def test_a_higher_maximum_lowers_the_minimum():
-    found = bounds(schedule("day", floor=20), override=override(cap=5))
+    resolved = bounds(schedule("day", floor=20), override=override(cap=5))
 
-    assert (5, 5) == numbers(found)
-    assert "" == found.conflict
+    assert (5, 5) == numbers(resolved)
+    assert "" == resolved.conflict
 
 
 def test_at_equal_rank_the_maximum_wins_and_the_conflict_is_named():
-    found = bounds(schedule("a", floor=30), schedule("b", cap=20))
+    resolved = bounds(schedule("a", floor=30), schedule("b", cap=20))
 
-    assert (20, 20) == numbers(found)
+    assert (20, 20) == numbers(resolved)
     assert (
-        "Schedule/a asks for at least 30, Schedule/b for at most 20, at equal rank: the maximum wins" == found.conflict
+        "Schedule/a asks for at least 30, Schedule/b for at most 20, at equal rank: the maximum wins"
+        == resolved.conflict
     )
 
 
@@ -160,35 +161,35 @@ def test_at_equal_rank_the_maximum_wins_and_the_conflict_is_named():
 
 
 def test_a_schedule_that_cannot_be_read_abstains_and_the_others_act():
-    found = bounds(schedule("a", floor=30, problem="start: cannot be read"), schedule("b", floor=20))
+    resolved = bounds(schedule("a", floor=30, problem="start: cannot be read"), schedule("b", floor=20))
 
-    assert (20, 120) == numbers(found)
-    assert found.unreadable
+    assert (20, 120) == numbers(resolved)
+    assert resolved.unreadable
     assert [("a", "Unreadable", "start: cannot be read")] == [
-        (item.name, item.reason, item.message) for item in found.abstentions
+        (abstention.name, abstention.reason, abstention.message) for abstention in resolved.abstentions
     ]
 
 
 def test_a_suspended_schedule_says_nothing_and_blocks_nothing():
-    found = bounds(schedule("a", floor=30, suspend=True))
+    resolved = bounds(schedule("a", floor=30, suspend=True))
 
-    assert (2, 120) == numbers(found)
-    assert not found.unreadable
-    assert (Window("a", WindowState.SUSPENDED, None),) == found.windows
-    assert found.next_edge is None
+    assert (2, 120) == numbers(resolved)
+    assert not resolved.unreadable
+    assert (Window("a", WindowState.SUSPENDED, None),) == resolved.windows
+    assert resolved.next_edge is None
 
 
 # --- messages ------------------------------------------------------------------------------------------------
 
 
 def test_each_statement_is_told_with_its_end():
-    found = bounds(schedule("day", floor=20, cap=80), override=override(floor=30))
+    resolved = bounds(schedule("day", floor=20, cap=80), override=override(floor=30))
 
     assert (
         Proposal(Source.SCHEDULE, "day", Role.FLOOR, 20, at("18:00")),
         Proposal(Source.SCHEDULE, "day", Role.CAP, 80, at("18:00")),
         Proposal(Source.OVERRIDE, "", Role.FLOOR, 30, at("11:00")),
-    ) == found.proposals
+    ) == resolved.proposals
 
 
 def test_the_next_edge_is_the_earliest_of_all_windows_and_the_override():
@@ -228,17 +229,17 @@ def test_turn_by_turn_the_bounds_are_what_would_be_found_anew(of, start_up, seco
 
     for passed in seconds:
         now += passed * SECOND
-        found = resolve(of, now, start_up, leads)
-        assert bounds_module.resolve_anew(of, now, start_up, leads) == found
-        leads = found.leads
+        resolved = resolve(of, now, start_up, leads)
+        assert bounds_module.resolve_anew(of, now, start_up, leads) == resolved
+        leads = resolved.leads
 
 
 @given(specs(timed=True), st.sampled_from([None, 5 * SECOND, 10 * MINUTE]), st.integers(-2 * 24 * 60, 4 * 24 * 60))
 def test_who_asks_with_the_leads_that_were_found_finds_the_same(of, start_up, minutes):
     instant = at("10:00") + minutes * MINUTE
-    found = bounds_module.resolve_anew(of, instant, start_up, ())
+    resolved = bounds_module.resolve_anew(of, instant, start_up, ())
 
-    assert found == bounds_module.resolve_anew(of, instant, start_up, found.leads)
+    assert resolved == bounds_module.resolve_anew(of, instant, start_up, resolved.leads)
 
 
 def test_objects_that_differ_in_their_targets_and_metrics_share_what_is_found():

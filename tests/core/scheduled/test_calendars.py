@@ -95,11 +95,11 @@ def test_the_first_date_inside_and_outside_are_what_a_walk_finds(days, first, la
     ],
 )
 def test_unknown_holidays_are_named_with_codes_that_are_known(country, subdivision, field, said):
-    found = problem(Holidays(country, subdivision))
+    complaint = problem(Holidays(country, subdivision))
 
-    assert found is not None
-    assert field == found[0]
-    assert said in found[1]
+    assert complaint is not None
+    assert field == complaint[0]
+    assert said in complaint[1]
 
 
 def test_the_codes_are_those_of_the_library_that_is_installed():

@@ -16,7 +16,7 @@ from cronhpa.core.spec import CronWindow, Days, Holidays, Override, Schedule
 
 
 def told(*windows, clock="10:00", **fields):
-    return [str(item) for item in conflicts(spec(schedules=windows, **fields), at(clock))]
+    return [str(conflict) for conflict in conflicts(spec(schedules=windows, **fields), at(clock))]
 
 
 DAY_20 = schedule("day", floor=20)  # 08:00 to 18:00
@@ -128,9 +128,9 @@ def test_many_schedules_that_contradict_each_other_are_a_matter_of_milliseconds(
     conflicts(of, NOW)
 
     begun = time.thread_time()
-    found = conflicts(of, NOW + SECOND)
+    contradictions = conflicts(of, NOW + SECOND)
 
-    assert 10 == len(found)
+    assert 10 == len(contradictions)
     assert time.thread_time() - begun < 0.1
 
 
@@ -141,13 +141,13 @@ several = st.lists(schedules(), min_size=1, max_size=4, unique_by=lambda item: i
 def test_what_is_told_is_so_and_what_holds_now_is_told(windows, now):
     of = spec(schedules=windows)
 
-    found = conflicts(of, now)
+    contradictions = conflicts(of, now)
 
-    for item in found:
-        if item.reason != "Contradiction":
+    for contradiction in contradictions:
+        if contradiction.reason != "Contradiction":
             continue
-        assert resolve(of, now if item.start is None else item.start).conflict == item.text
-    assert resolve(of, now).conflict in {"", *(item.text for item in found if item.start is None)}
+        assert resolve(of, now if contradiction.start is None else contradiction.start).conflict == contradiction.text
+    assert resolve(of, now).conflict in {"", *(item.text for item in contradictions if item.start is None)}
 
 
 @pytest.mark.parametrize("clock", ["00:00", "07:59:59", "12:00", "13:00", "18:00"])

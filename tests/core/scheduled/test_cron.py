@@ -88,24 +88,24 @@ def test_is_accepted(text):
     ],
 )
 def test_is_refused_with_what_was_found(text, said):
-    found = problem(text) or ""
+    complaint = problem(text) or ""
 
-    assert said in found
-    assert "mon-fri" in found or "@annually" in found  # an example that works
+    assert said in complaint
+    assert "mon-fri" in complaint or "@annually" in complaint  # an example that works
 
 
 def test_a_long_text_is_refused_and_not_shown_whole():
-    found = problem("0 " * 5000) or ""
+    complaint = problem("0 " * 5000) or ""
 
-    assert "has 10000 characters, at most 100 are read" in found
-    assert len(found) < 200
+    assert "has 10000 characters, at most 100 are read" in complaint
+    assert len(complaint) < 200
 
 
 @given(st.text("0123456789*/,-#lL @monfrijaw ?\n", max_size=30))
 def test_any_text_is_read_or_refused(text):
-    found = problem(text)
+    complaint = problem(text)
 
-    assert found is None or found
+    assert complaint is None or complaint
 
 
 # Texts of at most 100 characters that ask for the most work: dense lists, ranges that turn around, dates that are

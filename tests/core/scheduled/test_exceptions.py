@@ -208,7 +208,7 @@ def test_windows_that_wait_long_or_for_ever_are_judged_fast():
     ]
     begun = time.thread_time()
 
-    found = [state(window, at("10:00")) for window in windows]
+    states = [state(window, at("10:00")) for window in windows]
 
     assert time.thread_time() - begun < 0.1
-    assert 4 == sum(item.is_open for item in found)
+    assert 4 == sum(item.is_open for item in states)

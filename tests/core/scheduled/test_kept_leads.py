@@ -45,9 +45,9 @@ def test_a_lead_that_an_edit_hides_goes_on_as_it_was_when_the_edit_is_taken_back
 def test_an_edit_that_leaves_the_schedule_alone_keeps_its_lead(edited):
     begun = (Lead("day", at("08:00"), 10 * MINUTE),)
 
-    found = resolve(spec(**{"schedules": (day(),), **edited}), at("07:55"), SECOND, begun)
+    resolved = resolve(spec(**{"schedules": (day(),), **edited}), at("07:55"), SECOND, begun)
 
-    assert begun == found.leads
+    assert begun == resolved.leads
 
 
 def test_an_edit_of_the_schedule_itself_measures_its_lead_anew():

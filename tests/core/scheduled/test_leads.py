@@ -81,10 +81,10 @@ def test_a_stated_lead_is_neither_measured_nor_remembered():
 
 
 def test_a_lead_of_nothing_is_none():
-    found = bounds(day(lead=0), clock="07:59:59.999999999")
+    resolved = bounds(day(lead=0), clock="07:59:59.999999999")
 
-    assert (2, 120) == numbers(found)
-    assert Edge(at("08:00"), "day", WindowState.OPEN) == found.next_edge
+    assert (2, 120) == numbers(resolved)
+    assert Edge(at("08:00"), "day", WindowState.OPEN) == resolved.next_edge
 
 
 def test_a_lead_that_has_begun_stays_as_it_was():
@@ -95,9 +95,9 @@ def test_a_lead_that_has_begun_stays_as_it_was():
     begun = (Lead("day", at("08:00"), 120 * SECOND),)
 
     for start_up in (10 * SECOND, 600 * SECOND):
-        found = bounds(day(), clock="07:58:10", start_up=start_up, leads=begun)
-        assert (20, 120) == numbers(found)
-        assert begun == found.leads
+        resolved = bounds(day(), clock="07:58:10", start_up=start_up, leads=begun)
+        assert (20, 120) == numbers(resolved)
+        assert begun == resolved.leads
     assert (2, 120) == numbers(bounds(day(), clock="07:58:10", start_up=10 * SECOND))
 
 
@@ -122,9 +122,9 @@ def test_a_window_that_is_closed_for_weeks_is_seen_coming():
     """It opens on 24 December: the next edge of all is the begin of its lead."""
     christmas = event("christmas", "2026-12-24T08:00", "2026-12-27T00:00", floor=20)
 
-    found = bounds(christmas, clock="10:00")
+    resolved = bounds(christmas, clock="10:00")
 
-    assert Edge(at("2026-12-24T07:58:00Z"), "christmas", WindowState.LEADING) == found.next_edge
+    assert Edge(at("2026-12-24T07:58:00Z"), "christmas", WindowState.LEADING) == resolved.next_edge
     assert WindowState.LEADING == bounds(christmas, clock="2026-12-24T07:58:00Z").windows[0].state
 
 
@@ -141,18 +141,18 @@ def test_a_lead_longer_than_the_pause_fills_it():
 
 def test_an_exact_count_leads_by_what_it_raises_alone():
     """Exactly 10 from 08:00 on: 10 at least before, and no fewer than there are."""
-    found = bounds(schedule("exact", floor=10, cap=10), clock="07:59")
+    resolved = bounds(schedule("exact", floor=10, cap=10), clock="07:59")
 
-    assert (10, 120) == numbers(found)
+    assert (10, 120) == numbers(resolved)
 
 
 def test_what_lowers_waits_for_its_start():
     """A zero, a cap and a lower minimum take nothing away from what comes before them."""
     for window in (exactly("night", 0), schedule("cap", cap=1), schedule("less", floor=1)):
-        found = bounds(replace(window, lead=10 * MINUTE), clock="07:59")
-        assert (2, 120) == numbers(found)
-        assert WindowState.CLOSED == found.windows[0].state
-        assert Edge(at("08:00"), window.name, WindowState.OPEN) == found.next_edge
+        resolved = bounds(replace(window, lead=10 * MINUTE), clock="07:59")
+        assert (2, 120) == numbers(resolved)
+        assert WindowState.CLOSED == resolved.windows[0].state
+        assert Edge(at("08:00"), window.name, WindowState.OPEN) == resolved.next_edge
 
 
 def test_headroom_leads_by_start_up_and_a_turn():
@@ -175,21 +175,21 @@ def test_a_lead_rises_from_the_bound_just_before_the_start_and_not_from_that_of_
     """40 until 07:59, 2 for a minute, 20 from 08:00: the rise is from 2, 45 s, and 40 holds until 07:59."""
     early = schedule("early", "0 6 * * *", "59 7 * * *", floor=40)
 
-    found = bounds(early, day(), clock="07:58")
+    resolved = bounds(early, day(), clock="07:58")
 
-    assert 120 * SECOND == found.windows[1].lead
-    assert 40 == found.minimum
-    assert 20 == bounds(early, day(), clock="07:59", leads=found.leads).minimum
+    assert 120 * SECOND == resolved.windows[1].lead
+    assert 40 == resolved.minimum
+    assert 20 == bounds(early, day(), clock="07:59", leads=resolved.leads).minimum
 
 
 def test_a_schedule_that_is_outranked_at_its_start_does_not_lead():
     """A freeze with 3 is open from 07:00 to 09:00 and of higher rank: 20 would be raised for nothing."""
     freeze = schedule("freeze", "0 7 * * *", "0 9 * * *", floor=3, priority=1)
 
-    found = bounds(freeze, day(lead=10 * MINUTE), clock="07:59")
+    resolved = bounds(freeze, day(lead=10 * MINUTE), clock="07:59")
 
-    assert 3 == found.minimum == bounds(freeze, day(lead=10 * MINUTE), clock="08:00").minimum
-    assert WindowState.CLOSED == found.windows[1].state
+    assert 3 == resolved.minimum == bounds(freeze, day(lead=10 * MINUTE), clock="08:00").minimum
+    assert WindowState.CLOSED == resolved.windows[1].state
 
 
 def test_a_lead_asks_for_no_more_than_a_cap_leaves_at_its_start():
@@ -240,10 +240,10 @@ def test_a_cap_yields_no_more_than_what_leads_needs():
 
 
 def test_a_cap_that_allows_what_leads_is_left_alone():
-    found = bounds(night(cap=30), day(), clock="07:58")
+    resolved = bounds(night(cap=30), day(), clock="07:58")
 
-    assert (20, 30) == numbers(found)
-    assert Proposal(Source.SCHEDULE, "night", Role.CAP, 30, at("08:00")) in found.proposals
+    assert (20, 30) == numbers(resolved)
+    assert Proposal(Source.SCHEDULE, "night", Role.CAP, 30, at("08:00")) in resolved.proposals
 
 
 def test_a_cap_does_not_yield_to_what_is_of_lower_rank_because_it_yields_to_something_else():
@@ -257,10 +257,10 @@ def test_a_zero_that_ends_at_the_start_is_left_in_time():
     """From nothing with doubling, four at least: 4, 8, 16, 32 in 45 s."""
     asleep = replace(night(), floor=0, cap=0)
 
-    found = bounds(asleep, day(), clock="07:58")
+    resolved = bounds(asleep, day(), clock="07:58")
 
-    assert (20, 20) == numbers(found)
-    assert Lead("day", at("08:00"), 120 * SECOND) in found.leads
+    assert (20, 20) == numbers(resolved)
+    assert Lead("day", at("08:00"), 120 * SECOND) in resolved.leads
 
 
 def test_a_cap_of_higher_priority_holds_until_it_closes():
@@ -285,11 +285,11 @@ def test_a_window_that_allows_more_than_the_spec_allows_it_until_it_closes():
     """What leads must not take the 300 of a sale away before its end; nor is its cap told as in the way."""
     sale = schedule("sale", "0 6 * * *", "0 8 * * *", cap=300)
 
-    found = bounds(sale, day(), clock="07:59")
+    resolved = bounds(sale, day(), clock="07:59")
 
-    assert (20, 300) == numbers(found)
-    assert "Schedule/sale" == str(found.maximum_by)
-    assert Proposal(Source.SCHEDULE, "sale", Role.CAP, 300, at("08:00")) in found.proposals
+    assert (20, 300) == numbers(resolved)
+    assert "Schedule/sale" == str(resolved.maximum_by)
+    assert Proposal(Source.SCHEDULE, "sale", Role.CAP, 300, at("08:00")) in resolved.proposals
 
 
 def test_a_lead_below_a_cap_that_something_higher_overrules_lowers_nothing():
@@ -297,10 +297,10 @@ def test_a_lead_below_a_cap_that_something_higher_overrules_lowers_nothing():
     freeze = night(cap=30)
     override = Override(at("08:00"), "INC-4711", floor=40)
 
-    found = bounds(freeze, day(floor=20_000, priority=-1), clock="07:59", override=override)
+    resolved = bounds(freeze, day(floor=20_000, priority=-1), clock="07:59", override=override)
 
-    assert (40, 40) == numbers(found)
-    assert "Override" == str(found.minimum_by)
+    assert (40, 40) == numbers(resolved)
+    assert "Override" == str(resolved.minimum_by)
 
 
 def test_of_two_leads_the_larger_does_not_hide_the_one_that_beats_a_cap():
@@ -322,9 +322,9 @@ def test_an_override_stands_above_a_lead():
 
 
 def test_a_lead_above_the_maximum_of_the_spec_moves_it_as_the_window_will():
-    found = bounds(day(floor=150), clock="07:59")
+    resolved = bounds(day(floor=150), clock="07:59")
 
-    assert (150, 150) == numbers(found) == numbers(bounds(day(floor=150), clock="08:00"))
+    assert (150, 150) == numbers(resolved) == numbers(bounds(day(floor=150), clock="08:00"))
 
 
 def test_a_lead_says_who_it_is_and_until_when():
@@ -361,13 +361,13 @@ start_ups = st.none() | st.integers(0, 3600).map(lambda seconds: seconds * SECON
 @given(several, st.none() | overrides(), instants, start_ups, begun_leads)
 def test_a_lead_only_ever_raises(windows, override, now, start_up, leads):
     leading = spec(schedules=windows, override=override)
-    punctual = replace(leading, schedules=tuple(replace(item, lead=0) for item in windows))
+    punctual = replace(leading, schedules=tuple(replace(window, lead=0) for window in windows))
 
-    found, plain = resolve(leading, now, start_up, leads), resolve(punctual, now)
+    resolved, plain = resolve(leading, now, start_up, leads), resolve(punctual, now)
 
-    assert found.minimum >= plain.minimum
-    assert found.maximum >= plain.maximum
-    assert found.headroom_percent >= plain.headroom_percent
+    assert resolved.minimum >= plain.minimum
+    assert resolved.maximum >= plain.maximum
+    assert resolved.headroom_percent >= plain.headroom_percent
 
 
 @given(several, st.none() | overrides(), instants, start_ups, begun_leads)
@@ -376,19 +376,21 @@ def test_a_lead_once_begun_leads_on_until_its_start(windows, override, now, star
     of = spec(schedules=windows, override=override)
     begun = resolve(of, now, start_up, leads)
 
-    for item in begun.leads:
-        for later in (now, (now + item.start) // 2, item.start - 1):
-            found = resolve(of, later, SECOND, begun.leads)
-            assert item in found.leads
+    for lead in begun.leads:
+        for later in (now, (now + lead.start) // 2, lead.start - 1):
+            resolved = resolve(of, later, SECOND, begun.leads)
+            assert lead in resolved.leads
 
 
 @given(several, instants)
 def test_what_a_start_brings_is_asked_for_just_before_it(windows, now):
     """Each leads by an hour and nothing caps: where the minimum of a start is of what opens, it is there already."""
-    of = spec(schedules=tuple(replace(item, cap=None, lead=HOUR) for item in windows))
+    of = spec(schedules=tuple(replace(window, cap=None, lead=HOUR) for window in windows))
     edge = resolve(of, now).next_edge
     start = now if edge is None else edge.at
     after = settled_at(of, start).low.proposal
-    opens = [item.name for item in resolve(of, start - 1).windows if item.changes == start and item.state != "Open"]
+    opens = [
+        window.name for window in resolve(of, start - 1).windows if window.changes == start and window.state != "Open"
+    ]
 
     assert after.name not in opens or resolve(of, start - 1).minimum >= after.replicas

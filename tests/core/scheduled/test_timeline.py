@@ -18,7 +18,7 @@ from cronhpa.core.spec import Behavior, CronWindow, DateRange, Days, Holidays, O
 
 def told(found):
     """Each segment as (hours since NOW, minimum, maximum)."""
-    return [((item.start - NOW) / HOUR, item.minimum, item.maximum) for item in found.segments]
+    return [((segment.start - NOW) / HOUR, segment.minimum, segment.maximum) for segment in found.segments]
 
 
 def marks(found, kind):
@@ -37,7 +37,7 @@ def claimed(segment):
 
 def resolved(of, instant, start_up):
     found = resolve(of, instant, start_up)
-    named = [tuple(item.name for item in found.windows if item.state == state) for state in ("Open", "Leading")]
+    named = [tuple(window.name for window in found.windows if window.state == state) for state in ("Open", "Leading")]
     return (
         found.minimum, found.maximum, found.minimum_by, found.maximum_by, found.headroom_percent, found.conflict,
         *named,
@@ -82,7 +82,7 @@ def test_a_day_falls_into_before_within_and_after_its_window():
     line = timeline(spec(schedules=(schedule("day", floor=20, cap=80, lead=0),)), NOW, NOW + DAY)
 
     assert [(0, 20, 80), (8, 2, 120), (22, 20, 80)] == told(line)
-    assert [("day",), (), ("day",)] == [item.open for item in line.segments]
+    assert [("day",), (), ("day",)] == [segment.open for segment in line.segments]
 
 
 def test_without_schedules_the_spec_holds_throughout():
@@ -96,7 +96,7 @@ def test_an_override_is_a_window_of_its_own_until_it_ends():
     line = timeline(spec(override=Override(at("11:00"), "INC-4711", floor=30)), NOW, NOW + DAY)
 
     assert [(0, 30, 120), (1, 2, 120)] == told(line)
-    assert [("override",), ()] == [item.open for item in line.segments]
+    assert [("override",), ()] == [segment.open for segment in line.segments]
 
 
 def test_a_window_that_renews_itself_for_weeks_ends_when_it_ends():
@@ -106,7 +106,9 @@ def test_a_window_that_renews_itself_for_weeks_ends_when_it_ends():
 
     line = timeline(spec(schedules=(january,)), start, start + 60 * DAY)
 
-    assert ["2027-01-05T00:00:00Z", "2027-02-01T00:01:00Z"] == [format_instant(item.start) for item in line.segments]
+    assert ["2027-01-05T00:00:00Z", "2027-02-01T00:01:00Z"] == [
+        format_instant(segment.start) for segment in line.segments
+    ]
 
 
 def test_a_timeline_with_too_much_to_tell_is_cut_and_says_so(monkeypatch):
@@ -149,7 +151,8 @@ def test_a_lead_is_told_apart_from_the_window_that_it_leads_to():
     assert [
         ("10:00", 2, (), ()), ("11:50", 20, (), ("noon",)), ("12:00", 20, ("noon",), ()), ("13:00", 2, (), ()),
     ] == [
-        (format_instant(item.start)[11:16], item.minimum, item.open, item.leading) for item in line.segments
+        (format_instant(segment.start)[11:16], segment.minimum, segment.open, segment.leading)
+        for segment in line.segments
     ]  # fmt: skip
     assert [
         WindowInterval("noon", at("11:50"), at("12:00"), leads=True),
@@ -164,7 +167,7 @@ def test_a_lead_that_has_begun_keeps_its_length_and_later_ones_follow_from_the_s
 
     line = timeline(of, NOW, NOW + 36 * HOUR, start_up=10 * MINUTE, leads=(Lead("noon", at("10:10"), 30 * MINUTE),))
 
-    led = [item for item in line.segments if item.leading]
+    led = [segment for segment in line.segments if segment.leading]
     assert [at("10:00"), at("10:10") + DAY - 10 * MINUTE - 45 * SECOND] == [item.start for item in led]
 
 
@@ -279,9 +282,9 @@ def test_the_days_on_which_alone_a_window_opens_are_marked_and_those_that_exclud
     ] == marks(line, Kind.INCLUDED)
     assert "day does not open: Christmas Day (DE-BY)" == marks(line, Kind.EXCLUDED)[0][1]
     assert [("2026-12-24", "2026-12-24"), ("2026-12-28", "2026-12-28")] == [
-        (format_instant(item.start)[:10], format_instant(item.end)[:10])
-        for item in window_intervals(line)
-        if not item.leads
+        (format_instant(interval.start)[:10], format_instant(interval.end)[:10])
+        for interval in window_intervals(line)
+        if not interval.leads
     ]
 
 
@@ -291,7 +294,7 @@ def test_a_window_opens_on_just_the_days_with_starts_that_are_not_marked(begins,
     line = timeline(working(exclude=BAVARIA), start, start + days * DAY)
 
     marked = {to_datetime(at).date() for mark in line.marks for at in (mark.start, mark.end) if at and mark.schedules}
-    opened = {to_datetime(item.start).date() for item in window_intervals(line) if not item.leads}
+    opened = {to_datetime(interval.start).date() for interval in window_intervals(line) if not interval.leads}
     dates = (to_datetime(start).date() + timedelta(days=number) for number in range(days))
 
     assert {day for day in dates if day.isoweekday() <= 5} == opened | marked

@@ -205,15 +205,15 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda item: f"{item[0]} {item[1][:10]}")
+@pytest.mark.parametrize("change", CHANGES, ids=lambda case: f"{case[0]} {case[1][:10]}")
 def test_every_minute_around_a_clock_change_is_as_by_definition(change):
     """36 hours, each minute of them, for all windows: open or closed, and when that changes."""
     zone, at = change
 
-    found = compared(zone, datetime.fromisoformat(at), TEXTS)
+    comparison = compared(zone, datetime.fromisoformat(at), TEXTS)
 
-    assert () == found.differences
-    assert len(TEXTS) * 36 * 60 == found.instants
+    assert () == comparison.differences
+    assert len(TEXTS) * 36 * 60 == comparison.instants
 
 
 def field(low, high, *others):
@@ -251,9 +251,9 @@ def test_any_window_is_as_by_definition_at_a_clock_change(change, start, closing
     zone, at = change
     end, minutes = (closing, None) if isinstance(closing, str) else (None, closing)
 
-    found = compared(zone, datetime.fromisoformat(at), (Text(start, end, minutes, exclude, only or None),))
+    comparison = compared(zone, datetime.fromisoformat(at), (Text(start, end, minutes, exclude, only or None),))
 
-    assert () == found.differences
+    assert () == comparison.differences
 
 
 # --- planned events ----------------------------------------------------------------------------------------------
