@@ -51,15 +51,15 @@ def named(path: Path) -> set[str]:
 
 
 def test_each_module_has_a_test_file_of_its_name_or_one_that_begins_with_its_name():
-    found = set().union(*(named(path) for path in TESTS.rglob("test_*.py")))
+    names = set().union(*(named(path) for path in TESTS.rglob("test_*.py")))
 
-    assert sorted(WITHOUT_A_TEST) == [name for name, test in modules() if not (name in found or test.exists())]
+    assert sorted(WITHOUT_A_TEST) == [name for name, test in modules() if not (name in names or test.exists())]
 
 
 def test_a_test_names_modules_that_exist():
-    found = set().union(*(named(path) for path in TESTS.rglob("test_*.py")))
+    names = set().union(*(named(path) for path in TESTS.rglob("test_*.py")))
 
-    assert set() == found - {name for name, _ in modules()}
+    assert set() == names - {name for name, _ in modules()}
 
 
 def test_files_are_short_or_named_with_a_reason():

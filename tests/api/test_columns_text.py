@@ -58,7 +58,7 @@ def test_what_is_wrong_is_said_before_preview_and_preview_before_learning():
 
 def test_a_preview_beside_the_owner_that_it_previews_is_ready():
     status = columns(spec(mode=Mode.PREVIEW), queued(80, current=8), owner_problem="HorizontalPodAutoscaler shop ...")
-    conditions = {item["type"]: (item["status"], item["reason"]) for item in status["conditions"]}
+    conditions = {condition["type"]: (condition["status"], condition["reason"]) for condition in status["conditions"]}
 
     assert "Preview" == status["columns"]["status"]
     assert ("True", "Preview") == conditions["Ready"]

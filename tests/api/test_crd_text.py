@@ -70,8 +70,8 @@ def test_the_text_for_older_servers_differs_in_what_they_check_of_a_metrics_quan
 
 
 def head(line):
-    found = line.split()
-    return " ".join(found[:2]) if found[0] == "-" else found[0]
+    words = line.split()
+    return " ".join(words[:2]) if words[0] == "-" else words[0]
 
 
 # Below 2^63, which is the most that the operator reads.
@@ -176,9 +176,9 @@ def test_an_optional_field_is_its_type_without_null_and_without_a_null_default()
 def test_a_reference_is_inlined_and_what_stands_beside_it_wins():
     definitions = {"Span": {"type": "object", "description": "any", "properties": {"to": {"type": "string"}}}}
 
-    found = flatten({"$ref": "#/$defs/Span", "description": "this one"}, definitions)
+    flat = flatten({"$ref": "#/$defs/Span", "description": "this one"}, definitions)
 
-    assert {"type": "object", "description": "this one", "properties": {"to": {"type": "string"}}} == found
+    assert {"type": "object", "description": "this one", "properties": {"to": {"type": "string"}}} == flat
 
 
 @pytest.mark.parametrize(

@@ -55,21 +55,31 @@ def schedule(**fields):
 def problems(**fields):
     with pytest.raises(SpecError) as caught:
         parsed(**fields)
-    return [(item.path, item.problem) for item in caught.value.problems]
+    return [(problem.path, problem.problem) for problem in caught.value.problems]
 
 
 # --- specs -------------------------------------------------------------------------------------------------------
 
 
 def test_the_least_that_can_be_written():
-    found = parsed(metrics=[CPU])
+    parsed_spec = parsed(metrics=[CPU])
 
-    assert TargetRef("apps/v1", "Deployment", "shop") == found.target
-    assert (1, 10, "prod", Mode.ACTIVE) == (found.min_replicas, found.max_replicas, found.namespace, found.mode)
-    assert (ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=60)),) == found.metrics
-    assert (None, (), None, None) == (found.behavior, found.schedules, found.override, found.forecast)
-    assert ControllerOptions() == found.options
-    assert not found.is_timed
+    assert TargetRef("apps/v1", "Deployment", "shop") == parsed_spec.target
+    assert (1, 10, "prod", Mode.ACTIVE) == (
+        parsed_spec.min_replicas,
+        parsed_spec.max_replicas,
+        parsed_spec.namespace,
+        parsed_spec.mode,
+    )
+    assert (ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=60)),) == parsed_spec.metrics
+    assert (None, (), None, None) == (
+        parsed_spec.behavior,
+        parsed_spec.schedules,
+        parsed_spec.override,
+        parsed_spec.forecast,
+    )
+    assert ControllerOptions() == parsed_spec.options
+    assert not parsed_spec.is_timed
 
 
 def test_each_kind_of_metric_is_read():
@@ -127,11 +137,11 @@ def test_a_behavior_is_read_with_the_upstreams_defaults():
 def test_what_the_object_leaves_open_is_the_operators():
     defaults = ControllerOptions(sync_period=5 * SECOND, tolerance=0.2)
 
-    found = parse_spec(
+    parsed_spec = parse_spec(
         {"scaleTargetRef": SHOP, "maxReplicas": 10, "metrics": [CPU], "metricMaxAgeSeconds": 120}, "prod", defaults
     )
 
-    assert ControllerOptions(sync_period=5 * SECOND, tolerance=0.2, metric_max_age=120 * SECOND) == found.options
+    assert ControllerOptions(sync_period=5 * SECOND, tolerance=0.2, metric_max_age=120 * SECOND) == parsed_spec.options
 
 
 def test_a_recurring_schedule_is_read():
@@ -144,36 +154,40 @@ def test_a_recurring_schedule_is_read():
 
 
 def test_exceptions_are_read():
-    found = schedule(
+    parsed_schedule = schedule(
         start="0 8 * * *",
         durationMinutes=60,
         exclude={"dates": [{"from": "2026-12-27", "to": "2026-12-31"}], "holidays": [{"country": "DE"}]},
         only={"holidays": [{"country": "DE", "subdivision": "BY"}]},
     )
 
-    assert found.problem is None
-    assert Days((DateRange(date(2026, 12, 27), date(2026, 12, 31)),), (Holidays("DE"),)) == found.window.exclude
-    assert Days((), (Holidays("DE", "BY"),)) == found.window.only
+    assert parsed_schedule.problem is None
+    assert (
+        Days((DateRange(date(2026, 12, 27), date(2026, 12, 31)),), (Holidays("DE"),)) == parsed_schedule.window.exclude
+    )
+    assert Days((), (Holidays("DE", "BY"),)) == parsed_schedule.window.only
 
 
 def test_a_lead_is_read_and_measured_where_none_is_stated():
     window = {"start": "0 8 * * *", "durationMinutes": 60, "minReplicas": 3}
-    found = parsed(schedules=[{"name": "a", **window}, {"name": "b", **window, "leadTimeSeconds": 90}]).schedules
+    parsed_schedules = parsed(
+        schedules=[{"name": "a", **window}, {"name": "b", **window, "leadTimeSeconds": 90}]
+    ).schedules
 
-    assert [None, 90 * SECOND] == [item.lead for item in found]
+    assert [None, 90 * SECOND] == [parsed_schedule.lead for parsed_schedule in parsed_schedules]
 
 
 def test_a_planned_event_is_read():
-    found = schedule(**{"from": "2026-11-27T00:00", "to": "2026-11-28T02:00", "timeZone": "America/New_York"})
+    parsed_schedule = schedule(**{"from": "2026-11-27T00:00", "to": "2026-11-28T02:00", "timeZone": "America/New_York"})
 
-    assert OnceWindow("2026-11-27T00:00", "2026-11-28T02:00", "America/New_York") == found.window
-    assert found.problem is None
+    assert OnceWindow("2026-11-27T00:00", "2026-11-28T02:00", "America/New_York") == parsed_schedule.window
+    assert parsed_schedule.problem is None
 
 
 def test_replicas_are_both_bounds():
-    found = parsed(schedules=[{"name": "night", "start": "0 22 * * *", "durationMinutes": 480, "replicas": 0}])
+    parsed_spec = parsed(schedules=[{"name": "night", "start": "0 22 * * *", "durationMinutes": 480, "replicas": 0}])
 
-    assert (0, 0) == (found.schedules[0].floor, found.schedules[0].cap)
+    assert (0, 0) == (parsed_spec.schedules[0].floor, parsed_spec.schedules[0].cap)
 
 
 def test_a_schedules_own_zone_replaces_the_specs():
@@ -182,13 +196,13 @@ def test_a_schedules_own_zone_replaces_the_specs():
         for name, zone in (("a", {}), ("b", {"timeZone": "Asia/Tokyo"}))
     ]
 
-    found = parsed(timeZone="Europe/Berlin", schedules=both).schedules
+    parsed_schedules = parsed(timeZone="Europe/Berlin", schedules=both).schedules
 
-    assert ["Europe/Berlin", "Asia/Tokyo"] == [item.window.zone for item in found]
+    assert ["Europe/Berlin", "Asia/Tokyo"] == [parsed_schedule.window.zone for parsed_schedule in parsed_schedules]
 
 
 def test_an_override_and_forecast_settings_are_read():
-    found = parsed(
+    parsed_spec = parsed(
         metrics=[CPU],
         override={"minReplicas": 5, "until": "2026-11-23T11:00:00+01:00", "reason": "INC-4711"},
         forecast={
@@ -201,10 +215,10 @@ def test_an_override_and_forecast_settings_are_read():
         },
     )
 
-    assert Override(NOW, "INC-4711", floor=5) == found.override
+    assert Override(NOW, "INC-4711", floor=5) == parsed_spec.override
     incident = Span(NOW - HOUR, NOW)
     methods = ("ExponentialSmoothing", "Clock")
-    assert ForecastSettings(Mode.PREVIEW, 150, 9, 2, (incident,), methods) == found.forecast
+    assert ForecastSettings(Mode.PREVIEW, 150, 9, 2, (incident,), methods) == parsed_spec.forecast
     assert () == parsed(metrics=[CPU], forecast={}).forecast.methods
 
 
@@ -222,15 +236,15 @@ def test_a_quantity_that_nobody_can_mean_is_a_problem_of_its_metric(text):
     """The API server takes them for quantities; a plain ValueError here once ended the list of all objects."""
     target = {"type": "AverageValue", "averageValue": text}
 
-    found = problems(metrics=[CPU, {"type": "Resource", "resource": {"name": "cpu", "target": target}}])
+    refused = problems(metrics=[CPU, {"type": "Resource", "resource": {"name": "cpu", "target": target}}])
 
-    assert ["spec.metrics[1]"] == [path for path, _ in found]
+    assert ["spec.metrics[1]"] == [path for path, _ in refused]
 
 
 def test_a_tolerance_that_nobody_can_mean_is_a_problem_of_the_behavior():
-    found = problems(metrics=[CPU], behavior={"scaleUp": {"tolerance": "1e31"}})
+    refused = problems(metrics=[CPU], behavior={"scaleUp": {"tolerance": "1e31"}})
 
-    assert ["spec.behavior"] == [path for path, _ in found]
+    assert ["spec.behavior"] == [path for path, _ in refused]
 
 
 DAILY = {"start": "0 8 * * *", "durationMinutes": 60}
@@ -283,24 +297,24 @@ DAILY = {"start": "0 8 * * *", "durationMinutes": 60}
     ],
 )
 def test_a_schedule_that_cannot_be_read_abstains_alone(fields, said):
-    found = parsed(
+    parsed_spec = parsed(
         schedules=[
             {"name": "broken", "minReplicas": 3, **fields},
             {"name": "day", "minReplicas": 7, "start": "0 8 * * *", "end": "0 18 * * *"},
         ]
     )
 
-    assert said in (found.schedules[0].problem or "")
-    assert found.schedules[1].problem is None
-    decision = decide(found, Observation(Scale(7, 7, "app=shop")), None, Memory(), NOW)
+    assert said in (parsed_spec.schedules[0].problem or "")
+    assert parsed_spec.schedules[1].problem is None
+    decision = decide(parsed_spec, Observation(Scale(7, 7, "app=shop")), None, Memory(), NOW)
     assert 7 == decision.minimum
 
 
 @pytest.mark.parametrize("until", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
 def test_an_override_until_a_year_that_cannot_be_written_is_refused(until):
-    found = problems(metrics=[CPU], override={"minReplicas": 5, "until": until, "reason": "x"})
+    refused = problems(metrics=[CPU], override={"minReplicas": 5, "until": until, "reason": "x"})
 
-    assert ["spec.override.until"] == [path for path, _ in found]
+    assert ["spec.override.until"] == [path for path, _ in refused]
 
 
 json_values = st.recursive(

@@ -91,10 +91,11 @@ def test_who_asked_is_kept_of_the_newest_hundred():
 
     text = render_memory(memory)
 
-    assert 100 == sum("by" in item for item in text["recommendations"])
+    assert 100 == sum("by" in recommendation for recommendation in text["recommendations"])
     assert len(str(text)) < 500_000
-    assert [(item.replicas, item.metrics) for item in memory.recommendations] == [
-        (item.replicas, item.metrics) for item in parse_memory({"memory": text}).recommendations
+    assert [(recommendation.replicas, recommendation.metrics) for recommendation in memory.recommendations] == [
+        (recommendation.replicas, recommendation.metrics)
+        for recommendation in parse_memory({"memory": text}).recommendations
     ]
 
 
@@ -105,9 +106,11 @@ def test_who_asked_is_kept_of_the_newest_hundred():
 )
 def test_an_earlier_operator_holds_as_many_and_raises_to_nothing_but_what_metrics_asked_for(entries, current, asked):
     """After a downgrade: it reads `replicas` alone, and goes to the largest of the window."""
-    newest = [item for item in entries if item.at >= NOW - OPTIONS.downscale_stabilization]
+    newest = [
+        recommendation for recommendation in entries if recommendation.at >= NOW - OPTIONS.downscale_stabilization
+    ]
     text = render_memory(Memory(recommendations=entries), current)["recommendations"]
-    kept = [read["replicas"] for item, read in zip(entries, text, strict=True) if item in newest]
+    kept = [read["replicas"] for recommendation, read in zip(entries, text, strict=True) if recommendation in newest]
 
     earlier = max([asked, *kept])
 

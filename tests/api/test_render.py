@@ -59,7 +59,7 @@ def turn(of, observation, *, memory=None, outcome=None, told=None, clock="10:00"
 
 
 def conditions(taken, previous=None):
-    return {item["type"]: item for item in render(previous or {}, taken)["conditions"]}
+    return {condition["type"]: condition for condition in render(previous or {}, taken)["conditions"]}
 
 
 def said(taken, kind):
@@ -121,11 +121,11 @@ def test_a_condition_keeps_its_time_while_its_status_does():
         ]
     }
 
-    found = conditions(turn(spec(), queued(80, current=8)), before)
+    by_type = conditions(turn(spec(), queued(80, current=8)), before)
 
-    assert "2026-11-23T09:00:00Z" == found["AbleToScale"]["lastTransitionTime"]
-    assert "2026-11-23T10:00:00Z" == found["ScalingActive"]["lastTransitionTime"]
-    assert {4} == {item["observedGeneration"] for item in found.values()}
+    assert "2026-11-23T09:00:00Z" == by_type["AbleToScale"]["lastTransitionTime"]
+    assert "2026-11-23T10:00:00Z" == by_type["ScalingActive"]["lastTransitionTime"]
+    assert {4} == {item["observedGeneration"] for item in by_type.values()}
 
 
 def test_rendering_changes_nothing_of_the_status_before():
@@ -190,7 +190,7 @@ def test_a_contradiction_is_an_event_once():
 def test_a_contradiction_goes_with_the_schedules():
     before = render({}, torn())
 
-    assert "BoundsConsistent" in {item["type"] for item in before["conditions"]}
+    assert "BoundsConsistent" in {condition["type"] for condition in before["conditions"]}
     assert "BoundsConsistent" not in conditions(turn(spec(), queued(80, current=20)), before)
 
 
@@ -220,11 +220,14 @@ def test_a_window_that_leads_says_by_how_much_and_when_it_opens():
 def test_a_schedule_that_cannot_be_read_is_named():
     broken = turn(spec(schedules=(schedule("a", floor=30, problem="start: what?"),)), queued(80, current=8))
 
-    found = conditions(broken)
+    by_type = conditions(broken)
 
-    assert ("False", "schedule a: start: what?") == (found["SpecAccepted"]["status"], found["SpecAccepted"]["message"])
+    assert ("False", "schedule a: start: what?") == (
+        by_type["SpecAccepted"]["status"],
+        by_type["SpecAccepted"]["message"],
+    )
     assert [{"name": "a", "state": "Unreadable", "message": "start: what?"}] == render({}, broken)["schedules"]
-    assert ("False", "SpecUnreadable") == (found["Ready"]["status"], found["Ready"]["reason"])
+    assert ("False", "SpecUnreadable") == (by_type["Ready"]["status"], by_type["Ready"]["reason"])
 
 
 def test_another_owner_is_named_before_anything_else():
@@ -331,7 +334,7 @@ def test_absent_metrics_are_warnings_and_a_sum_of_them():
     assert [
         ("FailedGetResourceMetric", NO_METRICS.message),
         ("FailedComputeMetricsReplicas", f"invalid metrics (1 invalid out of 2), first error is: {NO_METRICS.message}"),
-    ] == [(item.reason, item.message) for item in events(blind)]
+    ] == [(event.reason, event.message) for event in events(blind)]
 
 
 def test_a_calm_turn_has_no_events():

@@ -60,7 +60,9 @@ def test_no_example_contradicts_itself(path):
     parsed = parse_spec(yaml.safe_load(path.read_text())["spec"], namespace="prod", defaults=ControllerOptions())
     begin = parse_instant("2026-11-23T00:00:00Z")
 
-    assert [] == [str(item) for hours in range(0, 24 * 7, 6) for item in conflicts(parsed, begin + hours * HOUR)]
+    assert [] == [
+        str(conflict) for hours in range(0, 24 * 7, 6) for conflict in conflicts(parsed, begin + hours * HOUR)
+    ]
 
 
 def test_a_behavior_is_filled_in_field_by_field_as_upstream():
@@ -104,10 +106,10 @@ def test_an_unknown_field_is_ignored_in_objects_and_named_in_files():
 
 @pytest.mark.parametrize("quantity", [1, 250, "1", "250m", "0.5", "1e3", "1E-3", "512Mi", " 2k ", "+7", ".5", "5."])
 def test_a_quantity_is_read_as_the_core_reads_it(quantity):
-    found = average_value(quantity).metrics[0].resource.target.average_value
+    quantity_read = average_value(quantity).metrics[0].resource.target.average_value
 
-    assert quantity == found
-    assert parse_milli(str(found).strip()) > 0
+    assert quantity == quantity_read
+    assert parse_milli(str(quantity_read).strip()) > 0
 
 
 @pytest.mark.parametrize("quantity", ["", " ", "1e999999", "1e100", "1K", "1_000", "NaN", "0x10", "1 Gi", "9" * 41])

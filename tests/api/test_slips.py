@@ -62,10 +62,10 @@ def test_any_text_is_compared_without_an_error(text):
 
 
 def test_an_unknown_field_is_told_with_the_one_that_was_meant_or_with_those_that_are_accepted():
-    found = slips(maxReplica=3, forecast={"zzz": 1})
+    refused = slips(maxReplica=3, forecast={"zzz": 1})
 
-    assert "there is no such field: did you mean maxReplicas?" == found["spec.maxReplica"]
-    assert found["spec.forecast.zzz"].endswith(
+    assert "there is no such field: did you mean maxReplicas?" == refused["spec.maxReplica"]
+    assert refused["spec.forecast.zzz"].endswith(
         ": mode, budgetPercent, podCapacityPercent, maxFloorReplicas, ignoreHistory and methods are accepted"
     )
 
@@ -95,17 +95,17 @@ def test_a_wrong_type_or_bound_is_told_in_our_words(fields, path, told):
 
 def test_a_quantity_of_a_wrong_type_is_told_once_and_not_for_each_branch_of_its_union():
     target = {"type": "AverageValue", "averageValue": 1.5}
-    found = slips(metrics=[{"type": "Resource", "resource": {"name": "cpu", "target": target}}])
+    refused = slips(metrics=[{"type": "Resource", "resource": {"name": "cpu", "target": target}}])
 
     assert {
         "spec.metrics[0].resource.target.averageValue": (
             'found 1.5: a quantity is a whole number, or a text such as "250m", "1.5" or "512Mi"'
         )
-    } == found
+    } == refused
 
 
 def test_a_long_name_and_a_long_value_are_told_shortened():
-    found = slips(**{"x" * 5000: 1}, mode="y" * 5000)
+    refused = slips(**{"x" * 5000: 1}, mode="y" * 5000)
 
-    assert all(len(path) < 100 for path in found)
-    assert all(len(told) < 400 for told in found.values())
+    assert all(len(path) < 100 for path in refused)
+    assert all(len(told) < 400 for told in refused.values())

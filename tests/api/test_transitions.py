@@ -182,10 +182,10 @@ def test_a_target_that_is_lost_and_found_is_told_once_each():
     there = life.turn(spec(), queued(80, current=8), "10:00")
     lost = life.turn(spec(), GONE, "10:01")
     still = life.turn(spec(), GONE, "10:02")
-    found = life.turn(spec(), queued(80, current=8), "10:03")
+    turn_events = life.turn(spec(), queued(80, current=8), "10:03")
 
     assert [] == never_seen + still
-    assert [Event("Normal", "TargetFound", "Deployment/shop is there, with 8 replicas")] == there == found
+    assert [Event("Normal", "TargetFound", "Deployment/shop is there, with 8 replicas")] == there == turn_events
     assert [
         Event(
             "Warning",

@@ -71,9 +71,9 @@ def test_a_target_and_metrics_may_come_after_the_object_but_not_go():
 
 
 def test_another_owner_is_degraded_at_once():
-    found = health(body(owner_problem="HorizontalPodAutoscaler shop scales it too", previous={}))
+    health_shown = health(body(owner_problem="HorizontalPodAutoscaler shop scales it too", previous={}))
 
-    assert ("Degraded", "OtherOwner: HorizontalPodAutoscaler shop scales it too") == found
+    assert ("Degraded", "OtherOwner: HorizontalPodAutoscaler shop scales it too") == health_shown
 
 
 def test_a_spec_that_cannot_be_read_is_degraded_at_once():
@@ -90,12 +90,12 @@ def test_a_zero_by_hand_is_suspended():
 def test_a_contradiction_to_come_is_told_and_does_not_hold_up_a_sync():
     of = spec(schedules=())
     torn = Conflict("Contradiction", "a asks for 30, b for 20")
-    found = body(of)
-    found["status"]["conditions"].append(
+    manifest = body(of)
+    manifest["status"]["conditions"].append(
         {"type": "BoundsConsistent", "status": "False", "reason": torn.reason, "message": str(torn)}
     )
 
-    assert ("Healthy", str(torn)) == health(found)
+    assert ("Healthy", str(torn)) == health(manifest)
 
 
 def test_the_page_shows_yaml_that_can_be_read():

@@ -60,7 +60,7 @@ def render(**values):
 
 
 def kinds(objects):
-    return {each["kind"] for each in objects}
+    return {manifest["kind"] for manifest in objects}
 
 
 def own_role(objects):
@@ -75,7 +75,7 @@ def aggregated(role):
 
 
 def of_kind(objects, kind):
-    return [each for each in objects if each["kind"] == kind]
+    return [manifest for manifest in objects if manifest["kind"] == kind]
 
 
 def only(objects, kind):
@@ -98,8 +98,8 @@ def pod(objects):
 
 
 def container(objects):
-    (found,) = pod(objects)["containers"]
-    return found
+    (main_container,) = pod(objects)["containers"]
+    return main_container
 
 
 def environment(objects):
@@ -329,14 +329,14 @@ def test_the_charts_defaults_are_the_operators_defaults():
 
 
 def test_probes_ask_the_port_that_it_listens_on():
-    found = container(render(port=9090, probePort=9091))
+    main_container = container(render(port=9090, probePort=9091))
 
-    assert {"http": 9090, "probes": 9091} == {port["name"]: port["containerPort"] for port in found["ports"]}
+    assert {"http": 9090, "probes": 9091} == {port["name"]: port["containerPort"] for port in main_container["ports"]}
     assert {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"} == {
-        name: found[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")
+        name: main_container[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")
     }
     assert {"probes"} == {
-        found[name]["httpGet"]["port"] for name in ("startupProbe", "livenessProbe", "readinessProbe")
+        main_container[name]["httpGet"]["port"] for name in ("startupProbe", "livenessProbe", "readinessProbe")
     }
 
 
@@ -344,8 +344,8 @@ def test_a_store_in_postgresql_takes_the_place_of_the_volume():
     url = "postgresql://cronhpa@db.example:6432/cronhpa?sslmode=verify-full"
     objects = render(store={"postgresql": {"url": url, "passwordSecret": {"name": "db"}}})
     spec = only(objects, "StatefulSet")["spec"]
-    volumes = {each["name"]: each for each in pod(objects)["volumes"]}
-    mounts = {each["name"]: each["mountPath"] for each in container(objects)["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod(objects)["volumes"]}
+    mounts = {volume_mount["name"]: volume_mount["mountPath"] for volume_mount in container(objects)["volumeMounts"]}
 
     assert url == environment(objects)["CRONHPA_STORE"]
     assert "/var/run/secrets/store/password" == environment(objects)["CRONHPA_STORE_PASSWORD_FILE"]
@@ -401,7 +401,7 @@ def test_without_persistence_the_history_is_in_an_empty_dir():
 
 def test_what_it_writes_to_is_mounted():
     """The root file system is read-only."""
-    mounts = {each["name"]: each["mountPath"] for each in container(render())["volumeMounts"]}
+    mounts = {volume_mount["name"]: volume_mount["mountPath"] for volume_mount in container(render())["volumeMounts"]}
 
     assert {"history": "/var/lib/cronhpa", "tmp": "/tmp", "sources": "/etc/cronhpa"} == mounts
 
@@ -525,7 +525,7 @@ def test_learning_is_set_up_by_values():
     assert DaskCluster("tls://dask:8786", *(f"/var/run/secrets/dask/{name}" for name in DASK_FILES)) == settings.dask
     assert ("http://prometheus.monitoring:9090", queries) == (settings.prometheus_url, settings.prometheus_queries)
     assert Path("/var/run/secrets/prometheus/bearer") == settings.prometheus_token_file
-    mounts = {each["name"]: each["mountPath"] for each in container(objects)["volumeMounts"]}
+    mounts = {volume_mount["name"]: volume_mount["mountPath"] for volume_mount in container(objects)["volumeMounts"]}
     assert "/var/run/secrets/prometheus" == mounts["prometheus-token"]
     assert {"name": "prometheus-token", "secret": {"secretName": "reader"}} in pod(objects)["volumes"]
     assert "/var/run/secrets/dask" == mounts["dask-tls"]
@@ -626,9 +626,9 @@ def test_names_and_labels_can_be_the_users():
         each["metadata"]["name"] for each in of_kind(objects, "StatefulSet") + of_kind(objects, "Service")
     }
     assert [] == [
-        each["metadata"]["name"]
-        for each in objects
-        if each["kind"] != "CustomResourceDefinition" and each["metadata"]["labels"].get("team") != "web"
+        manifest["metadata"]["name"]
+        for manifest in objects
+        if manifest["kind"] != "CustomResourceDefinition" and manifest["metadata"]["labels"].get("team") != "web"
     ]
     assert "web" == only(objects, "StatefulSet")["spec"]["template"]["metadata"]["labels"]["team"]
 

@@ -38,7 +38,7 @@ def test_with_a_certificate_it_is_served_to_those_who_are_named():
     assert {"name": "page", "containerPort": 8083} in container(objects)["ports"]
     (port,) = named(objects, "Service", "cronhpa-page")["spec"]["ports"]
     assert ("https", 443, "page") == (port["name"], port["port"], port["targetPort"])
-    assert "page-tls" in {each.get("secret", {}).get("secretName") for each in pod(objects)["volumes"]}
+    assert "page-tls" in {volume.get("secret", {}).get("secretName") for volume in pod(objects)["volumes"]}
     rules = only(objects, "NetworkPolicy")["spec"]["ingress"]
     assert [INGRESS] == [rule["from"] for rule in rules if rule["ports"][0]["port"] == "page"]
 

@@ -26,7 +26,7 @@ def rendered(**values):
 
 
 def only(objects, kind):
-    (found,) = (each for each in objects if each["kind"] == kind)
+    (found,) = (manifest for manifest in objects if manifest["kind"] == kind)
     return found
 
 
@@ -34,17 +34,17 @@ def test_the_operator_reads_the_sources_as_they_are_stated_from_a_file_that_is_m
     objects = rendered(sources=SOURCES, sourcesSecret="logins")
     pod = only(objects, "StatefulSet")["spec"]["template"]["spec"]
     environment = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
-    mounts = {each["name"]: each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
-    volumes = {each["name"]: each for each in pod["volumes"]}
+    mounts = {volume_mount["name"]: volume_mount["mountPath"] for volume_mount in pod["containers"][0]["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
     map_ = only(objects, "ConfigMap")
 
     file = Settings(sources=environment["CRONHPA_SOURCES"]).sources
     assert str(file.parent) == mounts["sources"]
     assert map_["metadata"]["name"] == volumes["sources"]["configMap"]["name"]
-    found = parse_sources(map_["data"][file.name], "test")
-    assert set(SOURCES) == set(found)
-    assert QUERY == found["requests"].query
-    assert SOURCES["players"]["url"]["url"] == found["players"].url
+    sources = parse_sources(map_["data"][file.name], "test")
+    assert set(SOURCES) == set(sources)
+    assert QUERY == sources["requests"].query
+    assert SOURCES["players"]["url"]["url"] == sources["players"].url
     assert "/var/run/secrets/sources" == mounts["sources-secret"]
     assert "logins" == volumes["sources-secret"]["secret"]["secretName"]
 

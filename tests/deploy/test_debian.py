@@ -45,7 +45,7 @@ def fetched(archive, cache):
 def test_the_base_is_locked_by_hash_for_both_architectures():
     rows = debian.locked()
 
-    assert {(name, each) for name in debian.PACKAGES for each in debian.ARCHITECTURES} == {
+    assert {(name, architecture) for name in debian.PACKAGES for architecture in debian.ARCHITECTURES} == {
         (row.name, row.architecture) for row in rows
     }
 

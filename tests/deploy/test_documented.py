@@ -25,11 +25,13 @@ BLOCKS = [block for page in PAGES for block in yaml_blocks(page)]
 
 
 def named(found):
-    return [pytest.param(each, id=f"{each.page}: {each.text.splitlines()[0][:60]}") for each in found]
+    return [
+        pytest.param(candidate, id=f"{candidate.page}: {candidate.text.splitlines()[0][:60]}") for candidate in found
+    ]
 
 
 def test_the_pages_give_more_commands_than_somebody_could_try_by_hand_and_most_are_followed():
-    followed = [each for each in COMMANDS if is_followed(each)]
+    followed = [command for command in COMMANDS if is_followed(command)]
 
     assert len(COMMANDS) > 150
     assert len(followed) > 0.7 * len(COMMANDS)
@@ -37,7 +39,7 @@ def test_the_pages_give_more_commands_than_somebody_could_try_by_hand_and_most_a
 
 @pytest.mark.parametrize("pattern", [pattern for pattern, _ in NOT_FOLLOWED])
 def test_each_kind_of_command_that_is_not_followed_is_still_on_a_page(pattern):
-    assert [each for each in COMMANDS if re.fullmatch(pattern, each.text)]
+    assert [command for command in COMMANDS if re.fullmatch(pattern, command.text)]
 
 
 @pytest.mark.parametrize("reason", [reason for _, reason in NOT_FOLLOWED])
@@ -47,7 +49,7 @@ def test_who_runs_a_command_instead_is_there(reason):
     assert [] == [file for file in files if not (PROJECT / file).exists()]
 
 
-@pytest.mark.parametrize("command", named(each for each in COMMANDS if re.search(r"\bmake ", each.text)))
+@pytest.mark.parametrize("command", named(command for command in COMMANDS if re.search(r"\bmake ", command.text)))
 def test_each_command_of_make_is_one_that_it_would_carry_out(command):
     words = shlex.split(command.text.rpartition("&& ")[2])
     ended = subprocess.run([*words, "--dry-run"], cwd=PROJECT, capture_output=True, text=True, check=False)
@@ -59,14 +61,14 @@ def test_each_command_of_make_is_one_that_it_would_carry_out(command):
 OURS = re.compile(r"(?:^|\| |-- )(?:kubectl )?(cronhpa [a-z][^|>]*)")
 
 
-@pytest.mark.parametrize("command", named(each for each in COMMANDS if OURS.search(each.text)))
+@pytest.mark.parametrize("command", named(command for command in COMMANDS if OURS.search(command.text)))
 def test_each_command_of_ours_exists_with_the_options_that_it_is_given(command):
     here, words = typer.main.get_command(app), shlex.split(OURS.search(command.text)[1])[1:]
     while isinstance(here, TyperGroup) and words and not words[0].startswith("-"):
         name = words.pop(0)
         here = here.get_command(typer.Context(here), name)
         assert here is not None, f"there is no command {name}"
-    taken = {option for each in here.params for option in (*each.opts, *each.secondary_opts)} | {"-", "--", "--help"}
+    taken = {option for param in here.params for option in (*param.opts, *param.secondary_opts)} | {"-", "--", "--help"}
 
     assert [] == [word for word in words if word.startswith("-") and word.partition("=")[0] not in taken]
 
@@ -130,7 +132,7 @@ def test_each_manifest_and_each_part_of_one_is_taken_by_what_reads_it(block):
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
-    "block", named(each for each in BLOCKS if (part := re.match(r"(\w+):", each.text)) and part[1] in VALUES)
+    "block", named(block for block in BLOCKS if (part := re.match(r"(\w+):", block.text)) and part[1] in VALUES)
 )
 def test_each_value_of_the_chart_is_rendered(block):
     for text in block.text.splitlines() if re.match(r"(\w+):.*\n\1:", block.text) else [block.text]:
@@ -138,7 +140,9 @@ def test_each_value_of_the_chart_is_rendered(block):
 
 
 def of(page, key):
-    return [part for each in BLOCKS if each.page == page for part in yaml.safe_load_all(each.text) if key in str(part)]
+    return [
+        part for block in BLOCKS if block.page == page for part in yaml.safe_load_all(block.text) if key in str(part)
+    ]
 
 
 def test_the_hook_of_the_page_is_one_that_the_repository_has():

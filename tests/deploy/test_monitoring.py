@@ -15,7 +15,7 @@ from cronhpa.operator.families import FAMILIES, FamilyKind
 
 PROJECT = Path(__file__).parents[2]
 SUFFIXES = {FamilyKind.HISTOGRAM: ("_bucket", "_sum", "_count")}
-DECLARED = {f"{each.name}{suffix}" for each in FAMILIES for suffix in SUFFIXES.get(each.kind, ("",))}
+DECLARED = {f"{family.name}{suffix}" for family in FAMILIES for suffix in SUFFIXES.get(family.kind, ("",))}
 NAME = re.compile(r"(?<![\w:])cronhpa_\w+(?![\w:])")
 RECORDED = re.compile(r"[a-z_]+:cronhpa_\w+:\w+")
 
@@ -95,10 +95,10 @@ def test_a_dashboard_is_one_by_the_models_of_grafana(path):
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_the_panels_of_a_dashboard_lie_beside_each_other(path):
     """On Grafana's grid of 24 columns; none without a title, and none of data without a query and its unit."""
-    panels = [each for each in json.loads(path.read_text("utf-8"))["panels"] if each["type"] != "row"]
+    panels = [panel for panel in json.loads(path.read_text("utf-8"))["panels"] if panel["type"] != "row"]
     taken = [
         (x, y)
-        for place in (each["gridPos"] for each in panels)
+        for place in (panel["gridPos"] for panel in panels)
         for x in range(place.get("x", 0), place.get("x", 0) + place["w"])
         for y in range(place.get("y", 0), place.get("y", 0) + place["h"])
     ]
@@ -106,8 +106,8 @@ def test_the_panels_of_a_dashboard_lie_beside_each_other(path):
     assert len(panels) > 10
     assert len(taken) == len(set(taken))
     assert {x for x, _ in taken} <= set(range(24))
-    assert all(each["title"] and each["targets"] for each in panels)
-    assert [] == [each["title"] for each in panels if each["type"] != "table" and not unit_of(each)]
+    assert all(panel["title"] and panel["targets"] for panel in panels)
+    assert [] == [panel["title"] for panel in panels if panel["type"] != "table" and not unit_of(panel)]
 
 
 def unit_of(panel):

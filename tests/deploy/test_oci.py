@@ -39,9 +39,9 @@ def test_a_layer_is_owned_by_root_but_for_what_has_another_owner(tmp_path):
     with tarfile.open(fileobj=BytesIO(content)) as archive:
         members = {each.name: each for each in archive}
 
-    assert {"var/lib/cronhpa": USER} == {name: each.uid for name, each in members.items() if each.uid}
+    assert {"var/lib/cronhpa": USER} == {name: member.uid for name, member in members.items() if member.uid}
     assert (0o755, 0o1777) == (members["usr/bin/python3.11"].mode, members["tmp"].mode)
-    assert {7} == {each.mtime for each in members.values()}
+    assert {7} == {member.mtime for member in members.values()}
 
 
 def test_the_layouts_blobs_are_named_by_what_they_hold(tmp_path):
@@ -57,7 +57,7 @@ def test_the_layouts_blobs_are_named_by_what_they_hold(tmp_path):
     assert blobs == {name: name for name in blobs}
     (entry,) = json.loads((layout.folder / "index.json").read_text())["manifests"]
     index = json.loads((layout.folder / "blobs" / "sha256" / entry["digest"].partition(":")[2]).read_text())
-    assert ["amd64", "arm64"] == [each["platform"]["architecture"] for each in index["manifests"]]
+    assert ["amd64", "arm64"] == [manifest["platform"]["architecture"] for manifest in index["manifests"]]
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,9 @@ def test_the_unit_tests_run_on_each_python_that_is_claimed():
 def test_each_lock_of_go_modules_is_watched_for_updates():
     locks = {f"/{path.parent.relative_to(PROJECT)}" for path in PROJECT.glob("tests/testbed/lock/*/go.mod")}
     watched = next(
-        each["directories"]
-        for each in read(GITHUB / "dependabot.yml")["updates"]
-        if each["package-ecosystem"] == "gomod"
+        update["directories"]
+        for update in read(GITHUB / "dependabot.yml")["updates"]
+        if update["package-ecosystem"] == "gomod"
     )
     # An older Kubernetes stays at its own version: that is what it is for.
     assert set(watched) == {lock for lock in locks if not re.search(r"kubernetes-1\.\d+$", lock)}

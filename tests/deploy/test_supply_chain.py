@@ -48,10 +48,10 @@ def closure(name, extras):
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_entry_of_a_lock_has_a_version_and_hashes(lock):
-    found = entries(lock)
+    locked = entries(lock)
 
-    assert found
-    assert [] == [name for name, hashes in found.items() if not hashes]
+    assert locked
+    assert [] == [name for name, hashes in locked.items() if not hashes]
 
 
 @pytest.mark.parametrize("lock", SHIPPED)
@@ -81,7 +81,7 @@ def test_what_is_shipped_holds_what_its_settings_need_and_nothing_else(lock, ext
 
 def test_the_bootstrap_holds_uv_of_the_makefile_and_the_build_backend():
     pinned = re.search(r"^UV_VERSION := (.+)$", (PROJECT / "Makefile").read_text(), flags=re.MULTILINE)[1]
-    found = entries("bootstrap.lock")
+    locked = entries("bootstrap.lock")
 
-    assert ("uv", pinned) in found
-    assert {"hatchling", "editables", *closure("hatchling", ())} <= {name for name, _ in found}
+    assert ("uv", pinned) in locked
+    assert {"hatchling", "editables", *closure("hatchling", ())} <= {name for name, _ in locked}

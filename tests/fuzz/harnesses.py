@@ -121,7 +121,7 @@ def decided(of: Spec, current: int, memory: Memory, draw: Draw) -> None:
         if draw.one_in(4):
             measured.append(Absent("FailedGetResourceMetric", "gone"))
         elif isinstance(metric, ResourceMetric | PodsMetric):
-            measured.append({item.name: Sample(abs(draw.number()), NOW, MINUTE) for item in pods})
+            measured.append({listed_pod.name: Sample(abs(draw.number()), NOW, MINUTE) for listed_pod in pods})
         else:
             measured.append(draw.number())
     status: dict[str, Any] = {}
@@ -149,8 +149,10 @@ def memory(data: bytes) -> None:
     kept = resume(found.memory, current, NOW, of.behavior)
     decided(of, current, kept, draw)
     for events in (kept.scale_ups, kept.scale_downs):
-        assert all(0 < item.change < 2**31 and item.at <= NOW for item in events)
-    assert all(0 <= item.replicas < 2**31 and item.at <= NOW for item in kept.recommendations)
+        assert all(0 < event.change < 2**31 and event.at <= NOW for event in events)
+    assert all(
+        0 <= recommendation.replicas < 2**31 and recommendation.at <= NOW for recommendation in kept.recommendations
+    )
 
 
 METRICS = [{"type": "External", "external": {"metric": {"name": "q"}, "target": {"type": "Value", "value": "10"}}}]
@@ -303,14 +305,14 @@ async def _read_metrics(answer: bytes) -> None:
         await reader.object("prod", ObjectMetric("q", TARGET, described)),
         await reader.external("prod", External("q", TARGET)),
     ]
-    for item in found:
-        if isinstance(item, Absent):
-            assert item.reason
-            item.message.encode()
-        elif isinstance(item, Mapping):
-            assert all(type(name) is str and type(sample.value) is int for name, sample in item.items())
+    for candidate in found:
+        if isinstance(candidate, Absent):
+            assert candidate.reason
+            candidate.message.encode()
+        elif isinstance(candidate, Mapping):
+            assert all(type(name) is str and type(sample.value) is int for name, sample in candidate.items())
         else:
-            assert type(item) is int
+            assert type(candidate) is int
 
 
 class Kept:

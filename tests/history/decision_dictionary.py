@@ -105,10 +105,10 @@ def decisions(text, readings):
     for number, (scale, outcome) in enumerate(((1, Withheld()), (6, Scaled(NOW)), (0.1, Failed("no answer")))):
         now = NOW + number * 15 * SECOND
         seen = tuple(
-            replace(each, usage=round(each.usage * scale), load=round(each.load * scale))
-            if isinstance(each, PodCounts)
-            else each
-            for each in readings
+            replace(reading, usage=round(reading.usage * scale), load=round(reading.load * scale))
+            if isinstance(reading, PodCounts)
+            else reading
+            for reading in readings
         )
         observation = Observation(Scale(4, 4, "app=app"), seen, None, 12 * SECOND, {"cpu": 1000, "memory": 2**30})
         known = forecast() if "forecast" in text else None
@@ -124,8 +124,8 @@ def decisions(text, readings):
 def dictionary() -> bytes:
     texts: list[str] = []
     for text, readings in OBJECTS:
-        for each in decisions(text, readings):
-            texts += [skeleton for skeleton in skeletons_of(pack([each])) if skeleton not in texts]
+        for decision in decisions(text, readings):
+            texts += [skeleton for skeleton in skeletons_of(pack([decision])) if skeleton not in texts]
     return "".join(texts).encode()[-BYTES_MAX:]
 
 

@@ -25,11 +25,11 @@ def parse(query: str) -> Query:
     lexemes = []
     at = 0
     while at < len(query):
-        found = _LEXEME.match(query, at)
-        if found is None:
+        lexeme = _LEXEME.match(query, at)
+        if lexeme is None:
             raise ValueError(f"at {at}: {query[at:]!r}")
-        lexemes.append((found.lastgroup, found.group(found.lastgroup)))
-        at = found.end()
+        lexemes.append((lexeme.lastgroup, lexeme.group(lexeme.lastgroup)))
+        at = lexeme.end()
 
     def take(kind, accepted=None):
         if not lexemes or lexemes[0][0] != kind or (accepted and lexemes[0][1] not in accepted):

@@ -68,8 +68,8 @@ def test_what_was_decided_is_not_written_again_by_the_process_after_a_restart(tm
     again = Store(path)
     again.decisions.record([kept(NOW + 2 * HOUR, 9, digest="nine"), kept(NOW + 3 * HOUR, 4, digest="four")])
 
-    found = again.decisions.between(*SHOP, 0, NOW + DAY, 10)
-    assert [NOW, NOW + HOUR, NOW + 3 * HOUR] == [each.at for each in found]
+    decisions = again.decisions.between(*SHOP, 0, NOW + DAY, 10)
+    assert [NOW, NOW + HOUR, NOW + 3 * HOUR] == [decision.at for decision in decisions]
     again.close()
 
 
@@ -87,8 +87,8 @@ def test_packing_changes_no_answer(store):
     assert points == store.decisions.points(*SHOP, NOW + HOUR, NOW + 30 * HOUR)
     assert 29 * 12 == len(points)
     for at in (NOW, NOW + 7 * HOUR + 1, NOW + DAY - 1):
-        assert [each for each in decisions if each.at <= at][-1] == store.decisions.at(*SHOP, at)
-        assert next(each for each in decisions if each.at > at) == store.decisions.after(*SHOP, at)
+        assert [decision for decision in decisions if decision.at <= at][-1] == store.decisions.at(*SHOP, at)
+        assert next(decision for decision in decisions if decision.at > at) == store.decisions.after(*SHOP, at)
 
 
 def test_of_a_span_the_first_so_many_are_told(store):
@@ -102,7 +102,7 @@ def test_of_a_step_the_first_point_is_kept(store):
     store.decisions.record_points([point(NOW, 4)])
     store.decisions.record_points([point(NOW + MINUTE, 9), point(NOW + POINT_STEP, 5)])
 
-    assert [4, 5] == [each.replicas for each in store.decisions.points(*SHOP, NOW, NOW + HOUR)]
+    assert [4, 5] == [recorded_point.replicas for recorded_point in store.decisions.points(*SHOP, NOW, NOW + HOUR)]
 
 
 def test_decisions_are_kept_for_a_week_and_points_thinned_to_hours_for_90_days(store):
@@ -119,8 +119,8 @@ def test_decisions_are_kept_for_a_week_and_points_thinned_to_hours_for_90_days(s
     # Blobs of a few decisions go as a whole, once the last of them is a week old.
     assert end - 10 * DAY <= decisions[0].at <= end - 7 * DAY
     assert end - 91 * DAY <= points[0].at <= end - 90 * DAY
-    week = [each for each in points if each.at >= end - 7 * DAY]
-    older = [each for each in points if each.at < end - 8 * DAY]
+    week = [recorded_point for recorded_point in points if recorded_point.at >= end - 7 * DAY]
+    older = [recorded_point for recorded_point in points if recorded_point.at < end - 8 * DAY]
     assert 7 * 288 == len(week)
     assert {HOUR} == {later.at - each.at for each, later in pairwise(older)}
 

@@ -71,14 +71,14 @@ def test_five_minute_maxima_that_come_back_change_no_minute(loads, written, tmp_
     """The load jumped at 12:03. A step's maximum does not say so, and put at 12:00 it would move the jump."""
     minutes = [(NOON + minute * MINUTE, 10.0 if minute == 3 else 1.0) for minute in range(5)]
     loads.backfill(WEB, minutes)
-    known = loads.minutes(WEB, 0, 2**63)
+    by_minute = loads.minutes(WEB, 0, 2**63)
     text = io.StringIO()
     export_csv(loads, WEB, text)
 
     import_csv(loads, WEB, written(*text.getvalue().splitlines()), now=LATER)
 
-    assert [1.0, 1.0, 1.0, 10.0, 1.0] == pytest.approx([high for _, high in known], abs=0.02)
-    assert known == loads.minutes(WEB, 0, 2**63)
+    assert [1.0, 1.0, 1.0, 10.0, 1.0] == pytest.approx([high for _, high in by_minute], abs=0.02)
+    assert by_minute == loads.minutes(WEB, 0, 2**63)
 
 
 def test_importing_twice_changes_nothing(loads, written):
@@ -337,9 +337,9 @@ def test_of_years_by_the_minute_the_newest_28_days_are_kept(loads, tmp_path, new
     path = tmp_path / "load.csv"
     path.write_text("\n".join(["timestamp,value", *(reversed(lines) if newest_first else lines)]))
 
-    found = import_csv(loads, WEB, path, now=LATER)
+    imported = import_csv(loads, WEB, path, now=LATER)
 
-    assert (150_000, 28 * 288) == (found.rows, found.steps)
+    assert (150_000, 28 * 288) == (imported.rows, imported.steps)
     assert 149_999.0 == everything(loads)[-1][1]
 
 

@@ -133,7 +133,7 @@ def test_a_blob_of_the_first_form_is_read():
 def test_the_dictionary_is_near_enough_to_what_is_decided_today():
     """Single decisions of its own examples take at most a sixth more than under a dictionary of today."""
     today = dictionary()
-    packed = [pack([each]) for text, readings in OBJECTS for each in examples(text, readings)]
+    packed = [pack([example]) for text, readings in OBJECTS for example in examples(text, readings)]
 
     def packed_today(blob):
         packing = zlib.compressobj(zdict=today)

@@ -232,7 +232,7 @@ def test_several_replicas_write_at_once_without_losing_anything(address):
             faults = []
             for i in range(15):
                 names = [Series("shop", f"web-{(k * number) % 20}", "cpu") for k in range(20)]
-                outcome = store.loads.record([LoadSample(each, NOON + i * MINUTE, float(i)) for each in names])
+                outcome = store.loads.record([LoadSample(name, NOON + i * MINUTE, float(i)) for name in names])
                 faults += [outcome] if isinstance(outcome, Fault) else []
                 faults += [store.forecasts.save([(names[0], forecast(NOON))])]
                 faults += [store.fits.save(Fit("m", i, i, b"state"), {names[1]: FitInfo(i)})]

@@ -120,7 +120,7 @@ def test_a_query_that_is_missing_or_holds_an_unknown_name_is_told(metric, querie
 async def imported(*arguments):
     """The command in a thread of its own: it has a loop of its own. There is no cluster to ask for the object."""
     runner = CliRunner()
-    words = ["import", "--before-object", *(str(each) for each in arguments)]
+    words = ["import", "--before-object", *(str(argument) for argument in arguments)]
     return await asyncio.to_thread(runner.invoke, app, words)
 
 

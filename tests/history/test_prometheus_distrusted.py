@@ -252,12 +252,12 @@ async def test_no_error_of_any_address_tells_its_password(url, tmp_path):
 )
 def test_the_operator_does_not_start_with_a_prometheus_that_cannot_be_asked(name, value, said, monkeypatch):
     monkeypatch.setenv(name, value)
-    found = CliRunner().invoke(command, ["run"])
+    result = CliRunner().invoke(command, ["run"])
 
-    assert 2 == found.exit_code
-    assert f"{name}: " in found.stderr
-    assert said in found.stderr
-    assert PASSWORD not in found.output
+    assert 2 == result.exit_code
+    assert f"{name}: " in result.stderr
+    assert said in result.stderr
+    assert PASSWORD not in result.output
 
 
 @given(st.text(min_size=1))

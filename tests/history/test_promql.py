@@ -56,20 +56,20 @@ def test_whatever_a_tenant_writes_is_refused_or_leaves_the_selectors_as_they_are
     except PrometheusError:
         return
 
-    found = parse(query)
-    assert (safe.functions, safe.metric, safe.span) == (found.functions, found.metric, found.span)
-    assert [each[:2] for each in safe.matchers] == [each[:2] for each in found.matchers]
+    parsed_query = parse(query)
+    assert (safe.functions, safe.metric, safe.span) == (parsed_query.functions, parsed_query.metric, parsed_query.span)
+    assert [matcher[:2] for matcher in safe.matchers] == [matcher[:2] for matcher in parsed_query.matchers]
     # Texts that are not of the field that was written are those of before.
     mine = {"namespace": "ab", "name": "cd", "kind": "ef", "target": "gh", "metric": "ij"}[field]
-    assert [each for each in safe.matchers if each[0] not in mine] == [
-        each for each in found.matchers if each[0] not in mine
+    assert [matcher for matcher in safe.matchers if matcher[0] not in mine] == [
+        matcher for matcher in parsed_query.matchers if matcher[0] not in mine
     ]
 
 
 @given(hostile)
 def test_the_query_of_an_attackers_target_is_that_of_its_name(text):
     try:
-        found = parse(asked(None, target=text))
+        parsed_query = parse(asked(None, target=text))
     except PrometheusError:
         return
     assert (
@@ -84,7 +84,7 @@ def test_the_query_of_an_attackers_target_is_that_of_its_name(text):
             ),
             "[2m]",
         )
-        == found
+        == parsed_query
     )
 
 
@@ -92,7 +92,7 @@ def test_the_query_of_an_attackers_target_is_that_of_its_name(text):
 def test_behind_a_regex_matcher_a_name_matches_itself_alone(name, other):
     """`web.v2` is a legal name, and a dot matches any character: `webxv2` is somebody else's."""
     assume(name != other)
-    matchers = {each[0]: each[2] for each in parse(asked(EVERYWHERE, target=name)).matchers}
+    matchers = {matcher[0]: matcher[2] for matcher in parse(asked(EVERYWHERE, target=name)).matchers}
 
     assert re.fullmatch(matchers["h"], f"{name}-abc12")
     assert not re.fullmatch(matchers["h"].removesuffix("-.+"), other)

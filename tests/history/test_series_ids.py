@@ -54,12 +54,12 @@ def test_as_many_series_as_were_forgotten_may_have_come(store, other):
 def test_the_loads_of_more_series_than_a_statement_asks_for_are_read_each_under_its_name(store, other):
     """Another process asks for 1,001, in three statements; of these the store has every second one."""
     series = [Series("shop", f"app-{number}", "cpu") for number in range(1001)]
-    store.loads.record([LoadSample(each, NOON, float(place)) for place, each in enumerate(series) if place % 2])
+    store.loads.record([LoadSample(member, NOON, float(place)) for place, member in enumerate(series) if place % 2])
 
-    found = other.loads.packed(series, NOON, NOON + MINUTE)
+    loads = other.loads.packed(series, NOON, NOON + MINUTE)
 
-    assert series[1::2] == found.series
-    assert [tuple(float(place) for place in range(1, 1001, 2))] == found.minutes.highs
+    assert series[1::2] == loads.series
+    assert [tuple(float(place) for place in range(1, 1001, 2))] == loads.minutes.highs
 
 
 def test_series_that_another_process_adds_leave_the_others_theirs(store, other):

@@ -192,9 +192,9 @@ async def test_an_answer_that_is_none_is_an_error_and_not_an_empty_list(text):
     api.answers["/apis/metrics.k8s.io/v1beta1/namespaces/prod/pods"] = answering(text)
 
     async with api.client() as client:
-        found = await list_pod_metrics(client, "prod")
+        listed = await list_pod_metrics(client, "prod")
 
-    assert "Malformed" == found.reason
+    assert "Malformed" == listed.reason
 
 
 async def test_an_api_that_hangs_is_given_up_after_the_timeout():

@@ -25,9 +25,9 @@ def refused(*arguments):
 
 
 def test_without_a_context_the_current_one_is_meant_with_its_namespace(kubeconfig):
-    found = find_access(str(kubeconfig))
+    access = find_access(str(kubeconfig))
 
-    assert ("stage", "shop", "http://127.0.0.1:1") == (found.context, found.namespace, found.host)
+    assert ("stage", "shop", "http://127.0.0.1:1") == (access.context, access.namespace, access.host)
 
 
 def test_a_context_that_states_no_namespace_means_default(kubeconfig):
@@ -72,9 +72,9 @@ def test_in_a_pod_without_a_kubeconfig_its_account_and_its_namespace_are_meant(t
     monkeypatch.setattr(contexts.kubernetes.config, "load_incluster_config", lambda given: setattr(given, "host", "h"))
     monkeypatch.setattr(contexts, "pod_namespace", lambda: "cronhpa-system")
 
-    found = find_access()
+    access = find_access()
 
-    assert ("h", "cronhpa-system", "") == (found.host, found.namespace, found.context)
+    assert ("h", "cronhpa-system", "") == (access.host, access.namespace, access.context)
 
 
 def test_with_neither_a_kubeconfig_nor_a_pod_it_says_what_is_missing(tmp_path, monkeypatch):

@@ -39,10 +39,10 @@ def test_what_is_too_deep_becomes_an_empty_text_and_what_is_beside_it_stays(valu
     deep = opening * levels + "1" + closing * levels
     text = f'{{"before":{json.dumps(value)},"deep":{deep},"after":{json.dumps(value)}}}'.encode()
 
-    found = msgspec.json.decode(shallow(text))
+    document = msgspec.json.decode(shallow(text))
 
-    assert value == found["before"] == found["after"]
-    inner = found["deep"]
+    assert value == document["before"] == document["after"]
+    inner = document["deep"]
     is_whole = levels < TOO_DEEP
     for _ in range(levels if is_whole else DEPTH_MAX - 1):
         inner = inner[0] if isinstance(inner, list) else next(iter(inner.values()))
@@ -115,12 +115,12 @@ def test_a_megabyte_of_it_takes_less_than_half_of_what_a_look_at_each_token_take
     """As much as a status may hold: token by token it took half a second of each read, and everybody waited for it."""
     text = ("[" * 99 + repeated * (1_400_000 // len(repeated)) + "1," + "[" * 1500 + "]" * 1599).encode()
     begun = time.thread_time()
-    found = shallow(text)
+    cut = shallow(text)
     between = time.thread_time()
     expected = token_by_token(text)
     taken, by_tokens = between - begun, time.thread_time() - between
 
-    assert expected == found
+    assert expected == cut
     assert taken < by_tokens / 2
 
 

@@ -32,9 +32,9 @@ async def test_a_kind_is_asked_for_once():
 
     async with api.client() as client:
         discovery = Discovery(client)
-        found = [await discovery.resource("apps/v1", "Deployment") for _ in range(3)]
+        resources = [await discovery.resource("apps/v1", "Deployment") for _ in range(3)]
 
-    assert [Resource("apps", "v1", "deployments")] * 3 == found
+    assert [Resource("apps", "v1", "deployments")] * 3 == resources
     assert [("GET", "/apis/apps/v1", {})] == api.asked
 
 
@@ -67,9 +67,9 @@ async def test_a_kind_is_found_in_whichever_version_has_it_the_preferred_one_fir
     api.answers["/apis/example.com/v2"] = answering({"resources": [{"name": "carts", "kind": "Cart"}]})
 
     async with api.client() as client:
-        found = await Discovery(client).resource_in("example.com", "Shop")
+        resource = await Discovery(client).resource_in("example.com", "Shop")
 
-    assert Resource("example.com", "v1", "shops") == found
+    assert Resource("example.com", "v1", "shops") == resource
     assert ["/apis/example.com", "/apis/example.com/v2", "/apis/example.com/v1"] == [path for _, path, _ in api.asked]
 
 

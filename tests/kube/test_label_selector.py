@@ -41,7 +41,7 @@ def matches(text, **labels):
     ],
 )
 def test_a_selector_is_read(text, requirements):
-    assert Selector(tuple(Requirement(*item) for item in requirements)) == parse_selector(text)
+    assert Selector(tuple(Requirement(*requirement) for requirement in requirements)) == parse_selector(text)
 
 
 @pytest.mark.parametrize(

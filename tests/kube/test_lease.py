@@ -44,8 +44,8 @@ async def test_a_renewal_leaves_labels_annotations_owners_and_finalizers():
     api.answers[PATH] = answer
     async with api.client() as client:
         leases, name = Leases(client), LeaseName("ops", "cronhpa")
-        found = await leases.get(name)
-        renewed = await leases.replace(name, found, LeaseSpec("one"))
+        lease = await leases.get(name)
+        renewed = await leases.replace(name, lease, LeaseSpec("one"))
         await leases.replace(name, renewed, LeaseSpec("one"))
 
     assert [{"name": "cronhpa", "namespace": "ops", "resourceVersion": "7", **others}] * 2 == [

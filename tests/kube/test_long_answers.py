@@ -158,10 +158,10 @@ async def test_the_loop_goes_on_while_a_long_list_of_pods_is_read():
     msgspec.json.decode(body, type=dict[str, list[PodMetrics]])
     at_once = time.perf_counter() - begun
 
-    found = [await _longest_pause(list_pod_metrics(Answered(body), "prod")) for _ in range(3)]
+    pauses = [await _longest_pause(list_pod_metrics(Answered(body), "prod")) for _ in range(3)]
 
-    assert {100_000} == {len(listed) for listed, _ in found}
-    assert min(pause for _, pause in found) < 0.75 * at_once
+    assert {100_000} == {len(listed) for listed, _ in pauses}
+    assert min(pause for _, pause in pauses) < 0.75 * at_once
 
 
 async def test_the_loop_goes_on_while_the_numbers_of_a_long_answer_are_read():
@@ -172,10 +172,10 @@ async def test_the_loop_goes_on_while_the_numbers_of_a_long_answer_are_read():
     assert 110_000 == external_value(values)
     at_once = time.perf_counter() - begun
 
-    found = [await _longest_pause(MetricReader(Answered(body), None).external("prod", QUEUE)) for _ in range(3)]
+    pauses = [await _longest_pause(MetricReader(Answered(body), None).external("prod", QUEUE)) for _ in range(3)]
 
-    assert {55_000 * 2} == {read for read, _ in found}
-    assert min(pause for _, pause in found) < 0.75 * at_once
+    assert {55_000 * 2} == {read for read, _ in pauses}
+    assert min(pause for _, pause in pauses) < 0.75 * at_once
 
 
 async def _longest_pause(work):
@@ -215,9 +215,9 @@ async def test_of_many_long_answers_of_an_api_two_are_read_at_a_time_and_all_com
         await asyncio.sleep(0.5)
         assert 2 == len(far)
         gate.set()
-        found = await asyncio.gather(*lists)
+        answers = await asyncio.gather(*lists)
 
-    assert [{}] * 12 == found
+    assert [{}] * 12 == answers
 
 
 async def test_a_long_answer_of_one_api_takes_no_place_of_another():
@@ -236,11 +236,11 @@ async def test_a_long_answer_of_one_api_takes_no_place_of_another():
     api.answers[PODS] = answering('{"items": [' + pod_list(4_000) + "]}")
     async with api.client() as client:
         slow = [asyncio.create_task(client.read(other, bytes_max=4 * MIB)) for _ in range(4)]
-        found = await list_pod_metrics(client, "prod")
+        listed = await list_pod_metrics(client, "prod")
         stuck.set()
         await asyncio.gather(*slow, return_exceptions=True)
 
-    assert 4_000 == len(found)
+    assert 4_000 == len(listed)
 
 
 async def test_answers_of_a_tick_are_asked_for_again_rather_than_kept_without_bound():
@@ -248,14 +248,14 @@ async def test_answers_of_a_tick_are_asked_for_again_rather_than_kept_without_bo
     api = FakeApi()
     body = '{"items": [{"value": "3"}]' + " " * (MIB - 100) + "}"
     queues = [ExternalMetric(f"queue-{i}", AVERAGE) for i in range(17)]
-    for each in queues:
-        api.answers[EXTERNAL.replace("queue", each.name)] = answering(body)
+    for queue in queues:
+        api.answers[EXTERNAL.replace("queue", queue.name)] = answering(body)
 
     async with api.client() as client:
         reader = MetricReader(client, Discovery(client))
-        found = [await reader.external("prod", each) for each in (queues[0], *queues, queues[0])]
+        answers = [await reader.external("prod", each) for each in (queues[0], *queues, queues[0])]
 
-    assert [3000] * 19 == found
+    assert [3000] * 19 == answers
     assert 18 == len(api.asked)
 
 

@@ -53,9 +53,9 @@ def sampled(metric, *items):
 
 def test_a_pods_usage_is_the_sum_of_its_containers():
     """250m + 1500000n = 251.5 m, each away from zero: 250 + 2."""
-    found = samples_of(CPU, [pod_metrics(app="250m", proxy="1500000n")])
+    samples = samples_of(CPU, [pod_metrics(app="250m", proxy="1500000n")])
 
-    assert {"a": Sample(252, parse_instant(NOON), 30 * SECOND)} == found
+    assert {"a": Sample(252, parse_instant(NOON), 30 * SECOND)} == samples
 
 
 def test_of_a_container_metric_only_that_container_counts():
@@ -94,9 +94,9 @@ numbers = (
 @given(st.lists(st.dictionaries(st.sampled_from(["app", "proxy"]), numbers), max_size=3))
 def test_any_usage_is_a_sample_that_is_not_negative_or_none(pods):
     items = [pod_metrics(f"pod-{index}", **usage) for index, usage in enumerate(pods)]
-    found = samples_of(CPU, items)
+    samples = samples_of(CPU, items)
 
-    assert isinstance(found, Absent) or all(item.value >= 0 for item in found.values())
+    assert isinstance(samples, Absent) or all(sample.value >= 0 for sample in samples.values())
 
 
 texts = st.sampled_from(["250m", "1500000n", "1", 2, "much", None])
@@ -116,13 +116,13 @@ some_pods = st.lists(
 @given(some_pods, st.sampled_from([CPU, APP]))
 def test_the_usage_of_all_pods_is_the_sum_of_their_samples_or_nothing(pods, metric):
     """Nothing where any of them has no sample, or is not listed."""
-    for index, item in enumerate(pods):
-        item.metadata = replace(item.metadata, name=f"pod-{index}")
+    for index, pod in enumerate(pods):
+        pod.metadata = replace(pod.metadata, name=f"pod-{index}")
     listed = PodMetricsByName(pods)
     samples = samples_of(metric, pods)
     complete = len(samples) == len(pods)
 
-    assert (sum(found.value for found in samples.values()) if complete else None) == listed.usage(metric, listed)
+    assert (sum(sample.value for sample in samples.values()) if complete else None) == listed.usage(metric, listed)
     assert listed.usage(metric, [*listed, "another"]) is None
 
 
@@ -202,10 +202,10 @@ def custom(name, value, timestamp=NOON, **fields):
 
 def test_a_pods_metric_is_read_over_its_window():
     """60 s where none is stated, as upstream. A negative value is a value."""
-    found = pod_samples([custom("a", "5"), custom("b", "-500m", windowSeconds=10)])
+    samples = pod_samples([custom("a", "5"), custom("b", "-500m", windowSeconds=10)])
 
     noon = parse_instant(NOON)
-    assert {"a": Sample(5000, noon, 60 * SECOND), "b": Sample(-500, noon, 10 * SECOND)} == found
+    assert {"a": Sample(5000, noon, 60 * SECOND), "b": Sample(-500, noon, 10 * SECOND)} == samples
 
 
 @pytest.mark.parametrize("value", NO_NUMBERS)
@@ -350,7 +350,7 @@ usage_lists = st.lists(
 @given(usage_lists, st.sampled_from([CPU, APP]))
 async def test_where_other_resources_are_not_decoded_the_samples_are_the_same(containers, metric):
     """The operator decodes what its objects ask for."""
-    answer = {"items": [told_of(f"pod-{place}", containers=each) for place, each in enumerate(containers)]}
+    answer = {"items": [told_of(f"pod-{place}", containers=container) for place, container in enumerate(containers)]}
 
     whole = await listed(answer)
     for resources in ({"cpu"}, {"cpu", "memory"}, {"cpu", "example.com/fpga"}):

@@ -67,11 +67,11 @@ async def test_a_pods_metric_is_asked_with_both_selectors_and_once_for_all():
 
     async with api.client() as client:
         reader = MetricReader(client, Discovery(client))
-        found = await asyncio.gather(*(reader.pods("prod", metric, "app=shop") for _ in range(5)))
+        answers = await asyncio.gather(*(reader.pods("prod", metric, "app=shop") for _ in range(5)))
 
     asked = [item for item in api.asked if item[1].startswith(CUSTOM)]
-    assert 12_500 == found[0]["shop-1"].value
-    assert all(each is found[0] for each in found)  # the answer was read once, too
+    assert 12_500 == answers[0]["shop-1"].value
+    assert all(answer is answers[0] for answer in answers)  # the answer was read once, too
     assert [("GET", f"{CUSTOM}/pods/*/rps", {"labelSelector": "app=shop", "metricLabelSelector": "verb=GET"})] == asked
 
 
@@ -94,10 +94,10 @@ async def test_the_version_is_the_preferred_one_if_it_is_known_and_else_the_firs
 
 
 async def test_an_api_that_nobody_serves_is_an_absence_in_the_upstreams_words():
-    found = await ask(FakeApi(), PodsMetric("rps", AVERAGE))
+    answer = await ask(FakeApi(), PodsMetric("rps", AVERAGE))
 
     expected = "no custom metrics API (custom.metrics.k8s.io) registered"
-    assert f"unable to fetch metrics from custom metrics API: {expected}" == found.message
+    assert f"unable to fetch metrics from custom metrics API: {expected}" == answer.message
 
 
 async def test_an_object_metric_is_asked_of_the_kinds_resource_whatever_version_is_described():
@@ -110,10 +110,10 @@ async def test_an_object_metric_is_asked_of_the_kinds_resource_whatever_version_
 
 
 async def test_a_kind_that_nobody_serves_is_an_absence_in_the_upstreams_words():
-    found = await ask(served(), ObjectMetric("rps", VALUE, TargetRef("example.com/v1", "Rocket", "x")))
+    answer = await ask(served(), ObjectMetric("rps", VALUE, TargetRef("example.com/v1", "Rocket", "x")))
 
     assert 'unable to map kind Rocket.example.com to resource: no matches for kind "Rocket" in group "example.com"' in (
-        found.message
+        answer.message
     )
 
 
@@ -130,9 +130,9 @@ async def test_of_an_object_there_must_be_one_value(count):
     api = served()
     api.answers[f"{CUSTOM}/ingresses.networking.k8s.io/front/rps"] = answering({"items": [{"value": "3k"}] * count})
 
-    found = await ask(api, ObjectMetric("rps", VALUE, FRONT))
+    answer = await ask(api, ObjectMetric("rps", VALUE, FRONT))
 
-    assert f"the custom metrics API server returned {count} results when we asked for exactly one" in found.message
+    assert f"the custom metrics API server returned {count} results when we asked for exactly one" in answer.message
 
 
 @pytest.mark.parametrize("name", ["job:rps:rate5m", "s0-rabbitmq-queue", "rps?x=1", "a b", "50%", "p#99", "a&b"])
@@ -153,9 +153,9 @@ async def test_a_value_counts_with_a_time_or_without_and_with_the_window_of_eith
     api = served()
     api.answers[f"{CUSTOM}/pods/*/rps"] = answering({"items": [sample(**fields)]})
 
-    found = await ask(api, PodsMetric("rps", AVERAGE))
+    answer = await ask(api, PodsMetric("rps", AVERAGE))
 
-    assert (12_500, window * 10**9) == (found["shop-1"].value, found["shop-1"].window)
+    assert (12_500, window * 10**9) == (answer["shop-1"].value, answer["shop-1"].window)
 
 
 async def test_external_values_are_summed_and_one_that_is_none_is_an_absence():
@@ -195,10 +195,10 @@ async def test_a_selector_of_series_that_says_nothing_is_an_absence_and_asks_nob
     metrics = [PodsMetric("rps", AVERAGE, selector), ObjectMetric("rps", AVERAGE, FRONT, selector)]
     metrics.append(ExternalMetric("rps", AVERAGE, selector))
     for metric in metrics:
-        found = await ask(api, metric)
-        assert problem in found.message
-        read = reading(metric, found)
-        assert found.message == read.message, "no calculator's words: nothing was fetched"
+        answer = await ask(api, metric)
+        assert problem in answer.message
+        read = reading(metric, answer)
+        assert answer.message == read.message, "no calculator's words: nothing was fetched"
     assert not [path for _, path, _ in api.asked if "rps" in path]
 
 

@@ -50,7 +50,7 @@ def test_the_index_answers_as_looking_at_every_pod_does(changes, questions):
     for selector in questions:
         for namespace in ("prod", "test", "dev"):
             naive = {name for (home, name), of in known.items() if home == namespace and selector.matches(of)}
-            found = [item.name for item in index.matching(namespace, selector).pods]
+            found = [listed_pod.name for listed_pod in index.matching(namespace, selector).pods]
             assert naive == set(found)
             assert len(naive) == len(found)
 
@@ -64,7 +64,7 @@ def test_pods_of_one_template_share_their_labels_and_containers():
         for number in range(pods):
             of = {key: "".join(value) for key, value in {"app": ["shop", "-1"], "team": ["pay", "ments"]}.items()}
             one = pod(f"a-{number}")
-            containers = tuple(replace(each, requests=dict(each.requests)) for each in one.containers)
+            containers = tuple(replace(container, requests=dict(container.requests)) for container in one.containers)
             index.put("prod", of, replace(one, containers=containers))
         peak = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
@@ -79,7 +79,9 @@ def test_the_index_gives_the_pod_as_it_was_put_last():
     index.put("prod", SHOP, pod("a", phase="Pending"))
     index.put("prod", dict(SHOP), pod("a", phase="Running"))
 
-    assert ("Running",) == tuple(item.phase for item in index.matching("prod", parse_selector("app=shop")).pods)
+    assert ("Running",) == tuple(
+        listed_pod.phase for listed_pod in index.matching("prod", parse_selector("app=shop")).pods
+    )
 
 
 def test_a_pod_that_lost_its_readiness_and_got_it_back_took_as_long_to_start_as_it_did():
@@ -89,9 +91,9 @@ def test_a_pod_that_lost_its_readiness_and_got_it_back_took_as_long_to_start_as_
     for ready, since in lives:
         index.put("prod", SHOP, pod("a", ready=ready, started=began, ready_since=began + since * SECOND))
 
-    (found,) = index.matching("prod", parse_selector("app=shop")).pods
-    assert began + 2460 * SECOND == found.ready_since
-    assert 25 * SECOND == start_up([found])
+    (listed_pod,) = index.matching("prod", parse_selector("app=shop")).pods
+    assert began + 2460 * SECOND == listed_pod.ready_since
+    assert 25 * SECOND == start_up([listed_pod])
 
 
 def test_another_pod_of_the_same_name_has_its_own_start():
@@ -116,12 +118,12 @@ def test_a_change_is_noticed_by_a_selector_of_the_oldest_key_that_is_indexed_and
     for number in range(100):
         index.matching("prod", parse_selector(f"key-{number}=v"))
     selector = parse_selector("key-0=v,key-100=v")
-    known = index.matching("prod", selector)
+    match = index.matching("prod", selector)
 
     index.put("prod", of, pod("b"))
 
-    assert not known.is_current
-    assert {"a", "b"} == {item.name for item in index.matching("prod", selector).pods}
+    assert not match.is_current
+    assert {"a", "b"} == {listed_pod.name for listed_pod in index.matching("prod", selector).pods}
 
 
 def test_labels_that_no_selector_asks_for_take_no_room_in_the_index():

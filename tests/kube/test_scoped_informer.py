@@ -41,7 +41,7 @@ async def listed(informer, version):
 
 def api_with(namespaces):
     api = FakeApi()
-    items = [deployment(each) for each in namespaces]
+    items = [deployment(namespace) for namespace in namespaces]
     api.answers[DEPLOYMENTS] = answering({"metadata": {"resourceVersion": "10"}, "items": items})
     return api
 
@@ -50,10 +50,10 @@ async def test_what_lies_in_other_shards_is_discarded_and_what_is_gained_is_list
     scope, api = ShardScope(4), api_with(NAMESPACES)
     async with informed(scope, api) as (informer, seen):
         await listed(informer, scope.hold({0, 1}))
-        assert {each for each in NAMESPACES if scope.shard_of(each) in {0, 1}} == seen
+        assert {namespace for namespace in NAMESPACES if scope.shard_of(namespace) in {0, 1}} == seen
 
         await listed(informer, scope.hold({1, 2}))
-        assert {each for each in NAMESPACES if scope.shard_of(each) in {1, 2}} == seen
+        assert {namespace for namespace in NAMESPACES if scope.shard_of(namespace) in {1, 2}} == seen
 
         await listed(informer, scope.hold(range(4)))
         assert set(NAMESPACES) == seen
@@ -75,10 +75,10 @@ async def test_an_empty_scope_asks_for_nothing_knows_nothing_and_is_not_silent()
 
 async def test_events_of_other_shards_are_discarded():
     scope, api = ShardScope(4), api_with([])
-    api.watches[DEPLOYMENTS] = [[{"type": "ADDED", "object": deployment(each, 11)} for each in NAMESPACES]]
+    api.watches[DEPLOYMENTS] = [[{"type": "ADDED", "object": deployment(namespace, 11)} for namespace in NAMESPACES]]
     scope.hold({3})
     async with informed(scope, api) as (_, seen):
-        expected = {each for each in NAMESPACES if scope.shard_of(each) == 3}
+        expected = {namespace for namespace in NAMESPACES if scope.shard_of(namespace) == 3}
         async with asyncio.timeout(5):
             while seen != expected:  # noqa: ASYNC110 - the watch tells nobody
                 await asyncio.sleep(0.01)
@@ -110,4 +110,4 @@ async def test_a_server_that_refuses_the_selector_is_asked_for_everything():
     scope.hold({1})
     async with informed(scope, api) as (informer, seen):
         await listed(informer, scope.version)
-        assert {each for each in NAMESPACES if scope.shard_of(each) == 1} == seen
+        assert {namespace for namespace in NAMESPACES if scope.shard_of(namespace) == 1} == seen

@@ -30,10 +30,10 @@ def hpa(name="shop", **spec):
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_every_manifest_made_is_one_that_the_api_would_take(file):
-    found = converted(file.name)
+    conversion = converted(file.name)
 
-    assert found.manifests
-    assert [[]] * len(found.manifests) == [list(problems(manifest["spec"])) for manifest in found.manifests]
+    assert conversion.manifests
+    assert [[]] * len(conversion.manifests) == [list(problems(manifest["spec"])) for manifest in conversion.manifests]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -54,26 +54,26 @@ def test_json_and_a_list_make_the_same_as_yaml(file):
 def test_what_scales_nothing_and_what_is_ours_is_passed_over(version, kind):
     other = {"apiVersion": version, "kind": kind, "metadata": {"name": "other"}}
 
-    found = convert([Document("a.yaml", {"items": [other, hpa()]})], now=NOW)
+    conversion = convert([Document("a.yaml", {"items": [other, hpa()]})], now=NOW)
 
-    assert (1, ()) == (len(found.manifests), found.remarks)
+    assert (1, ()) == (len(conversion.manifests), conversion.remarks)
 
 
 def test_an_unknown_kind_is_passed_by_with_a_remark():
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "shop"}}
 
-    found = convert([Document("a.yaml", widget), Document("a.yaml", hpa())], now=NOW)
+    conversion = convert([Document("a.yaml", widget), Document("a.yaml", hpa())], now=NOW)
 
-    assert 1 == len(found.manifests)
+    assert 1 == len(conversion.manifests)
     assert "a.yaml:Widget/shop: found Widget of example.com: no CronHPA is made of it: accepted are" in str(
-        found.remarks[0]
+        conversion.remarks[0]
     )
 
 
 def test_two_on_one_target_are_told():
-    found = convert([Document("a.yaml", hpa()), Document("b.yaml", hpa("other"))], now=NOW)
+    conversion = convert([Document("a.yaml", hpa()), Document("b.yaml", hpa("other"))], now=NOW)
 
-    assert ["found 2 CronHPAs on this target"] == [remark.finding for remark in found.remarks]
+    assert ["found 2 CronHPAs on this target"] == [remark.finding for remark in conversion.remarks]
 
 
 values = st.recursive(
@@ -105,12 +105,12 @@ def damaged(draw):
 
 @given(damaged())
 def test_whatever_stands_in_an_object_it_is_made_right_or_named(body):
-    found = convert([Document("a.yaml", body)], now=NOW, zone="UTC")
+    conversion = convert([Document("a.yaml", body)], now=NOW, zone="UTC")
 
     # A workload that no annotation puts to sleep is no autoscaler.
     is_scaler = isinstance(body, dict) and str(body.get("kind")) not in {"Deployment", "StatefulSet"}
-    assert found.manifests or found.remarks or "items" in body or not is_scaler
-    assert [[]] * len(found.manifests) == [list(problems(manifest["spec"])) for manifest in found.manifests]
+    assert conversion.manifests or conversion.remarks or "items" in body or not is_scaler
+    assert [[]] * len(conversion.manifests) == [list(problems(manifest["spec"])) for manifest in conversion.manifests]
 
 
 def test_the_command_prints_manifests_and_says_what_is_missing_on_stderr():

@@ -23,30 +23,30 @@ def test_metrics_behavior_and_crons_are_carried_over():
 
 
 def test_a_prediction_is_a_forecast_whose_settings_are_named_as_lost():
-    found = converted("crane.yaml")
+    conversion = converted("crane.yaml")
 
-    assert {"mode": "Active"} == found.manifests[0]["spec"]["forecast"]
+    assert {"mode": "Active"} == conversion.manifests[0]["spec"]["forecast"]
     assert {
         "spec.prediction",
         "metadata.annotations[metric-query.autoscaling.crane.io/http_requests]",
         "spec.crons",
-    } <= set(remarks(found))
+    } <= set(remarks(conversion))
 
 
 def test_a_prediction_without_a_load_is_no_forecast():
     metric = "{type: External, external: {metric: {name: queue}, target: {type: Value, value: '5'}}}"
 
-    found = converted(f"{OBJECT}      metrics: [{metric}]\n      prediction: {{predictionWindowSeconds: 60}}\n")
+    conversion = converted(f"{OBJECT}      metrics: [{metric}]\n      prediction: {{predictionWindowSeconds: 60}}\n")
 
-    assert "forecast" not in only(found)
-    assert "no metric has a target per pod" == remarks(found)["spec.prediction"].finding
+    assert "forecast" not in only(conversion)
+    assert "no metric has a target per pod" == remarks(conversion)["spec.prediction"].finding
 
 
 def test_preview_with_a_count_leaves_the_count_to_the_user():
-    found = converted("crane.yaml")
+    conversion = converted("crane.yaml")
 
-    assert "Preview" == found.manifests[1]["spec"]["mode"]
-    assert "found 3" == remarks(found)["spec.specificReplicas"].finding
+    assert "Preview" == conversion.manifests[1]["spec"]["mode"]
+    assert "found 3" == remarks(conversion)["spec.specificReplicas"].finding
 
 
 def test_without_metrics_and_crons_it_is_the_upstreams_default():
@@ -54,18 +54,18 @@ def test_without_metrics_and_crons_it_is_the_upstreams_default():
 
 
 def test_crons_alone_have_no_metric_and_say_what_holds_in_between():
-    found = converted(
+    conversion = converted(
         f"{OBJECT}      crons: [{{name: a, timezone: UTC, start: 0 8 * * *, end: 0 9 * * *, targetReplicas: 5}}]\n"
     )
 
-    assert "metrics" not in only(found)
-    assert "minReplicas (1) holds" in remarks(found)["spec.crons"].meaning
+    assert "metrics" not in only(conversion)
+    assert "minReplicas (1) holds" in remarks(conversion)["spec.crons"].meaning
 
 
 def test_a_cron_that_cannot_be_read_is_left_out_and_named():
-    found = converted(
+    conversion = converted(
         f"{OBJECT}      crons: [{{name: a, timezone: UTC, start: '@every 1h', end: 0 9 * * *, targetReplicas: 5}}]\n"
     )
 
-    assert "schedules" not in only(found)
-    assert "@every 1h" in remarks(found)["spec.crons[0]"].finding
+    assert "schedules" not in only(conversion)
+    assert "@every 1h" in remarks(conversion)["spec.crons[0]"].finding

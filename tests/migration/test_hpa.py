@@ -13,9 +13,9 @@ CPU_80 = [
 def test_v2_is_taken_as_it_is_without_what_the_cluster_wrote():
     source = yaml.safe_load((MANIFESTS / "hpa-v2.yaml").read_text())
 
-    found = converted("hpa-v2.yaml")
+    conversion = converted("hpa-v2.yaml")
 
-    manifest = found.manifests[0]
+    manifest = conversion.manifests[0]
     assert source["spec"] == manifest["spec"]
     assert {
         "name": "shop",
@@ -23,7 +23,7 @@ def test_v2_is_taken_as_it_is_without_what_the_cluster_wrote():
         "labels": {"app": "shop", "tier": "web"},
         "annotations": {"team": "checkout"},
     } == manifest["metadata"]
-    assert () == found.remarks
+    assert () == conversion.remarks
 
 
 def test_v1_has_its_metrics_and_behavior_in_annotations():
@@ -58,14 +58,14 @@ def test_v2beta1_has_its_targets_in_words_of_its_own():
 
 
 def test_who_owns_it_would_make_it_again():
-    found = converted("""
+    conversion = converted("""
         apiVersion: autoscaling/v2
         kind: HorizontalPodAutoscaler
         metadata: {name: shop, ownerReferences: [{apiVersion: example.com/v1, kind: App, name: shop, uid: a}]}
         spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}}
         """)
 
-    assert "App shop owns this object" == remarks(found)["metadata.ownerReferences"].finding
+    assert "App shop owns this object" == remarks(conversion)["metadata.ownerReferences"].finding
 
 
 @pytest.mark.parametrize(
@@ -78,27 +78,27 @@ def test_who_owns_it_would_make_it_again():
     ],
 )
 def test_what_the_api_server_would_refuse_is_not_made(fields, words):
-    found = converted(f"""
+    conversion = converted(f"""
         apiVersion: autoscaling/v2
         kind: HorizontalPodAutoscaler
         metadata: {{name: shop}}
         spec: {{scaleTargetRef: {{apiVersion: apps/v1, kind: Deployment, name: shop}}, {fields}}}
         """)
 
-    assert () == found.manifests
-    assert words in str(found.remarks[0])
+    assert () == conversion.manifests
+    assert words in str(conversion.remarks[0])
 
 
 def test_a_field_that_nobody_knows_is_named():
-    found = converted("""
+    conversion = converted("""
         apiVersion: autoscaling/v2
         kind: HorizontalPodAutoscaler
         metadata: {name: shop}
         spec: {maxReplicas: 3, paused: true, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}}
         """)
 
-    assert "paused" not in only(found)
-    assert "found a field that is not known here" == remarks(found)["spec.paused"].finding
+    assert "paused" not in only(conversion)
+    assert "found a field that is not known here" == remarks(conversion)["spec.paused"].finding
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_field_that_nobody_knows_is_named():
     ],
 )
 def test_a_metric_that_goes_with_the_hpa_is_named(annotations, metric, words):
-    found = converted(
+    conversion = converted(
         f"""
         apiVersion: autoscaling/v2
         kind: HorizontalPodAutoscaler
@@ -125,7 +125,7 @@ def test_a_metric_that_goes_with_the_hpa_is_named(annotations, metric, words):
         """
     )
 
-    (remark,) = found.remarks
+    (remark,) = conversion.remarks
     assert words in remark.finding
     assert "metric source of the operator" in remark.meaning
-    assert "annotations" not in found.manifests[0]["metadata"]
+    assert "annotations" not in conversion.manifests[0]["metadata"]

@@ -31,8 +31,8 @@ def is_open(fields, at):
         window = OnceWindow(fields["from"], fields["to"], "UTC")
     else:
         left_out = [
-            DateRange(*(date.fromisoformat(each[key]) for key in ("from", "to")))
-            for each in fields.get("exclude", {}).get("dates", ())
+            DateRange(*(date.fromisoformat(day_range[key]) for key in ("from", "to")))
+            for day_range in fields.get("exclude", {}).get("dates", ())
         ]
         window = CronWindow(fields["start"], "UTC", end=fields["end"], exclude=Days(tuple(left_out)))
     return state(window, from_datetime(at.replace(tzinfo=UTC))).is_open
@@ -95,11 +95,11 @@ def sizes(found, at):
 def test_at_any_time_exactly_the_window_of_the_last_job_is_open(crons):
     jobs = [Job(f"job-{size}", size, cron=text) for size, text in enumerate(crons)]
     try:
-        found = job_windows.jobs_to_windows(jobs, WALL).of
+        windows = job_windows.jobs_to_windows(jobs, WALL).of
     except NoWindows:
         assume(False)
 
-    assert [{last_set(jobs, at)} for at in INSTANTS] == [sizes(found, at) for at in INSTANTS]
+    assert [{last_set(jobs, at)} for at in INSTANTS] == [sizes(windows, at) for at in INSTANTS]
 
 
 @given(st.datetimes(WALL + timedelta(days=16), WALL + timedelta(days=20)))
@@ -108,18 +108,18 @@ def test_a_job_that_runs_once_holds_until_the_next_of_any(once):
     jobs = [Job("up", 9, cron="0 8 * * *"), Job("down", 2, cron="0 20 * * *"), Job("sale", 40, once=once)]
     assume((once.hour, once.minute) not in {(8, 0), (20, 0)})
 
-    found = job_windows.jobs_to_windows(jobs, WALL).of
+    windows = job_windows.jobs_to_windows(jobs, WALL).of
 
-    assert [{last_set(jobs, at)} for at in INSTANTS] == [sizes(found, at) for at in INSTANTS]
+    assert [{last_set(jobs, at)} for at in INSTANTS] == [sizes(windows, at) for at in INSTANTS]
 
 
 def test_two_jobs_on_days_of_the_month_are_a_window_each():
-    found = job_windows.jobs_to_windows([Job("up", 9, cron="0 0 1 * *"), Job("down", 2, cron="0 0 5 * *")], WALL).of
+    windows = job_windows.jobs_to_windows([Job("up", 9, cron="0 0 1 * *"), Job("down", 2, cron="0 0 5 * *")], WALL).of
 
     assert [
         ("up", {"start": "0 0 1 * *", "end": "0 0 5 * *"}),
         ("down", {"start": "0 0 5 * *", "end": "0 0 1 * *"}),
-    ] == [(job.name, fields) for job, fields in found]
+    ] == [(job.name, fields) for job, fields in windows]
 
 
 @pytest.mark.parametrize(
@@ -145,14 +145,14 @@ def test_days_off_and_jobs_in_one_minute_leave_what_the_last_job_set(crons, off)
     """The later in the list has the later second of its minute. A day off is as if its jobs were not there."""
     jobs = [Job(str(number), number, cron=text, order=number) for number, text in enumerate(crons)]
     try:
-        found = job_windows.jobs_to_windows(jobs, WALL, DaysOff(weekdays=off)).of
+        windows = job_windows.jobs_to_windows(jobs, WALL, DaysOff(weekdays=off)).of
     except NoWindows:
         assume(False)
     rule = last_job(
         [(text, number, number) for number, text in enumerate(crons)], lambda day: day.isoweekday() % 7 in off
     )
 
-    assert [{rule(at)} for at in INSTANTS] == [sizes(found, at) for at in INSTANTS]
+    assert [{rule(at)} for at in INSTANTS] == [sizes(windows, at) for at in INSTANTS]
 
 
 @settings(max_examples=25)
@@ -161,8 +161,8 @@ def test_a_date_off_leaves_what_the_last_job_before_it_set(days, text):
     day = (WALL + timedelta(days=1 + days)).replace(hour=0, minute=0)
     jobs = [Job("up", 9, cron=text), Job("down", 2, cron="0 20 * * *")]
     off = DaysOff(dates=(f"0 0 {day.day} {day.month} *",))
-    found = job_windows.jobs_to_windows(jobs, WALL, off).of
+    windows = job_windows.jobs_to_windows(jobs, WALL, off).of
     rule = last_job([(text, 0, 9), ("0 20 * * *", 0, 2)], lambda at: (at.month, at.day) == (day.month, day.day))
     around = [day + timedelta(minutes=97 * step) for step in range(-15, 45)]
 
-    assert [{rule(at)} for at in around] == [sizes(found, at) for at in around]
+    assert [{rule(at)} for at in around] == [sizes(windows, at) for at in around]

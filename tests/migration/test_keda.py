@@ -38,59 +38,59 @@ BEHAVIOR = (
 def bounds(manifest, hour):
     """The bounds that hold on 2 October 2026 at an hour of UTC."""
     spec = parse_spec(manifest["spec"], "prod", ControllerOptions())
-    found = resolve(spec, from_datetime(datetime(2026, 10, 2, hour, tzinfo=UTC)))
-    return found.minimum, found.maximum
+    resolved = resolve(spec, from_datetime(datetime(2026, 10, 2, hour, tzinfo=UTC)))
+    return resolved.minimum, resolved.maximum
 
 
 def test_a_cron_trigger_is_a_window_whose_floor_lies_within_the_bounds():
     """KEDA's floor is a metric: minReplicaCount raises it, maxReplicaCount clips it."""
     triggers = ", ".join([CPU, cron(), cron("0 20 * * *", "0 6 * * *", 50), cron("0 6 * * *", "0 7 * * *", 1)])
 
-    found = converted(scaled_object(triggers, minReplicaCount=2, maxReplicaCount=30))
+    conversion = converted(scaled_object(triggers, minReplicaCount=2, maxReplicaCount=30))
 
-    assert [10, 30, 2] == [schedule["minReplicas"] for schedule in only(found)["schedules"]]
+    assert [10, 30, 2] == [schedule["minReplicas"] for schedule in only(conversion)["schedules"]]
     assert {12: (10, 30), 19: (2, 30), 5: (30, 30), 6: (2, 30)} == {
-        hour: bounds(found.manifests[0], hour) for hour in (12, 19, 5, 6)
+        hour: bounds(conversion.manifests[0], hour) for hour in (12, 19, 5, 6)
     }
-    assert () == found.remarks
+    assert () == conversion.remarks
 
 
 def test_a_window_of_no_pods_keeps_one_as_keda_does_and_says_so():
     """Found: two crons, one with desiredReplicas "0" at night, became at least 1 without a word."""
     night = cron("0 18 * * *", "0 8 * * *", 0)
 
-    found = converted(scaled_object(f"{cron()}, {night}"))
+    conversion = converted(scaled_object(f"{cron()}, {night}"))
 
-    assert {12: (10, 100), 19: (1, 100)} == {hour: bounds(found.manifests[0], hour) for hour in (12, 19)}
-    assert "write replicas: 0" in remarks(found)["spec.triggers[1].metadata.desiredReplicas"].meaning
+    assert {12: (10, 100), 19: (1, 100)} == {hour: bounds(conversion.manifests[0], hour) for hour in (12, 19)}
+    assert "write replicas: 0" in remarks(conversion)["spec.triggers[1].metadata.desiredReplicas"].meaning
 
 
 def test_cron_alone_sleeps_outside_of_its_windows():
-    found = converted(scaled_object(cron()))
+    conversion = converted(scaled_object(cron()))
 
-    assert "metrics" not in only(found)
-    assert {12: (10, 100), 19: (0, 100)} == {hour: bounds(found.manifests[0], hour) for hour in (12, 19)}
+    assert "metrics" not in only(conversion)
+    assert {12: (10, 100), 19: (0, 100)} == {hour: bounds(conversion.manifests[0], hour) for hour in (12, 19)}
 
 
 def test_cpu_does_not_keep_it_awake_outside_of_the_windows():
     """KEDA does not take cpu for activity: outside of cron it is 0, however busy the pods are."""
-    found = converted(scaled_object(f"{CPU}, {cron()}", maxReplicaCount=20))
+    conversion = converted(scaled_object(f"{CPU}, {cron()}", maxReplicaCount=20))
 
-    assert {12: (10, 20), 19: (0, 0)} == {hour: bounds(found.manifests[0], hour) for hour in (12, 19)}
-    assert () == found.remarks
+    assert {12: (10, 20), 19: (0, 0)} == {hour: bounds(conversion.manifests[0], hour) for hour in (12, 19)}
+    assert () == conversion.remarks
 
 
 def test_an_idle_count_is_what_holds_outside_of_the_windows():
-    found = converted(scaled_object(cron(replicas=1), idleReplicaCount=0, minReplicaCount=4))
+    conversion = converted(scaled_object(cron(replicas=1), idleReplicaCount=0, minReplicaCount=4))
 
-    assert {12: (4, 100), 19: (0, 100)} == {hour: bounds(found.manifests[0], hour) for hour in (12, 19)}
+    assert {12: (4, 100), 19: (0, 100)} == {hour: bounds(conversion.manifests[0], hour) for hour in (12, 19)}
 
 
 def test_another_idle_count_than_zero_is_named():
-    found = converted(scaled_object(cron(), idleReplicaCount=1, minReplicaCount=4))
+    conversion = converted(scaled_object(cron(), idleReplicaCount=1, minReplicaCount=4))
 
-    assert 4 == only(found)["minReplicas"]
-    assert "minReplicas holds" in remarks(found)["spec.idleReplicaCount"].meaning
+    assert 4 == only(conversion)["minReplicas"]
+    assert "minReplicas holds" in remarks(conversion)["spec.idleReplicaCount"].meaning
 
 
 def test_without_a_threshold_it_is_kedas_default():
@@ -116,11 +116,11 @@ def test_an_external_metric_wakes_from_zero():
 
 
 def test_without_the_metric_that_would_wake_it_it_does_not_sleep():
-    found = converted(scaled_object(f"{MYSQL}, {cron()}"))
+    conversion = converted(scaled_object(f"{MYSQL}, {cron()}"))
 
-    assert {12: (10, 100), 19: (1, 100)} == {hour: bounds(found.manifests[0], hour) for hour in (12, 19)}
-    assert "kubectl get scaledobject,hpa" in remarks(found)["spec.triggers[0]"].meaning
-    assert "minReplicas is 1" in remarks(found)["spec.minReplicaCount"].meaning
+    assert {12: (10, 100), 19: (1, 100)} == {hour: bounds(conversion.manifests[0], hour) for hour in (12, 19)}
+    assert "kubectl get scaledobject,hpa" in remarks(conversion)["spec.triggers[0]"].meaning
+    assert "minReplicas is 1" in remarks(conversion)["spec.minReplicaCount"].meaning
 
 
 def test_the_status_says_how_a_metric_is_named():
@@ -130,7 +130,7 @@ def test_the_status_says_how_a_metric_is_named():
 
 
 def test_the_hpa_that_keda_made_says_it_all_and_is_not_converted_itself():
-    found = converted(
+    conversion = converted(
         scaled_object("{type: kafka, metadata: {topic: t}}")
         + """
 ---
@@ -147,32 +147,32 @@ spec:
 """
     )
 
-    external = only(found)["metrics"][0]["external"]
+    external = only(conversion)["metrics"][0]["external"]
     assert ("s0-kafka-t", "7") == (external["metric"]["name"], external["target"]["averageValue"])
 
 
 def test_a_formula_needs_the_hpa_that_keda_made():
-    found = converted(
+    conversion = converted(
         scaled_object(f"{PROMETHEUS}, {cron()}", advanced="{scalingModifiers: {formula: a + b, target: '2'}}")
     )
 
-    assert () == found.manifests
+    assert () == conversion.manifests
     assert (
         "the formula makes one metric of the triggers"
-        == remarks(found)["spec.advanced.scalingModifiers.formula"].finding
+        == remarks(conversion)["spec.advanced.scalingModifiers.formula"].finding
     )
 
 
 def test_an_end_on_other_days_than_the_start_is_told_with_dates():
-    found = converted(scaled_object(cron("0 8 * * 1-5", "0 18 * * *"), minReplicaCount=1))
+    conversion = converted(scaled_object(cron("0 8 * * 1-5", "0 18 * * *"), minReplicaCount=1))
 
-    remark = remarks(found)["spec.triggers[0].metadata.end"]
+    remark = remarks(conversion)["spec.triggers[0].metadata.end"]
     assert (
         "between Fri 2026-10-02 18:00 and Sat 2026-10-03 18:00 KEDA is active, because the next edge is an end"
         == remark.finding
     )
     assert "here the window is closed" in remark.meaning
-    assert "0 18 * * *" == only(found)["schedules"][0]["end"]
+    assert "0 18 * * *" == only(conversion)["schedules"][0]["end"]
 
 
 @pytest.mark.parametrize(
@@ -192,10 +192,10 @@ def test_an_end_on_other_days_than_the_start_is_told_with_dates():
     ],
 )
 def test_a_cron_trigger_that_cannot_be_read_is_left_out_and_named(trigger, words):
-    found = converted(scaled_object(f"{CPU}, {trigger}", minReplicaCount=1))
+    conversion = converted(scaled_object(f"{CPU}, {trigger}", minReplicaCount=1))
 
-    assert "schedules" not in only(found)
-    assert words in remarks(found)["spec.triggers[1]"].finding
+    assert "schedules" not in only(conversion)
+    assert words in remarks(conversion)["spec.triggers[1]"].finding
 
 
 def test_pauses_are_carried_over():
@@ -209,7 +209,7 @@ def test_pauses_are_carried_over():
 
 
 def test_what_has_no_counterpart_is_named_field_by_field():
-    found = converted(
+    conversion = converted(
         scaled_object(
             PROMETHEUS,
             annotations='autoscaling.keda.sh/paused-replicas: "3"',
@@ -227,17 +227,17 @@ def test_what_has_no_counterpart_is_named_field_by_field():
         "spec.cooldownPeriod",
         "spec.fallback",
         "spec.triggers[0].metadata.ignoreNullValues",
-    } == set(remarks(found))
-    assert {"scaleUp": {"selectPolicy": "Min"}} == only(found)["behavior"]
+    } == set(remarks(conversion))
+    assert {"scaleUp": {"selectPolicy": "Min"}} == only(conversion)["behavior"]
 
 
 def test_an_object_without_a_target_makes_no_manifest():
     """Found: scaleTargetRef.deploymentName, of KEDA 1, became a CronHPA of the target ""."""
-    found = converted(
+    conversion = converted(
         "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: shop}\n"
         "spec: {scaleTargetRef: {deploymentName: shop}, "
         "triggers: [{type: cpu, metadata: {type: Utilization, value: '50'}}]}\n"
     )
 
-    assert () == found.manifests
-    assert "it names no target" in str(found.remarks[0])
+    assert () == conversion.manifests
+    assert "it names no target" in str(conversion.remarks[0])

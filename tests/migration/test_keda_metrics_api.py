@@ -42,13 +42,13 @@ def why(found):
 
 
 def test_it_is_a_source_of_its_url_and_an_external_metric_without_a_remark():
-    found = scaled(valueLocation="queues.0.length", format="json", activationTargetValue="1")
+    conversion = scaled(valueLocation="queues.0.length", format="json", activationTargetValue="1")
 
-    assert {"prod-shop-metrics-api": {"url": {"url": URL, "value": "queues.0.length"}}} == found.sources
+    assert {"prod-shop-metrics-api": {"url": {"url": URL, "value": "queues.0.length"}}} == conversion.sources
     target = {"type": "AverageValue", "averageValue": "3"}
     metric = {"metric": {"name": "prod-shop-metrics-api"}, "target": target}
-    assert [{"type": "External", "external": metric}] == only(found)["metrics"]
-    assert () == found.remarks
+    assert [{"type": "External", "external": metric}] == only(conversion)["metrics"]
+    assert () == conversion.remarks
 
 
 def test_a_value_for_all_pods_stays_one():
@@ -87,12 +87,12 @@ other 10
     ],
 )
 def test_the_source_reads_the_number_that_keda_reads(body, kind, location, number):
-    found = scaled(format=kind, valueLocation=location)
-    stated = {"sources": {"one": {"url": source(found)}}}
+    conversion = scaled(format=kind, valueLocation=location)
+    stated = {"sources": {"one": {"url": source(conversion)}}}
 
     definition = parse_sources(json.dumps(stated), "values.yaml")["one"]
     assert round(number * 1000) == read_number(body, "text/plain", definition, NOON / 10**9)
-    assert (kind == "prometheus") == ("a counter is no value" in why(found).get("format", ""))
+    assert (kind == "prometheus") == ("a counter is no value" in why(conversion).get("format", ""))
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_the_source_reads_the_number_that_keda_reads(body, kind, location, numbe
     ],
 )
 def test_what_a_url_does_not_serve_says_why_and_becomes_nothing(metadata, key, words):
-    found = scaled(**metadata)
+    conversion = scaled(**metadata)
 
-    assert words in why(found)[key]
-    assert () == found.manifests
-    assert {} == found.sources
+    assert words in why(conversion)[key]
+    assert () == conversion.manifests
+    assert {} == conversion.sources
 
 
 @pytest.mark.parametrize("field", ["url", "valueLocation", "targetValue"])
@@ -134,10 +134,10 @@ def test_what_keda_refuses_is_refused(field):
     ],
 )
 def test_a_url_is_asked_as_go_would(url, asked):
-    found = scaled(url=url)
+    conversion = scaled(url=url)
 
-    assert asked == source(found)["url"]
-    assert () == found.remarks
+    assert asked == source(conversion)["url"]
+    assert () == conversion.remarks
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_a_url_is_asked_as_go_would(url, asked):
     ],
 )
 def test_each_way_in_which_keda_reaches_another_server_is_a_remark(url, asked, words):
-    found = scaled(url=url)
+    conversion = scaled(url=url)
 
-    assert asked == source(found)["url"]
-    assert words in why(found)["url"]
-    assert "s3cr3t" not in f"{found.remarks}{found.sources}{found.manifests}"
+    assert asked == source(conversion)["url"]
+    assert words in why(conversion)["url"]
+    assert "s3cr3t" not in f"{conversion.remarks}{conversion.sources}{conversion.manifests}"
 
 
 @pytest.mark.parametrize("url", ["http://$host/a", "http://a b/c", "ftp://h.prod/a", "http://h.prod:x/a"])
@@ -190,12 +190,12 @@ AT = "/var/run/secrets/sources/auth"
     ],
 )
 def test_a_login_is_a_remark_with_the_file_to_mount(metadata, fields, key, words):
-    found = scaled("auth", **metadata)
+    conversion = scaled("auth", **metadata)
 
-    stated = source(found)
+    stated = source(conversion)
     assert fields == {name: value for name, value in stated.items() if name not in {"url", "value"}}
-    assert words in why(found)[key]
-    assert "s3cr3t" not in f"{found.remarks}{found.sources}"
+    assert words in why(conversion)[key]
+    assert "s3cr3t" not in f"{conversion.remarks}{conversion.sources}"
 
 
 @pytest.mark.parametrize(("lowest", "count"), [(0, 1), (1, 0)])

@@ -86,16 +86,16 @@ def test_what_keda_refuses_too_is_refused(metadata):
     ],
 )
 def test_a_field_that_the_query_does_not_count_by_is_a_remark(kind, metadata, field):
-    found = remarks(scaled(kind, metadata))
+    remarks_by_path = remarks(scaled(kind, metadata))
 
-    assert "KEDA counts by it, the query does not" in found[f"spec.triggers[0].metadata.{field}"].meaning
+    assert "KEDA counts by it, the query does not" in remarks_by_path[f"spec.triggers[0].metadata.{field}"].meaning
 
 
 @pytest.mark.parametrize("field", ["allowIdleConsumers: 'false'", "offsetResetPolicy: latest"])
 def test_a_field_that_says_what_holds_anyway_is_none(field):
-    found = scaled("kafka", f"consumerGroup: g, topic: t, {field}")
+    conversion = scaled("kafka", f"consumerGroup: g, topic: t, {field}")
 
-    assert 1 == len(found.remarks)
+    assert 1 == len(conversion.remarks)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_field_that_says_what_holds_anyway_is_none(field):
     ],
 )
 def test_a_queue_that_no_query_names_says_why(kind, metadata, meaning):
-    found = scaled(kind, metadata)
+    conversion = scaled(kind, metadata)
 
-    assert any(meaning in remark.meaning for remark in found.remarks)
-    assert () == found.manifests
+    assert any(meaning in remark.meaning for remark in conversion.remarks)
+    assert () == conversion.manifests

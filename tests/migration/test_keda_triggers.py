@@ -29,28 +29,28 @@ def prometheus(extra="", query=RATE, kind="prometheus", address="serverAddress")
 
 def test_a_query_becomes_a_source_that_the_metric_names():
     """metricName is left over from KEDA 2.9: it names the source."""
-    found = converted(scaled_object(prometheus(", metricName: http_requests_total")))
+    conversion = converted(scaled_object(prometheus(", metricName: http_requests_total")))
 
     name = "prod-shop-http-requests-total"
     metric = {"metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": "100"}}
-    assert [{"type": "External", "external": metric}] == only(found)["metrics"]
-    assert {name: {"prometheus": {"url": "http://prometheus.monitoring:9090", "query": RATE}}} == found.sources
-    assert () == found.remarks
+    assert [{"type": "External", "external": metric}] == only(conversion)["metrics"]
+    assert {name: {"prometheus": {"url": "http://prometheus.monitoring:9090", "query": RATE}}} == conversion.sources
+    assert () == conversion.remarks
 
 
 def test_two_objects_that_ask_for_the_same_share_a_source():
     other = scaled_object(prometheus()).replace("name: shop", "name: cart")
 
-    found = converted(f"{scaled_object(prometheus())}---\n{other}")
+    conversion = converted(f"{scaled_object(prometheus())}---\n{other}")
 
-    assert ["prod-shop-prometheus"] == list(found.sources)
-    assert 2 == len(found.manifests)
+    assert ["prod-shop-prometheus"] == list(conversion.sources)
+    assert 2 == len(conversion.manifests)
 
 
 def test_two_queries_of_one_object_are_two_sources():
-    found = converted(scaled_object(prometheus(), prometheus(query="sum(queue) or vector(0)")))
+    conversion = converted(scaled_object(prometheus(), prometheus(query="sum(queue) or vector(0)")))
 
-    assert ["prod-shop-prometheus", "prod-shop-prometheus-2"] == list(found.sources)
+    assert ["prod-shop-prometheus", "prod-shop-prometheus-2"] == list(conversion.sources)
 
 
 @pytest.mark.parametrize(
@@ -66,50 +66,50 @@ def test_two_queries_of_one_object_are_two_sources():
     ],
 )
 def test_each_way_in_which_keda_asks_otherwise_is_a_remark(trigger, key, words):
-    found = converted(scaled_object(trigger))
+    conversion = converted(scaled_object(trigger))
 
-    assert words in remarks(found)[f"spec.triggers[0].{key}"].meaning
-    assert 1 == len(found.sources)
+    assert words in remarks(conversion)[f"spec.triggers[0].{key}"].meaning
+    assert 1 == len(conversion.sources)
 
 
 def test_an_empty_answer_that_keda_takes_for_an_error_is_none_here_either():
-    found = converted(scaled_object(prometheus(", ignoreNullValues: 'false'", query="sum(up)")))
+    conversion = converted(scaled_object(prometheus(", ignoreNullValues: 'false'", query="sum(up)")))
 
-    assert () == found.remarks
+    assert () == conversion.remarks
 
 
 def test_a_dollar_sign_is_two_in_a_source():
     """One begins a placeholder there."""
-    found = converted(scaled_object(prometheus(query='sum(up{pod=~"shop-.*$"}) or vector(0)')))
+    conversion = converted(scaled_object(prometheus(query='sum(up{pod=~"shop-.*$"}) or vector(0)')))
 
-    assert 'sum(up{pod=~"shop-.*$$"}) or vector(0)' == found.sources["prod-shop-prometheus"]["prometheus"]["query"]
-    assert () == found.remarks
+    assert 'sum(up{pod=~"shop-.*$$"}) or vector(0)' == conversion.sources["prod-shop-prometheus"]["prometheus"]["query"]
+    assert () == conversion.remarks
 
 
 def test_headers_go_along_and_a_user_in_the_url_does_not():
     extra = ", cortexOrgID: me, customHeaders: 'X-One=1,X-Two=2'"
-    found = converted(scaled_object(prometheus(extra).replace("http://prometheus", "http://me:secret@prometheus")))
+    conversion = converted(scaled_object(prometheus(extra).replace("http://prometheus", "http://me:secret@prometheus")))
 
-    source = found.sources["prod-shop-prometheus"]["prometheus"]
+    source = conversion.sources["prod-shop-prometheus"]["prometheus"]
     assert {"X-One": "1", "X-Two": "2", "X-Scope-OrgID": "me"} == source["headers"]
     assert "http://prometheus.monitoring:9090" == source["url"]
-    assert ["found a user in the URL"] == [remark.finding for remark in found.remarks]
+    assert ["found a user in the URL"] == [remark.finding for remark in conversion.remarks]
 
 
 @pytest.mark.parametrize(("lowest", "count"), [(0, 1), (1, 0)])
 def test_an_activation_threshold_counts_where_the_target_sleeps(lowest, count):
-    found = converted(scaled_object(prometheus(", activationThreshold: '5'"), lowest=lowest))
+    conversion = converted(scaled_object(prometheus(", activationThreshold: '5'"), lowest=lowest))
 
-    assert count == len(found.remarks)
+    assert count == len(conversion.remarks)
 
 
 def test_predictkube_is_its_query_with_a_forecast():
     extra = ", predictHorizon: 2h, historyTimeWindow: 7d, queryStep: 2m"
-    found = converted(scaled_object(prometheus(extra, kind="predictkube", address="prometheusAddress")))
+    conversion = converted(scaled_object(prometheus(extra, kind="predictkube", address="prometheusAddress")))
 
-    assert {} == only(found)["forecast"]
-    assert RATE == found.sources["prod-shop-predictkube"]["prometheus"]["query"]
-    assert "two days of load" in remarks(found)["spec.triggers[0]"].meaning
+    assert {} == only(conversion)["forecast"]
+    assert RATE == conversion.sources["prod-shop-predictkube"]["prometheus"]["query"]
+    assert "two days of load" in remarks(conversion)["spec.triggers[0]"].meaning
 
 
 @pytest.mark.parametrize(
@@ -150,25 +150,25 @@ def test_a_queue_is_asked_by_way_of_an_exporter_if_its_prometheus_is_known(trigg
     told = remarks(without)["spec.triggers[0]"].meaning
     assert "convert it together with KEDA's own HPA" in told or "no exporter" in told
     assert any("--prometheus" in remark.meaning and "https://" in remark.meaning for remark in without.remarks)
-    (made,) = (item["prometheus"] for item in known.sources.values() if item["prometheus"]["url"] == "http://p")
+    (made,) = (source["prometheus"] for source in known.sources.values() if source["prometheus"]["url"] == "http://p")
     assert query is None or query == made["query"]
     assert 2 == len(only(known)["metrics"])
     assert (2 if "metrics-api" in trigger else 1) == len(known.remarks)
 
 
 def test_a_scaler_that_no_exporter_serves_is_named():
-    found = converted(scaled_object("{type: external-push, metadata: {scalerAddress: 'a:1'}}", prometheus()))
+    conversion = converted(scaled_object("{type: external-push, metadata: {scalerAddress: 'a:1'}}", prometheus()))
 
-    assert "no exporter in common use serves it" in remarks(found)["spec.triggers[0]"].meaning
-    assert 1 == len(only(found)["metrics"])
+    assert "no exporter in common use serves it" in remarks(conversion)["spec.triggers[0]"].meaning
+    assert 1 == len(only(conversion)["metrics"])
 
 
 @pytest.mark.parametrize("threshold", ["", "many"])
 def test_a_threshold_that_says_nothing_is_refused(threshold):
     trigger = f"{{type: prometheus, metadata: {{serverAddress: 'http://p', query: up, threshold: '{threshold}'}}}}"
 
-    found = converted(scaled_object(trigger))
+    conversion = converted(scaled_object(trigger))
 
-    assert () == found.manifests
-    assert "spec.triggers[0]" in remarks(found)
-    assert {} == found.sources
+    assert () == conversion.manifests
+    assert "spec.triggers[0]" in remarks(conversion)
+    assert {} == conversion.sources

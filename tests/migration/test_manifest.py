@@ -67,7 +67,9 @@ def test_names_differ_and_fit_whatever_they_were(names):
 
 
 def test_the_first_of_a_name_keeps_it():
-    assert ["a", "a-2", "a-3", "b"] == [each["name"] for each in unique_names([{"name": name} for name in "aaab"])]
+    assert ["a", "a-2", "a-3", "b"] == [
+        schedule["name"] for schedule in unique_names([{"name": name} for name in "aaab"])
+    ]
 
 
 @pytest.mark.parametrize(

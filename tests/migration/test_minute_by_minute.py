@@ -208,13 +208,13 @@ def differences(name, minutes):
     text, zone, rule = CASES[name]
     spec = converted(text, zone=zone).manifests[0]["spec"]
     # The original asks at the start; only then are they equal.
-    spec["schedules"] = [item | {"leadTimeSeconds": 0} for item in spec["schedules"]]
+    spec["schedules"] = [schedule | {"leadTimeSeconds": 0} for schedule in spec["schedules"]]
     parsed = parse_spec(spec, "prod", ControllerOptions())
     for at in minutes:
         wanted = rule(at.astimezone(ZoneInfo(zone)).replace(tzinfo=None))
-        found = resolve(parsed, from_datetime(at))
-        if wanted != (found.minimum, found.maximum):
-            yield f"{at}: {wanted} at the original, {(found.minimum, found.maximum)} here"
+        resolved = resolve(parsed, from_datetime(at))
+        if wanted != (resolved.minimum, resolved.maximum):
+            yield f"{at}: {wanted} at the original, {(resolved.minimum, resolved.maximum)} here"
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -86,9 +86,9 @@ def test_what_means_the_same_has_no_remark(name):
     ],
 )
 def test_each_difference_is_a_remark(name, pairs, words):
-    found = converted(changed(name, *pairs))
+    conversion = converted(changed(name, *pairs))
 
-    assert any(words in str(remark) for remark in found.remarks), [str(remark) for remark in found.remarks]
+    assert any(words in str(remark) for remark in conversion.remarks), [str(remark) for remark in conversion.remarks]
 
 
 def test_an_hpa_of_a_workload_that_sleeps_is_part_of_its_cron_hpa():
@@ -99,10 +99,10 @@ kind: HorizontalPodAutoscaler
 metadata: {name: shop-hpa, namespace: dev}
 spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}, minReplicas: 2, maxReplicas: 8}
 """
-    found = converted(changed("kube-green") + hpa)
+    conversion = converted(changed("kube-green") + hpa)
 
-    assert "shop-hpa" == found.manifests[0]["metadata"]["name"]
-    spec = only(found)
+    assert "shop-hpa" == conversion.manifests[0]["metadata"]["name"]
+    spec = only(conversion)
     assert (2, 8, 0) == (spec["minReplicas"], spec["maxReplicas"], spec["schedules"][0]["replicas"])
     assert "metrics" in spec
 
@@ -112,25 +112,25 @@ def test_the_annotations_of_a_namespace_are_those_of_its_workloads():
         "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: dev, annotations: {downscaler/downtime: always}}\n"
     )
 
-    found = converted(changed("kube-green") + namespace)
+    conversion = converted(changed("kube-green") + namespace)
 
     # By kube-green as well: both Deployments, and one of them twice, which is named.
-    assert ["shop", "shop", "api-gateway"] == [item["metadata"]["name"] for item in found.manifests]
-    assert any("one replaces the other" in remark.meaning for remark in found.remarks)
+    assert ["shop", "shop", "api-gateway"] == [manifest["metadata"]["name"] for manifest in conversion.manifests]
+    assert any("one replaces the other" in remark.meaning for remark in conversion.remarks)
 
 
 def test_an_excluded_workload_is_left_alone():
-    found = converted(changed("kube-downscaler", ("    team", '    downscaler/exclude: "true"\n    team')))
+    conversion = converted(changed("kube-downscaler", ("    team", '    downscaler/exclude: "true"\n    team')))
 
-    assert ["weekend"] == [item["metadata"]["name"] for item in found.manifests]
+    assert ["weekend"] == [manifest["metadata"]["name"] for manifest in conversion.manifests]
 
 
 def test_a_schedule_that_no_hpa_names_is_named():
     alone = "\n---\n".join(changed("zalando").split("\n---\n")[:1])
 
-    found = converted(alone)
+    conversion = converted(alone)
 
-    assert "no HorizontalPodAutoscaler of the input names hours" == remarks(found)["metadata.name"].finding
+    assert "no HorizontalPodAutoscaler of the input names hours" == remarks(conversion)["metadata.name"].finding
 
 
 def test_the_metric_of_a_schedule_goes_and_the_others_stay():
@@ -147,10 +147,10 @@ def test_a_group_of_autoscaling_groups_is_an_object_each():
         for name, text, size in (("up", "0 8 * * 1-5", 10), ("down", "0 20 * * *", 2))
     ]
 
-    found = converted(yaml.safe_dump({"ScheduledUpdateGroupActions": actions}))
+    conversion = converted(yaml.safe_dump({"ScheduledUpdateGroupActions": actions}))
 
-    assert ["group-a", "group-b"] == [item["metadata"]["name"] for item in found.manifests]
-    assert [10, 2] == [item["minReplicas"] for item in found.manifests[0]["spec"]["schedules"]]
+    assert ["group-a", "group-b"] == [manifest["metadata"]["name"] for manifest in conversion.manifests]
+    assert [10, 2] == [schedule["minReplicas"] for schedule in conversion.manifests[0]["spec"]["schedules"]]
 
 
 def test_a_desired_capacity_alone_is_a_minimum_and_says_so():
@@ -165,26 +165,26 @@ def test_a_desired_capacity_alone_is_a_minimum_and_says_so():
         {"AutoScalingGroupName": "a", "ScheduledActionName": "up", "Recurrence": "0 8 * * *", "MinSize": 4},
     ]
 
-    found = converted(yaml.safe_dump({"ScheduledUpdateGroupActions": actions}))
+    conversion = converted(yaml.safe_dump({"ScheduledUpdateGroupActions": actions}))
 
-    once = next(item for item in only(found)["schedules"] if "from" in item)
+    once = next(schedule for schedule in only(conversion)["schedules"] if "from" in schedule)
     assert ("2026-11-27T09:00", "2026-11-27T20:00", 9) == (once["from"], once["to"], once["minReplicas"])
-    assert any("which its policies change" in str(remark) for remark in found.remarks)
+    assert any("which its policies change" in str(remark) for remark in conversion.remarks)
 
 
 def test_the_group_that_gcloud_describes_has_its_autoscaler_within():
     autoscaler = yaml.safe_load(changed("gcp"))[0]
 
-    found = converted(yaml.safe_dump({"name": "shop", "autoscaler": autoscaler}))
+    conversion = converted(yaml.safe_dump({"name": "shop", "autoscaler": autoscaler}))
 
-    assert "shop" == found.manifests[0]["metadata"]["name"]
-    assert [60, 300, 480] == sorted(item["durationMinutes"] for item in only(found)["schedules"])
+    assert "shop" == conversion.manifests[0]["metadata"]["name"]
+    assert [60, 300, 480] == sorted(schedule["durationMinutes"] for schedule in only(conversion)["schedules"])
 
 
 def test_a_paused_kapacity_object_only_previews():
-    found = converted(changed("kapacity", ("paused: false", "paused: true")))
+    conversion = converted(changed("kapacity", ("paused: false", "paused: true")))
 
-    assert "Preview" == found.manifests[0]["spec"]["mode"]
+    assert "Preview" == conversion.manifests[0]["spec"]["mode"]
 
 
 def test_a_crane_cron_of_the_zone_local_takes_the_zone_that_is_given():
@@ -193,21 +193,21 @@ def test_a_crane_cron_of_the_zone_local_takes_the_zone_that_is_given():
 
     given, not_given = converted(crane, zone="Europe/Berlin"), converted(crane)
 
-    zones = [item["timeZone"] for item in given.manifests[0]["spec"]["schedules"]]
+    zones = [schedule["timeZone"] for schedule in given.manifests[0]["spec"]["schedules"]]
     assert ["Europe/Berlin", "Europe/Berlin"] == zones
     assert 1 == sum("--time-zone" in remark.meaning for remark in not_given.remarks)
     assert not any("--time-zone" in remark.meaning for remark in given.remarks)
 
 
 def test_an_hpa_that_kube_downscaler_changes_says_so():
-    found = converted(
+    conversion = converted(
         "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n"
         "metadata: {name: shop, annotations: {downscaler/uptime: Mon-Fri 07:30-20:30 UTC}}\n"
         "spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}, maxReplicas: 3}\n"
     )
 
-    assert "annotate its workload instead" in remarks(found)["metadata.annotations[downscaler/uptime]"].meaning
-    assert "annotations" not in found.manifests[0]["metadata"]
+    assert "annotate its workload instead" in remarks(conversion)["metadata.annotations[downscaler/uptime]"].meaning
+    assert "annotations" not in conversion.manifests[0]["metadata"]
 
 
 def downscaled(of_workload="", of_namespace=""):
@@ -233,18 +233,18 @@ HOURS = "Mon-Fri 19:00-20:00 UTC"
 @pytest.mark.parametrize("key", ["downscale-period", "upscale-period"])
 def test_a_workload_that_kube_downscaler_moves_by_periods_says_so(key, uptime):
     """Found: alone it was passed over without a word; beside an uptime, which then does nothing, that was taken."""
-    found = downscaled(f"{uptime}downscaler/{key}: {HOURS}")
+    conversion = downscaled(f"{uptime}downscaler/{key}: {HOURS}")
 
-    assert () == found.manifests
-    assert "only uptime and downtime are read" in remarks(found)[f"metadata.annotations[downscaler/{key}]"].meaning
+    assert () == conversion.manifests
+    assert "only uptime and downtime are read" in remarks(conversion)[f"metadata.annotations[downscaler/{key}]"].meaning
 
 
 @pytest.mark.parametrize("key", ["force-uptime", "force-downtime"])
 def test_what_a_namespace_forces_at_times_is_said_of_its_workloads(key):
-    found = downscaled(f"downscaler/uptime: {HOURS}", f"downscaler/{key}: {HOURS}")
+    conversion = downscaled(f"downscaler/uptime: {HOURS}", f"downscaler/{key}: {HOURS}")
 
-    assert () == found.manifests
-    assert f"metadata.annotations[downscaler/{key}]" in remarks(found)
+    assert () == conversion.manifests
+    assert f"metadata.annotations[downscaler/{key}]" in remarks(conversion)
 
 
 @pytest.mark.parametrize(
@@ -260,9 +260,9 @@ def test_what_a_namespace_forces_at_times_is_said_of_its_workloads(key):
 )
 def test_what_kube_downscaler_leaves_alone_gets_no_windows(of_workload, of_namespace):
     """Found: any value but false excludes there; here it had to be true, and a workload took its namespace's back."""
-    found = downscaled(", ".join(filter(None, [f"downscaler/uptime: {HOURS}", of_workload])), of_namespace)
+    conversion = downscaled(", ".join(filter(None, [f"downscaler/uptime: {HOURS}", of_workload])), of_namespace)
 
-    assert () == found.manifests
+    assert () == conversion.manifests
 
 
 @pytest.mark.parametrize("value", ["'false'", "'False'"])
@@ -271,10 +271,10 @@ def test_what_is_excluded_by_false_is_not(value):
 
 
 def test_what_a_workload_forces_is_not_read_there_either():
-    found = downscaled(f"downscaler/uptime: {HOURS}, downscaler/force-uptime: 'true'")
+    conversion = downscaled(f"downscaler/uptime: {HOURS}, downscaler/force-uptime: 'true'")
 
-    assert ["asleep", "uptime"] == [item["name"] for item in only(found)["schedules"]]
-    assert "of namespaces" in remarks(found)["metadata.annotations[downscaler/force-uptime]"].meaning
+    assert ["asleep", "uptime"] == [schedule["name"] for schedule in only(conversion)["schedules"]]
+    assert "of namespaces" in remarks(conversion)["metadata.annotations[downscaler/force-uptime]"].meaning
 
 
 def test_a_start_and_an_end_at_one_time_are_told_apart():

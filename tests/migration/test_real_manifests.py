@@ -64,8 +64,8 @@ ITEMS = {item["metadata"]["name"]: item for item in yaml.safe_load((MANIFESTS / 
 
 
 def one(name, prometheus=None):
-    found = convert([Document("in.yaml", ITEMS[name])], now=NOW, prometheus=prometheus)
-    return (found.manifests[0]["spec"] if found.manifests else None), found
+    conversion = convert([Document("in.yaml", ITEMS[name])], now=NOW, prometheus=prometheus)
+    return (conversion.manifests[0]["spec"] if conversion.manifests else None), conversion
 
 
 def kinds(name):
@@ -84,7 +84,7 @@ def decides(name, spec, found):
         else:
             target = metric["resource"]["target"]
             out.append(f"{metric['resource']['name']} {target['averageUtilization']}%")
-    out += [f"cron {item['minReplicas']}" for item in spec.get("schedules", ()) if "minReplicas" in item]
+    out += [f"cron {schedule['minReplicas']}" for schedule in spec.get("schedules", ()) if "minReplicas" in schedule]
     return sorted(out)
 
 

@@ -161,7 +161,7 @@ class MadeObjects:
     """Objects of which a test may change any."""
 
     def __init__(self, objects, leader=None):
-        self.items = {each.key: each for each in objects}
+        self.items = {manifest.key: manifest for manifest in objects}
         self.known_leader = leader or Leader(leads=True)
 
     def all(self):

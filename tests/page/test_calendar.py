@@ -56,9 +56,9 @@ async def told(made, scope=ALL, worker=None):
 
 async def test_edges_of_one_instant_are_counted_together():
     """From 2 to 10 and from 2 to 5: 11 pods more at once."""
-    found = await told(fleet())
+    document = await told(fleet())
 
-    morning = next(each for each in found["instants"] if each["opens"])
+    morning = next(instant for instant in document["instants"] if instant["opens"])
     assert parse_instant("2026-11-26T07:00:00Z") / SECOND == morning["at"]
     assert (2, 11, 0, 2, 0) == tuple(morning[name] for name in ("objects", "more", "fewer", "opens", "closes"))
     assert [["prod", "shop", 2, 10, 60, 60, "day opens"], ["secret", "shop", 2, 5, 60, 60, "day opens"]] == morning[
@@ -68,20 +68,20 @@ async def test_edges_of_one_instant_are_counted_together():
 
 async def test_the_week_has_each_edge_of_it():
     """Wednesday 11:20: seven closings from today on, seven openings from tomorrow on."""
-    found = await told(MadeObjects([live("prod", "shop", spec(10), {})]))
+    document = await told(MadeObjects([live("prod", "shop", spec(10), {})]))
 
     assert (7, 7) == (
-        sum(each["opens"] for each in found["instants"]),
-        sum(each["closes"] for each in found["instants"]),
+        sum(instant["opens"] for instant in document["instants"]),
+        sum(instant["closes"] for instant in document["instants"]),
     )
 
 
 async def test_a_caller_sees_the_edges_of_their_objects_alone():
-    found = await told(fleet(), Scope(frozenset({"prod"})))
+    document = await told(fleet(), Scope(frozenset({"prod"})))
 
-    assert {("prod", "shop")} == {tuple(row[:2]) for each in found["instants"] for row in each["of"]}
-    assert [8, 8] == [each["more"] for each in found["instants"] if each["opens"]][:2]
-    assert (3, None) == (found["objects"], found["unread"])
+    assert {("prod", "shop")} == {tuple(row[:2]) for instant in document["instants"] for row in instant["of"]}
+    assert [8, 8] == [instant["more"] for instant in document["instants"] if instant["opens"]][:2]
+    assert (3, None) == (document["objects"], document["unread"])
 
 
 async def test_objects_that_cannot_be_read_are_counted_and_cost_the_others_nothing():
@@ -97,8 +97,8 @@ async def test_the_edges_are_worked_out_again_only_where_objects_changed():
     assert 1 == worker.asked
 
     made.items["prod", "shop"] = live("prod", "shop", spec(20), {}, generation=5)
-    found = json.loads(await shown.answer(ALL))
-    assert 21 == max(each["more"] for each in found["instants"])
+    document = json.loads(await shown.answer(ALL))
+    assert 21 == max(instant["more"] for instant in document["instants"])
 
 
 async def test_whoever_asks_meanwhile_is_told_how_far_it_is(monkeypatch):
@@ -128,7 +128,7 @@ def test_a_window_that_opens_every_minute_is_cut_off_and_counted():
     busy = live("prod", "busy", {**SPEC, "schedules": [schedule]}, {})
     asked = EdgesQuestion([ScheduledObject("prod", "busy", busy.spec)], NOW, NOW + 24 * HOUR)
 
-    found = msgspec.msgpack.decode(coming_edges(ENCODER.encode(asked)), type=EdgesAnswer)
+    decoded = msgspec.msgpack.decode(coming_edges(ENCODER.encode(asked)), type=EdgesAnswer)
 
-    assert (EDGES_MAX, 1) == (len(found.edges), found.cut)
-    assert MINUTE == found.edges[1].at - found.edges[0].at
+    assert (EDGES_MAX, 1) == (len(decoded.edges), decoded.cut)
+    assert MINUTE == decoded.edges[1].at - decoded.edges[0].at

@@ -18,7 +18,7 @@ def of(situation, namespace="prod", name=None, **more):
 
 def told(rows, scope=ALL, since=None):
     answer = msgspec.json.decode(rows.answer(scope, since))
-    answer["rows"] = [dict(zip(answer["columns"], each, strict=True)) for each in answer["rows"]]
+    answer["rows"] = [dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]]
     return answer
 
 

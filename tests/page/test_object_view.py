@@ -74,10 +74,12 @@ def test_every_change_has_its_sentence(shown):
 
 
 def test_the_events_follow_from_the_changes_and_need_no_right_to_read_events(shown):
-    reasons = {each["reason"] for each in shown["events"]}
+    reasons = {event["reason"] for event in shown["events"]}
 
     assert {"WindowOpened", "WindowClosed", "OverrideSet", "OverrideEnded"} <= reasons
-    assert sorted((each["at"] for each in shown["events"]), reverse=True) == [each["at"] for each in shown["events"]]
+    assert sorted((event["at"] for event in shown["events"]), reverse=True) == [
+        event["at"] for event in shown["events"]
+    ]
 
 
 def test_minutes_of_too_few_pods_are_marked(shown):
@@ -101,10 +103,10 @@ def test_a_decision_of_the_past_is_explained_as_it_was(lived):
     path, _ = lived
     asked = DecisionQuestion(str(path), "prod", "shop", OVERRIDDEN.begin + HOUR)
 
-    found = json.loads(past_decision(ENCODER.encode(asked)))
+    document = json.loads(past_decision(ENCODER.encode(asked)))
 
-    assert any("Override" in line for line in found["explained"])
-    assert found["at"] <= (OVERRIDDEN.begin + HOUR) / SECOND < found["until"]
+    assert any("Override" in line for line in document["explained"])
+    assert document["at"] <= (OVERRIDDEN.begin + HOUR) / SECOND < document["until"]
 
 
 def test_nothing_is_said_of_what_was_not_kept(lived):
@@ -115,41 +117,41 @@ def test_nothing_is_said_of_what_was_not_kept(lived):
 
 def test_a_spec_that_cannot_be_read_is_shown_with_its_problems(lived):
     path, shop = lived
-    found = view(path, shop, {**SPEC, "maxReplicas": "many"})
+    document = view(path, shop, {**SPEC, "maxReplicas": "many"})
 
-    assert None is found["ahead"]
-    assert any("maxReplicas" in problem for problem in found["problems"])
-    assert found["changes"]
+    assert None is document["ahead"]
+    assert any("maxReplicas" in problem for problem in document["problems"])
+    assert document["changes"]
 
 
 def test_without_a_store_the_present_and_the_future_are_shown(lived, tmp_path):
-    found = view(tmp_path / "none.db", lived[1])
+    document = view(tmp_path / "none.db", lived[1])
 
-    assert found["ahead"]["segments"]
-    assert any("store" in problem for problem in found["problems"])
+    assert document["ahead"]["segments"]
+    assert any("store" in problem for problem in document["problems"])
 
 
 def test_holidays_are_named_in_the_calendar(lived):
     """The 27th, a Friday, and a schedule that leaves out Thursday and Friday by date."""
-    found = view(*lived, spec=SPEC_WITH_HOLIDAYS)
+    document = view(*lived, spec=SPEC_WITH_HOLIDAYS)
 
     assert ["shift does not open until Fri 2026-11-27: 2026-11-26 to 2026-11-27"] == [
-        mark["text"] for mark in found["ahead"]["marks"]
+        mark["text"] for mark in document["ahead"]["marks"]
     ]
 
 
 def test_the_yaml_reads_back_as_the_object_without_what_others_wrote(lived):
-    found = yaml.safe_load(manifest_text(lived[1].body()))
+    manifest = yaml.safe_load(manifest_text(lived[1].body()))
 
-    assert {"apiVersion", "kind", "metadata", "spec"} == {*found}
-    assert ({"name": "shop", "namespace": "prod"}, SPEC) == (found["metadata"], found["spec"])
+    assert {"apiVersion", "kind", "metadata", "spec"} == {*manifest}
+    assert ({"name": "shop", "namespace": "prod"}, SPEC) == (manifest["metadata"], manifest["spec"])
 
 
 @pytest.mark.parametrize("name", ["shop", "$(reboot)", "a b", "'; rm -rf / #", "-n", "`x`"])
 def test_commands_are_quoted_for_a_shell(name):
     """A shell reads each name back as one word."""
-    for each in commands("prod", name, 4):
-        words = shlex.split(each["command"])
+    for command in commands("prod", name, 4):
+        words = shlex.split(command["command"])
         assert name in words
         assert "prod" == words[words.index("-n", 4) + 1]
 
@@ -157,7 +159,7 @@ def test_commands_are_quoted_for_a_shell(name):
 def test_before_two_weeks_are_known_the_usual_load_is_that_of_past_days():
     loads = {NOW - days * DAY: float(days) for days in (1, 2, 3)}
 
-    first = next(each for each in usual_loads(loads, NOW - NOW % HOUR) if each[0] % DAY == (NOW - NOW % HOUR) % DAY)
+    first = next(row for row in usual_loads(loads, NOW - NOW % HOUR) if row[0] % DAY == (NOW - NOW % HOUR) % DAY)
     assert (1.0, 3.0) == first[1:]
 
 

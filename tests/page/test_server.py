@@ -175,10 +175,12 @@ def test_a_page_behind_a_proxy_believes_its_secret_alone():
 
 
 def test_a_name_with_anything_in_it_is_a_name(open_page):
-    found = json.loads(ask(open_page, f"/api/objects/prod/{quote('<b>x</b>', safe='')}")[2])
+    document = json.loads(ask(open_page, f"/api/objects/prod/{quote('<b>x</b>', safe='')}")[2])
 
-    assert "<b>x</b>" == found["name"]
-    assert "kubectl cronhpa override '<b>x</b>' -n prod --clear" in [each["command"] for each in found["commands"]]
+    assert "<b>x</b>" == document["name"]
+    assert "kubectl cronhpa override '<b>x</b>' -n prod --clear" in [
+        command["command"] for command in document["commands"]
+    ]
 
 
 @pytest.mark.parametrize(

@@ -51,14 +51,14 @@ def test_the_week_is_decided_as_it_is_and_as_it_would_be(lived, tmp_path):
     """
     progress = tmp_path / "progress"
     progress.touch()
-    found = result(lived, {**PLAIN, "minReplicas": 6}, progress=str(progress))
+    document = result(lived, {**PLAIN, "minReplicas": 6}, progress=str(progress))
 
-    as_it_is, changed = found["asItIs"], found["changed"]
+    as_it_is, changed = document["asItIs"], document["changed"]
     assert changed["podHours"] > as_it_is["podHours"] + 100
     assert 6 <= min(count for _, count in changed["replicas"]) > min(count for _, count in as_it_is["replicas"])
     assert 168 == pytest.approx(as_it_is["hours"], abs=1)
     assert changed["minutes"] <= as_it_is["minutes"]
-    assert 84 == pytest.approx(found["happened"]["hours"], abs=1)
+    assert 84 == pytest.approx(document["happened"]["hours"], abs=1)
     assert 1 == pytest.approx(float(progress.read_text()), abs=0.02)
 
 

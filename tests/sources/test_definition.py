@@ -45,27 +45,27 @@ def url(fields):
 
 
 def test_each_source_has_what_was_stated_and_defaults_for_the_rest():
-    found = parse_sources(WHOLE, "sources.yaml", default_url="http://other:9090/")
+    sources = parse_sources(WHOLE, "sources.yaml", default_url="http://other:9090/")
 
-    assert {"requests", "of-all", "inflight"} == set(found)
+    assert {"requests", "of-all", "inflight"} == set(sources)
     assert (URL, QUERY, {}, 5, 120) == (
-        found["requests"].url,
-        found["requests"].query,
-        found["requests"].join,
-        found["requests"].timeout_seconds,
-        found["requests"].max_age_seconds,
+        sources["requests"].url,
+        sources["requests"].query,
+        sources["requests"].join,
+        sources["requests"].timeout_seconds,
+        sources["requests"].max_age_seconds,
     )
-    assert isinstance(found["of-all"], PrometheusSource)
+    assert isinstance(sources["of-all"], PrometheusSource)
     assert ("http://other:9090", {"namespace": "namespace", "target": "deployment"}) == (
-        found["of-all"].url,
-        found["of-all"].join,
+        sources["of-all"].url,
+        sources["of-all"].join,
     )
-    assert (Path("/var/run/secrets/prometheus/ca.crt"),) == found["of-all"].files
-    assert isinstance(found["inflight"], PodsSource)
+    assert (Path("/var/run/secrets/prometheus/ca.crt"),) == sources["of-all"].files
+    assert isinstance(sources["inflight"], PodsSource)
     assert ("metrics", "/metrics", "sum") == (
-        found["inflight"].port,
-        found["inflight"].path,
-        found["inflight"].combine,
+        sources["inflight"].port,
+        sources["inflight"].path,
+        sources["inflight"].combine,
     )
 
 
@@ -130,10 +130,10 @@ def test_all_problems_are_told_at_once_each_with_its_line():
     ],
 )
 def test_what_is_no_source_is_refused_with_what_is_accepted(text, told):
-    found = problems(text)
+    complaints = problems(text)
 
-    assert any(told in each for each in found), found
-    assert all(each.startswith("sources.yaml") for each in found)
+    assert any(told in complaint for complaint in complaints), complaints
+    assert all(complaint.startswith("sources.yaml") for complaint in complaints)
 
 
 @pytest.mark.parametrize("kind", [prometheus, url])

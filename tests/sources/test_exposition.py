@@ -24,8 +24,8 @@ def read(page, metric, kind=TEXT, labels=None, size=10):
 
 
 def values(page, metric, **given):
-    found = read(page, metric, **given)
-    return sorted(sample.value for sample in found.samples), found.is_cumulative
+    read_samples = read(page, metric, **given)
+    return sorted(sample.value for sample in read_samples.samples), read_samples.is_cumulative
 
 
 @pytest.fixture

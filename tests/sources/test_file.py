@@ -67,9 +67,9 @@ async def test_a_file_that_is_broken_from_the_start_is_told_with_what_the_metric
     path.write_text(BROKEN)
     await SourcesFile(path, sources).look()
 
-    found = sources.explained(Absent("NotFound", "there is no such metric"))
+    reason = sources.explained(Absent("NotFound", "there is no such metric"))
     told = "there is no such metric; and the operator's file of sources cannot be used: its log says why"
-    assert Absent("NotFound", told) == found
+    assert Absent("NotFound", told) == reason
 
 
 async def test_rotated_certificates_are_noticed(sources, tmp_path):

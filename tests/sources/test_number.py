@@ -178,6 +178,6 @@ def answered(document, **fields):
 
 @given(JSON_VALUES, st.sampled_from(["json", "yaml"]))
 def test_any_answer_is_a_load_or_refused(document, format_):
-    found = answered(document, format=format_)
+    answer = answered(document, format=format_)
 
-    assert found.message.isprintable() if isinstance(found, NoAnswerError) else found >= 0
+    assert answer.message.isprintable() if isinstance(answer, NoAnswerError) else answer >= 0

@@ -57,10 +57,10 @@ def test_the_same_pods_are_drawn_again_and_nobody_without_the_salt_knows_which()
 
 def test_pods_that_were_not_asked_have_the_mean_and_as_many_of_them_are_missing():
     """Two of four answered, 4 and 6: of ten others five are missing, five have 5."""
-    found = extended({"a": 4.0, "b": 6.0}, 4, [f"other-{number}" for number in range(10)])
+    estimate = extended({"a": 4.0, "b": 6.0}, 4, [f"other-{number}" for number in range(10)])
 
-    assert 7 == len(found)
-    assert 4 + 6 + 5 * 5 == sum(found.values())
+    assert 7 == len(estimate)
+    assert 4 + 6 + 5 * 5 == sum(estimate.values())
 
 
 def test_a_target_of_idle_pods_varies_by_nothing():
@@ -73,9 +73,9 @@ def test_a_target_of_idle_pods_varies_by_nothing():
     st.integers(0, 100),
 )
 def test_what_is_told_of_the_others_lies_between_what_was_told(answered, silent, others):
-    found = extended(answered, len(answered) + silent, [f"other-{number}" for number in range(others)])
+    estimate = extended(answered, len(answered) + silent, [f"other-{number}" for number in range(others)])
 
-    assert answered.items() <= found.items()
-    assert len(found) <= len(answered) + others
-    assert min(answered.values()) * 0.999 <= min(found.values())
-    assert max(found.values()) <= max(answered.values()) * 1.001
+    assert answered.items() <= estimate.items()
+    assert len(estimate) <= len(answered) + others
+    assert min(answered.values()) * 0.999 <= min(estimate.values())
+    assert max(estimate.values()) <= max(answered.values()) * 1.001

@@ -93,17 +93,17 @@ async def test_an_answer_without_an_end_is_broken_off():
 
 async def test_an_answer_that_drips_is_given_up_and_names_no_address():
     async with serving(drips) as port:
-        found = await valued(port, timeoutSeconds=0.2)
+        answer = await valued(port, timeoutSeconds=0.2)
 
-    assert Absent("Timeout", "it gave no answer within 0.2 s") == found
+    assert Absent("Timeout", "it gave no answer within 0.2 s") == answer
 
 
 async def test_nobody_listening_is_no_value_and_names_no_address():
     async with serving(nothing) as port:
         pass
-    found = await valued(port)
+    answer = await valued(port)
 
-    assert Absent("Unreachable", "it cannot be reached: Connection refused") == found
+    assert Absent("Unreachable", "it cannot be reached: Connection refused") == answer
 
 
 @pytest.mark.parametrize("login", ["token", "password"])

@@ -69,7 +69,7 @@ def test_the_counters_of_a_pod_are_remembered_in_little_memory():
         tracemalloc.stop()
     # Threads of other tests may be at work in this process: only what these two files asked for is theirs.
     here = [tracemalloc.Filter(True, each) for each in (__file__, cronhpa.sources.rates.__file__)]
-    kept = sum(each.size for each in snapshot.filter_traces(here).traces)
+    kept = sum(trace.size for trace in snapshot.filter_traces(here).traces)
 
     assert kept < 48 * 1024
     assert ([0.0] * 2000, 1.0) == rates.rates(page(), 1.0)

@@ -59,10 +59,10 @@ async def test_each_ready_pod_is_asked_for_its_own_number():
 
     pods = [pod(1), pod(2), pod(3, ready="False"), pod(4, ip="")]
     async with serving(answer, ADDRESSES) as port:
-        found = await sampled(port, pods)
+        samples = await sampled(port, pods)
 
-    assert {"shop-1": 11_000, "shop-2": 12_000} == values(found)
-    assert {NOON} == {sample.at for sample in found.values()}
+    assert {"shop-1": 11_000, "shop-2": 12_000} == values(samples)
+    assert {NOON} == {sample.at for sample in samples.values()}
 
 
 @pytest.mark.parametrize("trouble", ["500", "slow", "empty", "NaN", "redirect", "long", "cut"])
@@ -82,10 +82,10 @@ async def test_a_pod_without_an_answer_is_missing_and_no_zero(trouble):
 
     pods = [pod(1), pod(2)]
     async with serving(answer, ADDRESSES) as port:
-        found = await sampled(port, pods, timeoutSeconds=0.5)
-    counts = group_pods(AVERAGE, pods, found, NOON, ControllerOptions())
+        samples = await sampled(port, pods, timeoutSeconds=0.5)
+    counts = group_pods(AVERAGE, pods, samples, NOON, ControllerOptions())
 
-    assert {"shop-1": 25_000} == values(found)
+    assert {"shop-1": 25_000} == values(samples)
     assert (1, 1, 25_000, 10_000) == (counts.ready, counts.missing, counts.usage, counts.missing_usage)
 
 
@@ -102,12 +102,12 @@ async def test_pods_of_one_namespace_that_hang_take_no_time_of_the_pods_of_anoth
         try:
             theirs = asyncio.create_task(asked.samples(measured(namespace="hostile", pods=hanging)))
             await asyncio.sleep(0.1)
-            found = await asked.samples(measured(namespace="prod", pods=[pod(2)]))
+            samples_read = await asked.samples(measured(namespace="prod", pods=[pod(2)]))
             refused = await theirs
         finally:
             await asked.close()
 
-    assert {"shop-2": 7_000} == values(found)
+    assert {"shop-2": 7_000} == values(samples_read)
     assert refused.message.endswith("it gave no answer within 1 s")
 
 
@@ -116,9 +116,9 @@ async def test_where_no_pod_answers_the_most_frequent_reason_is_told():
         return web.Response(status=500 if pod_of(request) < 3 else 404)
 
     async with serving(answer, ADDRESSES) as port:
-        found = await sampled(port, [pod(1), pod(2), pod(3)])
+        samples = await sampled(port, [pod(1), pod(2), pod(3)])
 
-    assert Absent("NoPodAnswered", "no pod that was asked has a number: it answered 500") == found
+    assert Absent("NoPodAnswered", "no pod that was asked has a number: it answered 500") == samples
 
 
 async def test_no_ready_pod_is_a_reason_of_its_own():
@@ -137,12 +137,12 @@ async def test_counters_become_rates_from_the_second_scrape_on():
         begun = asyncio.get_running_loop().time()
         await asyncio.sleep(0.3)
         total[1], total[2] = 130.0, 60.0  # the second one began anew
-        found = await asked.samples(measured(pods=[pod(1), pod(2)], period=0.3))
+        samples_read = await asked.samples(measured(pods=[pod(1), pod(2)], period=0.3))
         seconds = asyncio.get_running_loop().time() - begun
         await asked.close()
 
     assert "no pod that was asked has a number: its rate is known from the second scrape on" == first.message
-    rates = values(found)
+    rates = values(samples_read)
     assert 0.5 * 30_000 / seconds < rates["shop-1"] < 1.5 * 30_000 / seconds
     assert pytest.approx(2.0, rel=0.1) == rates["shop-2"] / rates["shop-1"]
 
@@ -164,14 +164,14 @@ async def test_of_many_alike_pods_a_sample_is_asked_and_the_sum_is_right_to_five
         first = await asked.samples(measured(pods=pods, period=0.001))
         before = asked.requests
         await asyncio.sleep(0.01)
-        found = await asked.samples(measured(pods=pods, period=0.001))
+        samples_read = await asked.samples(measured(pods=pods, period=0.001))
         await asked.close()
 
     # Nothing is known before the first: n0 = 2401, 2401 / (1 + 2400 / 400) = 343.
     assert 343 == before
     assert 30 == asked.requests - before
-    assert 400 == len(first) == len(found)
-    assert pytest.approx(1000 * sum(loads), rel=0.05) == sum(values(found).values())
+    assert 400 == len(first) == len(samples_read)
+    assert pytest.approx(1000 * sum(loads), rel=0.05) == sum(values(samples_read).values())
 
 
 @pytest.mark.parametrize(

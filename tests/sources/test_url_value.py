@@ -100,9 +100,9 @@ async def test_an_answer_without_an_end_is_broken_off(kind, limit):
 
 async def test_an_answer_that_drips_is_given_up():
     async with serving(drips) as port:
-        found = await valued(port, timeoutSeconds=0.2)
+        answer = await valued(port, timeoutSeconds=0.2)
 
-    assert Absent("Timeout", "it gave no answer within 0.2 s") == found
+    assert Absent("Timeout", "it gave no answer within 0.2 s") == answer
 
 
 async def test_nobody_listening_and_an_empty_answer_are_no_value():
@@ -147,9 +147,9 @@ async def test_a_secret_that_cannot_be_read_is_no_value_and_nothing_is_asked(tmp
 
     (tmp_path / "key").write_text("s3cr3t\r\nX-Evil: 1")
     async with serving(answer) as port:
-        found = [await valued(port, headerFiles={"X-API-KEY": str(tmp_path / name)}) for name in ("key", "none")]
+        answers = [await valued(port, headerFiles={"X-API-KEY": str(tmp_path / name)}) for name in ("key", "none")]
 
-    assert [Absent("Misconfigured", "a file that its login or its TLS needs cannot be read")] * 2 == found
+    assert [Absent("Misconfigured", "a file that its login or its TLS needs cannot be read")] * 2 == answers
     assert [] == seen
 
 

@@ -83,10 +83,10 @@ def test_what_is_no_number_of_the_object_is_none_with_the_reason(body, reason, w
 
 
 def test_where_one_number_is_meant_two_series_are_none():
-    found = value(vector(({"a": "1"}, "3", 0), ({"a": "2"}, "4", 0)), (), ())
+    number = value(vector(({"a": "1"}, "3", 0), ({"a": "2"}, "4", 0)), (), ())
 
-    assert isinstance(found, Absent)
-    assert "several series where one is meant, such as a sum(...) of them" in found.message
+    assert isinstance(number, Absent)
+    assert "several series where one is meant, such as a sum(...) of them" in number.message
 
 
 JSON = st.recursive(
@@ -103,7 +103,7 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_json_is_a_number_from_zero_on_or_an_absence(document):
     try:
-        found = value(json.dumps(document).encode(), (), ())
+        number = value(json.dumps(document).encode(), (), ())
     except NoAnswerError:
         return
-    assert isinstance(found, Absent) or found >= 0
+    assert isinstance(number, Absent) or number >= 0
