@@ -25,10 +25,10 @@ def browser():
     """Of a module and no longer: while it is open, no other event loop can run in this thread."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not there: it brings the browser")
-    found = chromium()
+    binary = chromium()
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(
-            executable_path=str(found.path), args=ARGUMENTS, env={**os.environ, **found.environment}
+            executable_path=str(binary.path), args=ARGUMENTS, env={**os.environ, **binary.environment}
         )
         yield opened
         opened.close()

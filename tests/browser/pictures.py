@@ -60,12 +60,12 @@ def save(image, path) -> None:
 
 
 def main() -> None:
-    found = chromium()
+    binary = chromium()
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
         store = Path(folder) / "history.db"
         made = MadeObjects([lived_week(store), *fleet_of(2_000)])
         browser = playwright.chromium.launch(
-            executable_path=str(found.path), args=ARGUMENTS, env={**os.environ, **found.environment}
+            executable_path=str(binary.path), args=ARGUMENTS, env={**os.environ, **binary.environment}
         )
         with served(made, store=store) as url:
 

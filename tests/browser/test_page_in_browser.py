@@ -188,8 +188,8 @@ def test_the_mouse_reads_the_picture_too(opened, url):
 
 
 def barriers(page):
-    found = page.evaluate("async () => (await axe.run()).violations")
-    return [(each["id"], [node["html"][:120] for node in each["nodes"][:3]]) for each in found]
+    violations = page.evaluate("async () => (await axe.run()).violations")
+    return [(violation["id"], [node["html"][:120] for node in violation["nodes"][:3]]) for violation in violations]
 
 
 def test_what_if_is_run_from_the_form_and_its_yaml_is_there_to_copy(opened, lived, axe):
@@ -263,7 +263,7 @@ def test_scripts_in_whatever_a_tenant_writes_stay_text(opened, lived):
     body = named("contradictory")
     status = {**hostile({key: each for key, each in body["status"].items() if key not in {"memory", "lastScaleTime"}})}
     spec = {**SPEC, "override": {"minReplicas": 4, "until": "2026-11-26T00:00:00Z", "reason": HOSTILE}}
-    spec["schedules"] = [{**each, "name": f"{each['name']}{HOSTILE[:40]}"} for each in SPEC["schedules"]]
+    spec["schedules"] = [{**schedule, "name": f"{schedule['name']}{HOSTILE[:40]}"} for schedule in SPEC["schedules"]]
     target = {"type": "AverageValue", "averageValue": "5"}
     spec["metrics"] = [{"type": "Pods", "pods": {"metric": {"name": HOSTILE}, "target": target}}]
     names = [HOSTILE, "shop"]

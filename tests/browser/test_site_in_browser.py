@@ -62,8 +62,12 @@ def test_pages_have_no_barrier_and_none_scrolls_sideways(opened, site, axe, sche
         page.goto(f"{site}/{name}")
         page.wait_for_selector("article h1")
         page.evaluate(axe)
-        found = page.evaluate("async () => (await axe.run({runOnly: ['wcag2a', 'wcag2aa']})).violations")
+        violations = page.evaluate("async () => (await axe.run({runOnly: ['wcag2a', 'wcag2aa']})).violations")
 
-        assert [] == [(name, each["id"], each["nodes"][0]["html"]) for each in found if each["id"] not in OF_THE_THEME]
+        assert [] == [
+            (name, violation["id"], violation["nodes"][0]["html"])
+            for violation in violations
+            if violation["id"] not in OF_THE_THEME
+        ]
         wider = "document.documentElement.scrollWidth > innerWidth"
         assert not page.evaluate(wider), name

@@ -19,7 +19,7 @@ def cronhpa(served, tmp_path):
     file = write_kubeconfig(tmp_path / "kubeconfig", served.server, {"prod": "prod", "dev": None})
 
     def run(*arguments, given=None):
-        words = [str(item) for item in arguments]
+        words = [str(argument) for argument in arguments]
         clustered = words[0] in {"explain", "override", "adopt", "convert", "preview", "backtest", "history"}
         where = ["--kubeconfig", str(file)] if clustered and "--kubeconfig" not in words else []
         return CliRunner().invoke(app, [*words, *where], input=given, color=True)

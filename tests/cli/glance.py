@@ -55,7 +55,7 @@ def usage(count, milli, *, starting=0):
     pods = [pod(f"p{i}") for i in range(count - starting)]
     begun = NOW - MINUTE
     pods += [pod(f"s{i}", ready="False", ready_since=begun, started=begun) for i in range(starting)]
-    return pods, {each.name: sample(milli) for each in pods}
+    return pods, {listed_pod.name: sample(milli) for listed_pod in pods}
 
 
 def body(spec, seen, *, now=NOW, memory=None, told=None, previous=None, outcome=None, name="shop", **fields):

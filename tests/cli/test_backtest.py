@@ -78,16 +78,16 @@ def test_a_window_that_opens_before_the_rise_takes_its_minutes_away(backtest):
     The rise is a line from 6 at 09:59 to 12 at 10:00. Reactive: the 10 pods of 1 core are passed at 2/3 of it, and 12
     are carried once the pods asked for at 10:00:30 and later are ready. Scheduled: 30 pods from 09:52 on.
     """
-    found = scores(backtest(CPU + SCHEDULES, *REQUEST, *hours("09:30", "11:30"), "-o", "json"))
+    by_variant = scores(backtest(CPU + SCHEDULES, *REQUEST, *hours("09:30", "11:30"), "-o", "json"))
 
-    reactive, scheduled = found["variants"]["reactive"], found["variants"]["scheduled"]
+    reactive, scheduled = by_variant["variants"]["reactive"], by_variant["variants"]["scheduled"]
     assert 2 < reactive["underProvisionedMinutes"] < 4
     assert "2026-03-09T09:59:40Z" == reactive["underProvisioned"][0]["from"]
     assert 0 == scheduled["underProvisionedMinutes"] == scheduled["unservedPercent"]
     assert reactive["podHours"] < scheduled["podHours"]
     assert {"Schedule/rush"} <= set(scheduled["actionsDecidedBy"])
-    assert ["reactive", "scheduled"] == list(found["variants"])
-    assert {"podCapacity": 1.0, "startUpSeconds": 120.0}.items() <= found["conditions"].items()
+    assert ["reactive", "scheduled"] == list(by_variant["variants"])
+    assert {"podCapacity": 1.0, "startUpSeconds": 120.0}.items() <= by_variant["conditions"].items()
 
 
 def test_the_table_compares_with_metrics_alone(backtest):
@@ -108,19 +108,19 @@ def test_a_forecast_is_made_from_the_days_before_and_raises_ahead_of_the_rise(ba
     """
     options = (*REQUEST, "--from", "2026-03-14T09:30:00Z", "--to", "90m", "-o", "json")
 
-    found = scores(backtest(CPU + FORECAST, *options, history=csv(days=6)))
+    by_variant = scores(backtest(CPU + FORECAST, *options, history=csv(days=6)))
 
-    reactive, forecast = (found["variants"][name] for name in ("reactive", "forecast"))
+    reactive, forecast = (by_variant["variants"][name] for name in ("reactive", "forecast"))
     assert 2 < reactive["underProvisionedMinutes"] < 4
     assert forecast["underProvisionedMinutes"] < reactive["underProvisionedMinutes"] / 2
     assert forecast["actionsDecidedBy"]["Forecast/cpu"] > 0
-    assert found["forecasts"].startswith("90 by ")
+    assert by_variant["forecasts"].startswith("90 by ")
 
 
 def test_the_last_seven_days_are_run_and_never_the_two_that_a_forecast_begins_with(backtest):
-    found = scores(backtest(CPU + FORECAST, *REQUEST, "--to", "30m", "-o", "json", history=csv(days=3)))
+    by_variant = scores(backtest(CPU + FORECAST, *REQUEST, "--to", "30m", "-o", "json", history=csv(days=3)))
 
-    assert ("2026-03-11T00:00:00Z", "2026-03-11T00:30:00Z") == (found["from"], found["to"])
+    assert ("2026-03-11T00:00:00Z", "2026-03-11T00:30:00Z") == (by_variant["from"], by_variant["to"])
 
 
 def test_the_operators_own_store_is_a_history_by_the_minute_where_it_keeps_minutes(backtest, tmp_path):
@@ -130,9 +130,9 @@ def test_the_operators_own_store_is_a_history_by_the_minute_where_it_keeps_minut
     import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=MONDAY + DAY)
     store.close()
 
-    found = scores(backtest(CPU, *REQUEST, *hours("09:30", "11:30"), "--history", "history.db", "-o", "json"))
+    by_variant = scores(backtest(CPU, *REQUEST, *hours("09:30", "11:30"), "--history", "history.db", "-o", "json"))
 
-    assert "2026-03-09T10:00:10Z" == found["variants"]["reactive"]["underProvisioned"][0]["from"]
+    assert "2026-03-09T10:00:10Z" == by_variant["variants"]["reactive"]["underProvisioned"][0]["from"]
 
 
 def test_of_what_the_store_keeps_longer_the_maxima_of_five_minutes_are_a_history(backtest, tmp_path):
@@ -142,9 +142,9 @@ def test_of_what_the_store_keeps_longer_the_maxima_of_five_minutes_are_a_history
     import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=MONDAY + DAY)
     store.close()
 
-    found = scores(backtest(CPU, *REQUEST, *hours("09:30", "11:30"), "--history", "history.db", "-o", "json"))
+    by_variant = scores(backtest(CPU, *REQUEST, *hours("09:30", "11:30"), "--history", "history.db", "-o", "json"))
 
-    assert "2026-03-09T10:00:50Z" == found["variants"]["reactive"]["underProvisioned"][0]["from"]
+    assert "2026-03-09T10:00:50Z" == by_variant["variants"]["reactive"]["underProvisioned"][0]["from"]
 
 
 def test_a_store_that_knows_nothing_of_the_object_says_so(backtest, tmp_path):
@@ -161,21 +161,21 @@ def test_what_a_cluster_knows_of_the_object_needs_not_be_said(backtest):
     status = "status:\n  memory: {version: 1, recommendations: [], scaleUpEvents: [], scaleDownEvents: [],"
     learnt = status + ' startUpSeconds: 75, requestPerPod: {cpu: "500m"}}\n'
 
-    found = scores(backtest(CPU + learnt, *hours("09:30", "10:30"), "-o", "json"))
+    by_variant = scores(backtest(CPU + learnt, *hours("09:30", "10:30"), "-o", "json"))
 
-    assert {"podCapacity": 0.5, "startUpSeconds": 75.0}.items() <= found["conditions"].items()
+    assert {"podCapacity": 0.5, "startUpSeconds": 75.0}.items() <= by_variant["conditions"].items()
 
 
 def test_a_pure_schedule_is_run_once_it_is_said_what_a_pod_carries(backtest):
     pure = CPU.partition("  metrics:")[0] + SCHEDULES
 
     refused = backtest(pure, *hours("09:30", "11:30"))
-    found = scores(backtest(pure, "--pod-capacity", "500m", *hours("09:30", "11:30"), "-o", "json"))
+    by_variant = scores(backtest(pure, "--pod-capacity", "500m", *hours("09:30", "11:30"), "-o", "json"))
 
     assert (1, True) == (refused.exit_code, "--pod-capacity" in refused.stderr)
     # 2 pods carry 1 core of 6 until the window has raised them to 30, ready a minute after 09:51:00.
-    assert ["scheduled"] == list(found["variants"])
-    assert 60 > found["variants"]["scheduled"]["underProvisionedMinutes"] > 20
+    assert ["scheduled"] == list(by_variant["variants"])
+    assert 60 > by_variant["variants"]["scheduled"]["underProvisionedMinutes"] > 20
 
 
 def test_metrics_that_the_history_is_not_of_are_left_out_and_named(backtest):
@@ -227,9 +227,9 @@ def test_a_prometheus_is_asked_for_28_days(backtest, monkeypatch):
 
     monkeypatch.setattr(Prometheus, "load", load)
 
-    found = scores(backtest(CPU, *REQUEST, "--history", "http://prometheus:9090", "-o", "json"))
+    by_variant = scores(backtest(CPU, *REQUEST, "--history", "http://prometheus:9090", "-o", "json"))
 
-    assert ("2026-03-09T00:00:00Z", "2026-03-09T02:00:00Z") == (found["from"], found["to"])
+    assert ("2026-03-09T00:00:00Z", "2026-03-09T02:00:00Z") == (by_variant["from"], by_variant["to"])
     ((query, length),) = asked
     assert 28 * DAY == length
     assert 'namespace="prod", pod=~"shop-.+"' in query

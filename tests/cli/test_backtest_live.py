@@ -46,10 +46,10 @@ def test_an_object_of_the_cluster_is_run_on_the_operators_store(live, tmp_path):
     import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
     store.close()
 
-    found = scores(live("--history", "history.db"))
+    by_variant = scores(live("--history", "history.db"))
 
-    assert "prod/shop" == found["object"]
-    assert {"podCapacity": 1.0, "startUpSeconds": 75.0}.items() <= found["conditions"].items()
+    assert "prod/shop" == by_variant["object"]
+    assert {"podCapacity": 1.0, "startUpSeconds": 75.0}.items() <= by_variant["conditions"].items()
 
 
 def test_in_the_operators_pod_its_own_store_is_the_history(live, tmp_path, monkeypatch):
@@ -129,9 +129,9 @@ def operator_url(tmp_path):
 
 def test_an_object_of_the_cluster_is_run_on_what_the_operator_recorded(live, operator_url):
     """Without a word on where: the same as on a copy of its store."""
-    found = live("--operator", operator_url, "--token-file", "token")
+    result = live("--operator", operator_url, "--token-file", "token")
 
-    assert scores(live("--history", "history.db")) == scores(found)
+    assert scores(live("--history", "history.db")) == scores(result)
 
 
 def test_who_may_not_get_the_object_is_told_that_nothing_was_recorded(live, operator_url):
@@ -170,8 +170,11 @@ def target_of_pods(served, *requests):
     scale = {"metadata": {}, "spec": {"replicas": 2}, "status": {"replicas": 2, "selector": "app=shop"}}
     served.answers[f"{apps}/namespaces/prod/deployments/shop/scale"] = answering(scale)
     items = [
-        {"metadata": {"name": f"shop-{number}"}, "spec": {"containers": [{"resources": {"requests": {"cpu": each}}}]}}
-        for number, each in enumerate(requests)
+        {
+            "metadata": {"name": f"shop-{number}"},
+            "spec": {"containers": [{"resources": {"requests": {"cpu": request}}}]},
+        }
+        for number, request in enumerate(requests)
     ]
     served.answers[pods] = answering({"metadata": {}, "items": items})
 
@@ -181,9 +184,9 @@ def test_what_no_status_says_of_its_pods_is_read_from_them(served, live):
     served.hold(yaml.safe_load(CPU))
     target_of_pods(served, "500m", "1500m")
 
-    found = scores(live("--history", "load.csv"))
+    by_variant = scores(live("--history", "load.csv"))
 
-    assert {"podCapacity": 1.0, "startUpSeconds": 60.0}.items() <= found["conditions"].items()
+    assert {"podCapacity": 1.0, "startUpSeconds": 60.0}.items() <= by_variant["conditions"].items()
 
 
 def test_pods_that_may_not_be_read_are_named_and_an_option_takes_their_place(served, live):

@@ -25,10 +25,10 @@ def drawn(zone, start, end):
 @given(st.sampled_from(ZONES), st.integers(0, 365 * 24 * 60), st.integers(1, 120 * 24 * 60))
 def test_the_hours_drawn_are_those_of_the_span_and_none_leaves_its_day(zone, begins, minutes):
     start = YEAR + begins * MINUTE
-    found = drawn(zone, start, start + minutes * MINUTE)
+    texts = drawn(zone, start, start + minutes * MINUTE)
 
-    assert minutes / 60 == pytest.approx(sum(hours for _, _, _, hours in found))
-    assert all(hour >= 0 and hours > 0 and hour + hours <= 24.0001 for _, _, hour, hours in found)
+    assert minutes / 60 == pytest.approx(sum(hours for _, _, _, hours in texts))
+    assert all(hour >= 0 and hours > 0 and hour + hours <= 24.0001 for _, _, hour, hours in texts)
 
 
 def test_a_window_stands_at_its_local_hours_before_and_after_a_clock_change():

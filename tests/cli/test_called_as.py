@@ -73,9 +73,9 @@ def test_the_help_of_every_command_has_an_example_and_its_exit_codes(command):
 
 
 def test_every_command_is_asked_for_its_help():
-    found = completions([""])
+    completed = completions([""])
 
-    assert {name.split()[0] for name in COMMANDS} == set(found)
+    assert {name.split()[0] for name in COMMANDS} == set(completed)
 
 
 # --- the version -------------------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ async def test_an_object_is_read_by_its_namespace_and_name():
     api.answers[SHOP] = answering({"kind": "CronHPA", "metadata": {"name": "shop"}})
 
     async with api.client() as client:
-        found = await read_object(client, "prod", "shop")
+        stored = await read_object(client, "prod", "shop")
 
-    assert {"kind": "CronHPA", "metadata": {"name": "shop"}} == found
+    assert {"kind": "CronHPA", "metadata": {"name": "shop"}} == stored
 
 
 @pytest.mark.parametrize("name", ["../../nodes", "shop/status", "shop?x=1", "shop#"])

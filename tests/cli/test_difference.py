@@ -155,15 +155,16 @@ def test_the_intervals_are_those_in_which_the_bounds_differ(one, other):
     start = parse_instant("2026-11-23T00:00:00Z")
     old, new = (Subject("shop", of, "UTC", timeline(of, start, start + 2 * DAY)) for of in (one, other))
 
-    found = ObjectDifference(old, new)
-    changes = found.bounds()
+    difference = ObjectDifference(old, new)
+    changes = difference.bounds()
 
     assert [] == ObjectDifference(old, old).bounds()
     assert Change.SAME is ObjectDifference(old, old).change
     assert all(change.start < change.end for change in changes)
-    for at in sorted({item.start for each in (old, new) for item in each.timeline.segments}):
+    for at in sorted({segment.start for each in (old, new) for segment in each.timeline.segments}):
         before, after = (
-            next(item for item in each.timeline.segments if item.start <= at < item.end) for each in (old, new)
+            next(segment for segment in each.timeline.segments if segment.start <= at < segment.end)
+            for each in (old, new)
         )
         differs = (before.minimum, before.maximum, before.headroom_percent) != (
             after.minimum, after.maximum, after.headroom_percent,

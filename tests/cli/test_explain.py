@@ -188,7 +188,7 @@ def test_json_holds_what_the_text_says():
     assert {"time": "2026-11-23T12:00:00Z", "change": "the override ends", "bounds": "20 to 80"} == told["next"]
     assert (2.8, 5, 17) == tuple(told["forecast"][key] for key in ("usedPercent", "budgetPercent", "floor"))
     assert [("there is no Deployment/shop", "create it, or correct spec.scaleTargetRef")] == [
-        (item["what"], item["do"]) for item in target["problems"]
+        (problem["what"], problem["do"]) for problem in target["problems"]
     ]
 
 

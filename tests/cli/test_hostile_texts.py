@@ -45,14 +45,14 @@ def test_explain_shows_a_tenants_words_as_they_are(served, cronhpa):
     body = manifest(status=status)
     served.hold(body)
 
-    found = cronhpa("explain", "shop", "-n", "prod")
+    result = cronhpa("explain", "shop", "-n", "prod")
 
-    assert 0 == found.exit_code, found.output
+    assert 0 == result.exit_code, result.output
     assert HOSTILE in "".join(explained(body, 0))
-    assert is_harmless(found.output)
-    assert "[red]all is well[/red] :smile:" in " ".join(found.output.split())
+    assert is_harmless(result.output)
+    assert "[red]all is well[/red] :smile:" in " ".join(result.output.split())
     # No line begins where ours begin.
-    begins = {line[:4] for line in found.output.splitlines() if not line.startswith(" ")}
+    begins = {line[:4] for line in result.output.splitlines() if not line.startswith(" ")}
     assert begins <= {"prod", "Boun", "Next"}
 
 
@@ -72,31 +72,31 @@ def test_preview_of_a_file_shows_a_tenants_words_as_they_are(tmp_path, field, ou
     place[key] = HOSTILE[:40] if field in {"schedule", "zone"} else HOSTILE.replace("/", "")
     file = tmp_path / "shop.yaml"
     file.write_text(yaml.safe_dump(body))
-    found = CliRunner().invoke(app, ["preview", str(file), "--output", output], color=True)
+    result = CliRunner().invoke(app, ["preview", str(file), "--output", output], color=True)
 
-    assert (0 if field in {"name", "target", "schedule"} else 1) == found.exit_code, found.output
+    assert (0 if field in {"name", "target", "schedule"} else 1) == result.exit_code, result.output
     # The JSON says nothing of the target.
     is_told = (field, output) != ("target", "json")
-    assert is_told == ("[2J" in found.output)
-    assert is_harmless(found.output), found.output
-    if found.exit_code == 0 and output == "json" and is_told:
-        assert HOSTILE[:9] in json.dumps(json.loads(found.stdout), ensure_ascii=False).replace("\\u001b", "\x1b")
+    assert is_told == ("[2J" in result.output)
+    assert is_harmless(result.output), result.output
+    if result.exit_code == 0 and output == "json" and is_told:
+        assert HOSTILE[:9] in json.dumps(json.loads(result.stdout), ensure_ascii=False).replace("\\u001b", "\x1b")
 
 
 def test_history_list_shows_a_metrics_name_as_it_is(tmp_path):
     store = Store(tmp_path / "h.db")
     store.loads.backfill(Series("prod", "shop", "\x1b[2J[red]q"), [(STEP * 1000, 1.0), (STEP * 1001, 2.0)])
     store.close()
-    found = CliRunner().invoke(app, ["history", "list", "--store", str(tmp_path / "h.db")], color=True)
+    result = CliRunner().invoke(app, ["history", "list", "--store", str(tmp_path / "h.db")], color=True)
 
-    assert 0 == found.exit_code, found.output
-    assert is_harmless(found.output)
+    assert 0 == result.exit_code, result.output
+    assert is_harmless(result.output)
 
 
 def test_convert_and_backtest_tell_of_a_file_without_obeying_it(tmp_path):
     file = tmp_path / "odd.yaml"
     file.write_text(yaml.safe_dump(manifest(kind=HOSTILE) | {"metadata": {"name": HOSTILE}}))
     for command in (["convert", str(file)], ["backtest", str(file), "--history", str(file)]):
-        found = CliRunner().invoke(app, command, color=True)
-        assert found.exit_code, command
-        assert is_harmless(found.output), command
+        result = CliRunner().invoke(app, command, color=True)
+        assert result.exit_code, command
+        assert is_harmless(result.output), command

@@ -217,7 +217,7 @@ def test_any_spec_is_read_or_told_with_its_fields_each_problem_once(spec):
     try:
         written_spec({"kind": "CronHPA", "metadata": {"name": "shop"}, "spec": spec})
     except SpecError as error:
-        told = [(item.path, item.problem) for item in error.problems]
+        told = [(problem.path, problem.problem) for problem in error.problems]
 
     assert told != []
     assert all(path.startswith("spec") for path, _ in told or ())

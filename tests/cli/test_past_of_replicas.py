@@ -34,9 +34,9 @@ class Parts:
 def test_a_long_timeline_is_asked_for_part_by_part():
     source = Parts()
 
-    found = asyncio.run(whole_timeline(source, "prod", "shop", 0, 10))
+    timeline = asyncio.run(whole_timeline(source, "prod", "shop", 0, 10))
 
-    assert list(range(10)) == [change.at for change in found.changes]
+    assert list(range(10)) == [change.at for change in timeline.changes]
     assert [0, 3, 6, 9] == source.asked
 
 
@@ -48,10 +48,10 @@ def replicas(tmp_path, ask, *written):
         for path in paths:
             opening = opened(PastWhere(store=path))
             sources.append((opening, await opening.__aenter__()))
-        found = await ask(Replicas([source for _, source in sources]))
+        answer = await ask(Replicas([source for _, source in sources]))
         for opening, _ in sources:
             await opening.__aexit__(None, None, None)
-        return found
+        return answer
 
     paths = [tmp_path / f"{number}.db" for number in range(len(written))]
     for path, write in zip(paths, written, strict=True):
@@ -76,9 +76,9 @@ def test_of_each_instant_the_latest_decision_is_told(tmp_path):
 
     decisions, timeline = replicas(tmp_path, ask, led(turns[:2]), led(turns[2:]))
 
-    assert [FIRST + hour * HOUR for hour in range(5)] == [each.decision.at for each in decisions]
-    assert [FIRST + hour * HOUR for hour in range(1, 5)] == [each.until for each in decisions[:4]]
-    assert {FIRST} == {each.first for each in decisions}
+    assert [FIRST + hour * HOUR for hour in range(5)] == [decision.decision.at for decision in decisions]
+    assert [FIRST + hour * HOUR for hour in range(1, 5)] == [decision.until for decision in decisions[:4]]
+    assert {FIRST} == {decision.first for decision in decisions}
     assert FIRST == timeline.before.at
     assert [FIRST + hour * HOUR for hour in range(1, 5)] == [change.at for change in timeline.changes]
 
@@ -93,12 +93,12 @@ def test_of_each_minute_the_largest_load_is_told(tmp_path):
     async def ask(both):
         return await both.load(CPU)
 
-    found = replicas(tmp_path, ask, recorded((0, 1.0), (1, 2.0)), recorded((1, 3.0), (2, 4.0)))
+    load = replicas(tmp_path, ask, recorded((0, 1.0), (1, 2.0)), recorded((1, 3.0), (2, 4.0)))
 
     assert [(FIRST + MINUTE, 1.0), (FIRST + 2 * MINUTE, 3.0), (FIRST + 3 * MINUTE, 4.0)] == [
-        (each.end, each.value) for each in found.maxima
+        (each.end, each.value) for each in load.maxima
     ]
-    assert {MINUTE // 2} == {each.end - each.middle for each in found.maxima}
+    assert {MINUTE // 2} == {each.end - each.middle for each in load.maxima}
 
 
 def test_a_load_that_no_replica_recorded_is_none(tmp_path):

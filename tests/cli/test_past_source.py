@@ -171,9 +171,9 @@ def read_load(kubeconfig, tmp_path):
 
 def test_an_answer_that_comes_in_parts_is_read_to_its_end(read_load):
     """28 days of a load are a megabyte."""
-    found = read_load([b'{"maxima":[[60,30,1.5]', b",[120,90,2.5]", b"]}"])
+    load = read_load([b'{"maxima":[[60,30,1.5]', b",[120,90,2.5]", b"]}"])
 
-    assert [1.5, 2.5] == [maximum.value for maximum in found.maxima]
+    assert [1.5, 2.5] == [maximum.value for maximum in load.maxima]
 
 
 def test_an_answer_that_is_longer_than_any_is_not_read(read_load, monkeypatch):

@@ -141,11 +141,11 @@ def subject(of, days, zone="Europe/Berlin"):
 def test_no_label_lies_on_another_and_none_leaves_the_picture(days, of):
     with rc_context(style.RC):
         figure, labels = pictures.drawn(subject(of, days))
-        found = boxes(figure, labels)
+        drawn_boxes = boxes(figure, labels)
 
-    assert [] == lying_on_each_other(found)
+    assert [] == lying_on_each_other(drawn_boxes)
     width, height = figure.canvas.get_width_height()
-    assert all(0 <= box.x0 and box.x1 <= width and 0 <= box.y0 and box.y1 <= height for _, box in found)
+    assert all(0 <= box.x0 and box.x1 <= width and 0 <= box.y0 and box.y1 <= height for _, box in drawn_boxes)
 
 
 def test_what_matters_most_has_the_first_choice_of_a_place(preview):
@@ -166,7 +166,9 @@ def test_a_lead_is_as_wide_as_it_is_long_and_its_length_is_written(preview, tmp_
     led = SHOP.replace("leadTimeSeconds: 0", "leadTimeSeconds: 600")
     with rc_context(style.RC):
         figure, _ = pictures.drawn(subject(written_spec(yaml.safe_load(led)), 7))
-    bars = [path for each in figure.axes[1].collections for path in each.get_paths() if each.get_hatch()]
+    bars = [
+        path for collection in figure.axes[1].collections for path in collection.get_paths() if collection.get_hatch()
+    ]
     widths = {round(path.get_extents().width * DAY / MINUTE) for path in bars}
 
     assert {10} == widths
@@ -266,7 +268,7 @@ def test_a_backtest_of_days_has_a_row_for_each_with_its_weekday_and_its_minutes(
 def test_what_is_filled_is_the_difference_between_the_variants():
     """From 09:50 to 11:00 the schedule has 40 pods, where metrics alone have 6, and 12 once they are ready."""
     figure, _ = drawn(outcome(1))
-    more = [each for each in figure.axes[0].collections if _has_color(each, outcome_picture.MORE)]
+    more = [collection for collection in figure.axes[0].collections if _has_color(collection, outcome_picture.MORE)]
     hours = [path.get_extents() for each in more for path in each.get_paths()]
 
     assert 9.8 < min(box.x0 for box in hours) < 9.9
@@ -304,9 +306,9 @@ def test_hours_around_midnight_are_one_row():
 
 
 def test_a_day_of_25_hours_has_them_all():
-    found = dataclasses.replace(outcome(7), zone="Europe/Berlin")
+    moved = dataclasses.replace(outcome(7), zone="Europe/Berlin")
 
-    figure, _ = drawn(found)
+    figure, _ = drawn(moved)
 
     assert 25.0 == figure.axes[-1].get_xlim()[1]
 

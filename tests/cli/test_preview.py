@@ -230,17 +230,17 @@ def test_a_measured_lead_follows_from_how_long_a_pod_takes(preview):
 
 
 def test_json_has_segments_windows_and_marks(preview):
-    found = only(preview(CONFLICT, "--from", "2026-11-25", "--to", "1d", "-o", "json"))
+    document = only(preview(CONFLICT, "--from", "2026-11-25", "--to", "1d", "-o", "json"))
 
     assert {
         "from": "2026-11-25T12:00:00+01:00", "to": "2026-11-25T13:00:00+01:00", "minReplicas": 10,
         "minReplicasBy": "Schedule/quiet", "maxReplicas": 10, "maxReplicasBy": "Schedule/quiet", "headroomPercent": 0,
-        "open": ["day", "quiet"], "leading": [], "conflict": found["marks"][0]["text"],
-    } == found["segments"][2]  # fmt: skip
+        "open": ["day", "quiet"], "leading": [], "conflict": document["marks"][0]["text"],
+    } == document["segments"][2]  # fmt: skip
     assert [("day", "08", "18"), ("quiet", "12", "13")] == [
-        (item["schedule"], item["from"][11:13], item["to"][11:13]) for item in found["windows"]
+        (window["schedule"], window["from"][11:13], window["to"][11:13]) for window in document["windows"]
     ]
-    assert [("Conflict", "2026-11-25T12:00:00+01:00")] == [(item["kind"], item["from"]) for item in found["marks"]]
+    assert [("Conflict", "2026-11-25T12:00:00+01:00")] == [(mark["kind"], mark["from"]) for mark in document["marks"]]
 
 
 def test_an_object_without_a_zone_is_shown_in_the_one_that_its_schedules_share(preview):

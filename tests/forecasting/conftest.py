@@ -24,5 +24,5 @@ async def made():
         return open_ones[-1]
 
     yield make
-    for each in open_ones:
-        await each.close()
+    for database in open_ones:
+        await database.close()

@@ -48,8 +48,8 @@ def flat(*floors):
 
 def scored(day, *floors):
     """Minutes, pods and actions of each."""
-    found = score(day, flat(*floors), PODS)
-    return found.minutes[:, 0].tolist(), found.pods[:, 0].tolist(), found.actions[:, 0].tolist()
+    scores = score(day, flat(*floors), PODS)
+    return scores.minutes[:, 0].tolist(), scores.pods[:, 0].tolist(), scores.actions[:, 0].tolist()
 
 
 def test_a_past_day_is_cut_once_with_its_run_up_and_what_was_known_before_both():
@@ -148,10 +148,10 @@ def test_the_lowest_and_the_highest_count_of_a_day_are_kept_beside_its_sums():
     """At a target of 0.6 a load of 6 takes ten pods and one of 30 takes 50; with a floor of 60 there are always 60."""
     day = past_day(by_minute(half_past_nine(4)), 1)
 
-    found = score(day, flat(0, 60), PODS)
+    scores = score(day, flat(0, 60), PODS)
 
-    assert [[10], [60]] == found.lowest.tolist()
-    assert [[50], [60]] == found.highest.tolist()
+    assert [[10], [60]] == scores.lowest.tolist()
+    assert [[50], [60]] == scores.highest.tolist()
 
 
 def test_scores_of_a_day_come_back_as_they_were_kept():
@@ -209,6 +209,6 @@ def test_a_day_without_a_choice_is_no_plan_that_costs_are_compared_with():
         previous = fit(known, WEB, workload, catalog.default(), now, previous=previous, spent_percent=spent)
         found.append(previous)
 
-    assert [Choice, NothingToGain, Choice] == [type(each.choice) for each in found]
+    assert [Choice, NothingToGain, Choice] == [type(candidate.choice) for candidate in found]
     plans = [day.expected_percent for day in msgspec.msgpack.decode(found[-1].days, type=list[DayScores])]
     assert [found[0].expected_percent, None] == plans[-2:]

@@ -10,9 +10,9 @@ def test_every_method_and_none_comes_at_every_cost_with_every_constant_floor():
     candidates = candidates_of(("A", "B"))
 
     assert 3 * len(COSTS) * len(FLOORS) + len(CONSTANT_SHARES) - 1 == len(candidates) == len(set(candidates))
-    assert [0.01, 0.02] == [each.constant_share for each in candidates if each.is_constant][:2]
-    assert BY_HOUR not in {each.constant_share for each in candidates if each.is_constant}
-    assert {""} == {each.method for each in candidates if each.is_constant}
+    assert [0.01, 0.02] == [candidate.constant_share for candidate in candidates if candidate.is_constant][:2]
+    assert BY_HOUR not in {candidate.constant_share for candidate in candidates if candidate.is_constant}
+    assert {""} == {candidate.method for candidate in candidates if candidate.is_constant}
 
 
 def test_the_next_lower_cost_of_the_same_method_and_floor_lies_a_row_of_shares_on():

@@ -185,9 +185,9 @@ def test_noise_after_an_instant_changes_no_floor_and_no_coverage_before_it(known
     else:
         noisy = by_minute(np.append(load.minutes[: 5 * turn], noise))
 
-    found = days_of(noisy, 4, 6)
+    walked = days_of(noisy, 4, 6)
 
-    for number, (one, other) in enumerate(zip(days, found, strict=True), start=4):
+    for number, (one, other) in enumerate(zip(days, walked, strict=True), start=4):
         steps = min(turn - number * STEPS_PER_DAY, STEPS_PER_DAY)
         if steps >= 0:
             # The origin at the instant itself knows all before it.

@@ -85,7 +85,7 @@ def past(series):
 
 
 def packed(*series):
-    return msgspec.msgpack.encode(FitResult([], [(each, Absent("Learning", "x")) for each in series]))
+    return msgspec.msgpack.encode(FitResult([], [(member, Absent("Learning", "x")) for member in series]))
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_what_is_no_answer_to_the_question_is_refused(answer, said):
 def test_nothing_but_bytes_is_sent_and_nothing_but_bytes_is_read():
     executor = Hostile(packed(WEB))
 
-    found = worker.fit_on(executor, [past(WEB)], MIDNIGHT)
+    answers = worker.fit_on(executor, [past(WEB)], MIDNIGHT)
 
-    assert FitResult([], [(WEB, Absent("Learning", "x"))]) == found
+    assert FitResult([], [(WEB, Absent("Learning", "x"))]) == answers
     ((task, (payload,)),) = executor.submitted
     assert bytes is type(payload)
     # What a worker of the cluster runs: two days are too little to learn from.

@@ -91,10 +91,10 @@ def test_the_time_of_a_method_is_that_of_all_its_calls_together():
     """Each call takes less than 0.2 s, ten of them more."""
     attempt = Deadlines(SECONDS).attempts()
 
-    found = [attempt("Slow", lambda: time.sleep(SECONDS / 5) or "in time") for _ in range(10)]
+    results = [attempt("Slow", lambda: time.sleep(SECONDS / 5) or "in time") for _ in range(10)]
 
-    assert "in time" == found[0]
-    assert found[-1] is None
+    assert "in time" == results[0]
+    assert results[-1] is None
     assert ["Slow"] == list(attempt.failures)
 
 
@@ -102,9 +102,9 @@ def test_after_it_was_late_for_some_objects_the_others_go_on_without_it():
     deadlines = Deadlines(SECONDS, objects_max=2)
     objects = [deadlines.attempts() for _ in range(4)]
 
-    found = [attempt("Slow", sleeps if number < 2 else answers) for number, attempt in enumerate(objects)]
+    results = [attempt("Slow", sleeps if number < 2 else answers) for number, attempt in enumerate(objects)]
 
-    assert [None] * 4 == found
+    assert [None] * 4 == results
     late, skipped = "no answer within 0.2 s", "no answer for 2 other objects"
     assert [late, late, skipped, skipped] == [attempt.failures["Slow"] for attempt in objects]
 

@@ -41,7 +41,7 @@ CANDIDATES = (
     Candidate("", 0.07, 0.0),
     Candidate("", float("inf"), 0.05),
 )
-VARIANTS = {each.method for each in CANDIDATES}
+VARIANTS = {candidate.method for candidate in CANDIDATES}
 SPIKES_ALONE = [Candidate("", 0.15, 0.0)]
 
 
@@ -107,12 +107,12 @@ def test_a_load_test_that_was_announced_is_a_gap_to_the_spike_hazard_and_no_news
     ignored = np.arange(len(own.minutes)) // 5 == RUN_UP_MINUTES // 5
 
     announced = RecentLoad(own.steps, own.minutes, ignored)
-    found = outlook(models(None, week_max=6.0), announced)
+    expected_loads = outlook(models(None, week_max=6.0), announced)
     told = asked_of(minutes[:DAY_MINUTES], announced)
 
     assert [6.0] * 5 + [30.0] * 5 == pytest.approx(told.later.tolist())
-    assert [50.0] * 10 == found.running.tolist()
-    assert [CEILING * 6.0] * 5 + [CEILING * 30.0] * 5 == pytest.approx(found.ceiling.tolist())
+    assert [50.0] * 10 == expected_loads.running.tolist()
+    assert [CEILING * 6.0] * 5 + [CEILING * 30.0] * 5 == pytest.approx(expected_loads.ceiling.tolist())
 
 
 @pytest.mark.parametrize("known", ["no-minutes", "no-past", "one-point-in-five-minutes"])
@@ -164,19 +164,21 @@ def test_the_largest_load_that_is_believed_is_a_tenth_above_that_of_the_week_and
     steps[2 * STEPS_PER_DAY - 1], steps[4 * STEPS_PER_DAY] = 100.0, 20.0
     fitted = fit_models(KnownLoad(steps), PODS, (), Attempts(), (1, 2))
 
-    found = outlook(fitted, RecentLoad(np.array([5.0, np.nan, 30.0, 5.0])))
+    expected_loads = outlook(fitted, RecentLoad(np.array([5.0, np.nan, 30.0, 5.0])))
 
-    assert [22.0, 22.0, 33.0, 33.0] == pytest.approx(found.ceiling.tolist())
+    assert [22.0, 22.0, 33.0, 33.0] == pytest.approx(expected_loads.ceiling.tolist())
 
 
 def test_a_constant_floor_holds_at_every_origin_and_beside_a_method_the_higher_one_does():
     fitted = models(None)
-    found = outlook(fitted, RecentLoad(np.full(3, 6.0)))
+    expected_loads = outlook(fitted, RecentLoad(np.full(3, 6.0)))
 
-    floors = candidate_floors(fitted, found, [Candidate("", float("inf"), 0.08), Candidate("Missing", 0.1, 0.02)])
+    floors = candidate_floors(
+        fitted, expected_loads, [Candidate("", float("inf"), 0.08), Candidate("Missing", 0.1, 0.02)]
+    )
 
     assert (2, 2, 3) == floors.shape
-    assert [8, 2] == [np.unique(each).item() for each in floors]
+    assert [8, 2] == [np.unique(floor).item() for floor in floors]
 
 
 @pytest.mark.parametrize("is_gap_at_noon", [False, True], ids=["no-gap", "gap"])

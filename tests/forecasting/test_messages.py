@@ -92,7 +92,7 @@ def test_a_store_that_takes_no_fit_is_told_beside_what_was_learnt():
 
     info = FitInfo(NOW, digest(FORECAST))
     members = [(WEB, info)], [(Series("prod", "api", "queue"), info)]
-    fits = [(Fit("Policy/2", NOW, NOW, b""), each) for each in members]
+    fits = [(Fit("Policy/2", NOW, NOW, b""), member) for member in members]
 
     kept = keep(FullStore(), FitResult(fits, []))
 

@@ -26,9 +26,9 @@ def installed(tmp_path, monkeypatch):
 
 
 def test_the_method_is_found_by_the_name_that_objects_write(installed):
-    found = catalog.find([installed])
+    selection = catalog.find([installed])
 
-    assert [(installed,)] == [chosen.variants for chosen in found.chosen]
+    assert [(installed,)] == [chosen.variants for chosen in selection.chosen]
 
 
 def test_the_trial_says_what_most_loads_of_the_last_day_stay_below(installed, monkeypatch):

@@ -34,7 +34,7 @@ def test_one_object_of_which_a_method_says_nothing_sound_costs_no_other_its_fore
 
     found = outlooks([sound, odd, other])
 
-    assert [["Odd"], [], ["Odd"]] == [list(each.distributions) for each in found]
+    assert [["Odd"], [], ["Odd"]] == [list(candidate.distributions) for candidate in found]
     assert [{}, {"Odd"}, {}] == [each.attempt.failures.keys() or {} for each in (sound, odd, other)]
 
 
@@ -43,11 +43,11 @@ def test_a_method_that_forecasts_many_at_once_is_asked_once_for_all():
 
     found = outlooks([asked_of(Together()) for _ in range(5)])
 
-    assert all(each.distributions for each in found)
+    assert all(candidate.distributions for candidate in found)
     assert 1 == Together.times - before
 
 
 def test_a_method_that_forecasts_one_by_one_is_asked_for_each():
     found = outlooks([asked_of(Odd()), asked_of(Odd(broken=("distribution",)))])
 
-    assert [["Odd"], []] == [list(each.distributions) for each in found]
+    assert [["Odd"], []] == [list(candidate.distributions) for candidate in found]

@@ -62,8 +62,8 @@ def floors_of_the_day(name):
     history = KnownLoad(minutes.reshape(-1, 5).max(axis=1), minutes)
     floors = floors_of_day(past_day(history, 1), workload, catalog.default(), PINNED_CANDIDATES, Attempts())
     return {
-        f"{each.method or 'Jump'} {each.cost} {each.constant_share}": runs(row)
-        for each, row in zip(PINNED_CANDIDATES, floors[1:], strict=True)
+        f"{pinned_candidate.method or 'Jump'} {pinned_candidate.cost} {pinned_candidate.constant_share}": runs(row)
+        for pinned_candidate, row in zip(PINNED_CANDIDATES, floors[1:], strict=True)
     }
 
 
@@ -72,12 +72,12 @@ def floors_of_the_worker(name):
     points = read_points(LOADS / f"{name}.csv.gz")
     begin = points[0][0] + TESTED_DAY * DAY
     span = Span(begin + WORKER_HOURS[0] * HOUR, begin + WORKER_HOURS[-1] * HOUR)
-    found = WalkForward(points, subject(name, points), span, delay=DELAY)
+    walk = WalkForward(points, subject(name, points), span, delay=DELAY)
     for now in range(span.begin, span.end + MINUTE, MINUTE):
-        found(now + DELAY)
+        walk(now + DELAY)
     return [
         [round(answer.load[0], 3), round(answer.load[-1], 3)] if isinstance(answer, Forecast) else None
-        for _, answer in found.answers
+        for _, answer in walk.answers
     ]
 
 

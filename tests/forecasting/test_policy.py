@@ -194,7 +194,7 @@ def test_an_edit_of_the_spec_is_validated_anew():
         previous = fit(known, target, previous=previous)
         found.append(previous.choice)
 
-    assert [Choice, Rejected, Choice] == [type(each) for each in found]
+    assert [Choice, Rejected, Choice] == [type(candidate) for candidate in found]
     assert found[0] == found[2]
 
 
@@ -275,12 +275,12 @@ def test_what_is_asked_for_at_one_origin_is_what_is_asked_for_at_many(fitted, by
     for place, origin in enumerate(origins):
         known = origin // 5 if by_the_minute else origin
         alone = RecentLoad(steps[:known], minutes[: RUN_UP_MINUTES + origin] if by_the_minute else None)
-        found = asked(fitted, alone, np.array([origin]))
-        assert together.replicas[:, place].tolist() == found.replicas[:, 0].tolist()
+        floors_asked = asked(fitted, alone, np.array([origin]))
+        assert together.replicas[:, place].tolist() == floors_asked.replicas[:, 0].tolist()
         # Sums over other shapes differ in their last digit.
-        np.testing.assert_allclose(together.load[:, place], found.load[:, 0], rtol=1e-9)
-        np.testing.assert_allclose(together.level[:, place], found.level[:, 0], rtol=1e-9)
-        assert together.ceiling[place] == found.ceiling[0]
+        np.testing.assert_allclose(together.load[:, place], floors_asked.load[:, 0], rtol=1e-9)
+        np.testing.assert_allclose(together.level[:, place], floors_asked.level[:, 0], rtol=1e-9)
+        assert together.ceiling[place] == floors_asked.ceiling[0]
 
 
 def test_a_policy_that_was_kept_asks_for_the_same(fitted):
@@ -342,12 +342,12 @@ def test_a_method_that_fails_after_it_was_chosen_costs_its_own_floors_alone(meth
     sound = msgspec.structs.replace(sound, models=msgspec.structs.replace(sound.models, methods={"Odd": state}))
     load, attempt = RecentLoad(np.full(6, 30.0)), Attempts()
 
-    found = asked(sound, load, methods=(chosen(method),), attempt=attempt)
+    floors_asked = asked(sound, load, methods=(chosen(method),), attempt=attempt)
 
     is_fit_alone = method.broken == ("fit",)
     assert ([] if is_fit_alone else ["Odd"]) == list(attempt.failures)
-    assert is_fit_alone or np.unique(found.replicas).tolist() == [8]
-    assert (found.load >= (8 - 1e-5) * 0.9).all()
+    assert is_fit_alone or np.unique(floors_asked.replicas).tolist() == [8]
+    assert (floors_asked.load >= (8 - 1e-5) * 0.9).all()
 
 
 @pytest.mark.parametrize(
@@ -361,11 +361,11 @@ def test_a_method_whose_fit_cannot_be_kept_costs_its_own_floors_alone(method):
     state = worker.encode_states({WEB.series: with_candidate(fitted, Candidate("Odd", 0.15, 0.1))})
     (back,) = msgspec.msgpack.decode(state, type=dict[str, FittedPolicy]).values()
 
-    found = asked(back, RecentLoad(np.full(6, 30.0)), methods=(chosen(method),))
+    floors_asked = asked(back, RecentLoad(np.full(6, 30.0)), methods=(chosen(method),))
 
     assert ["Odd"] == list(fitted.failures)
     assert {} == back.models.methods
-    assert not np.isnan(found.load).any()
+    assert not np.isnan(floors_asked.load).any()
 
 
 @pytest.mark.parametrize("method", [Odd(broken=("decode",)), None], ids=["cannot be read", "uninstalled"])
@@ -375,8 +375,10 @@ def test_a_method_of_the_choice_that_is_gone_is_named_and_the_rest_of_its_floor_
     fitted = msgspec.structs.replace(fitted, models=msgspec.structs.replace(fitted.models, methods={"Odd": state}))
     attempt = Attempts()
 
-    found = asked(fitted, RecentLoad(np.full(6, 30.0)), methods=(chosen(method),) if method else (), attempt=attempt)
+    floors_asked = asked(
+        fitted, RecentLoad(np.full(6, 30.0)), methods=(chosen(method),) if method else (), attempt=attempt
+    )
 
     assert ["Odd"] == list(attempt.failures)
-    assert [fitted.constants[-1]] == np.unique(found.replicas).tolist()
-    assert not np.isnan(found.load).any()
+    assert [fitted.constants[-1]] == np.unique(floors_asked.replicas).tolist()
+    assert not np.isnan(floors_asked.load).any()

@@ -27,11 +27,11 @@ def test_a_point_belongs_to_the_minute_that_ends_at_or_after_it():
     """12:00:00 ends the minute before noon, 12:00:01 and 12:01:00 the first one after it; the higher of both counts."""
     points = [(NOON, 1.0), (NOON + SECOND, 3.0), (NOON + MINUTE, 2.0), (NOON + 2 * MINUTE, 4.0)]
 
-    found = Recording.of(points, Span(NOON, NOON + 2 * MINUTE))
+    recording = Recording.of(points, Span(NOON, NOON + 2 * MINUTE))
 
-    assert NOON - 5 * MINUTE == found.begin
-    assert [None] * 4 + [1.0, 3.0, 4.0] + [None] * 3 == numbers(found.minutes)
-    assert [1.0, 4.0] == numbers(found.steps)
+    assert NOON - 5 * MINUTE == recording.begin
+    assert [None] * 4 + [1.0, 3.0, 4.0] + [None] * 3 == numbers(recording.minutes)
+    assert [1.0, 4.0] == numbers(recording.steps)
 
 
 @pytest.mark.parametrize(("count", "by_minute"), [(55, True), (53, False)])
@@ -57,9 +57,9 @@ def test_an_ignored_span_is_a_gap_in_every_minute_that_it_touches():
 
 
 def test_nothing_recorded_is_a_gap_as_long_as_the_span():
-    found = Recording.of([], Span(NOON, NOON + HOUR))
+    recording = Recording.of([], Span(NOON, NOON + HOUR))
 
-    assert (NOON, [None] * 12, None) == (found.begin, numbers(found.steps), found.minutes)
+    assert (NOON, [None] * 12, None) == (recording.begin, numbers(recording.steps), recording.minutes)
 
 
 def test_a_row_is_the_step_that_begins_at_or_after_an_instant():

@@ -39,9 +39,9 @@ def day_of(minutes, *, by_minute=True):
 
 def floors(begin=0, end=0, replicas=34):
     """In minutes of the day."""
-    found = np.zeros(RUN_UP + DAY_MINUTES, np.int16)
-    found[RUN_UP + begin : RUN_UP + end] = replicas
-    return found
+    counts = np.zeros(RUN_UP + DAY_MINUTES, np.int16)
+    counts[RUN_UP + begin : RUN_UP + end] = replicas
+    return counts
 
 
 def effect(asked, target=WEB, minutes=None, **rest):
@@ -55,26 +55,26 @@ def capped(replicas):
 
 def test_no_floor_changes_nothing():
     """The jump of 9:30 is short for some minutes of the one day, with a floor or without."""
-    found = effect(floors())
+    measured_effect = effect(floors())
 
-    assert (DAY, 0.0, 0.0) == (found.span, found.avoided, found.extra)
-    assert 2 < found.minutes < 5
+    assert (DAY, 0.0, 0.0) == (measured_effect.span, measured_effect.avoided, measured_effect.extra)
+    assert 2 < measured_effect.minutes < 5
 
 
 def test_a_floor_over_the_jump_avoids_all_of_its_minutes_for_its_pods():
     """24 pods more than the ten that run, from 9:20 until the jump or until stabilization lets go of them."""
-    found = effect(floors(560, 580))
+    measured_effect = effect(floors(560, 580))
 
-    assert found.minutes == found.avoided
-    assert 24 * 10 / 60 < found.extra < 24 * 25 / 60
+    assert measured_effect.minutes == measured_effect.avoided
+    assert 24 * 10 / 60 < measured_effect.extra < 24 * 25 / 60
 
 
 def test_the_bounds_of_the_object_hold():
     """Ten pods are the most: they run anyway."""
-    found = effect(floors(560, 580), capped(10))
+    measured_effect = effect(floors(560, 580), capped(10))
 
-    assert 0.0 == found.avoided == found.extra
-    assert 6.0 <= found.minutes
+    assert 0.0 == measured_effect.avoided == measured_effect.extra
+    assert 6.0 <= measured_effect.minutes
 
 
 @pytest.mark.parametrize("by_minute", [True, False], ids=["minutes", "points"])

@@ -48,35 +48,35 @@ def days(number, noise_from=None, every=1):
 def asked(points, hours=1.0, target=WEB, **rest):
     """All that is answered in these hours, asked for every half minute."""
     span = Span(MIDNIGHT, MIDNIGHT + round(hours * HOUR))
-    found = WalkForward(points, target, span, delay=DELAY, **rest)
+    walk = WalkForward(points, target, span, delay=DELAY, **rest)
     for now in range(span.begin, span.end + HOUR, DELAY):
-        found(now)
-    return found
+        walk(now)
+    return walk
 
 
 def test_a_forecast_is_made_every_minute_once_its_load_is_measured():
-    found = asked(days(4))
+    walk = asked(days(4))
 
-    assert [MIDNIGHT + minute * MINUTE + DELAY for minute in range(60)] == [at for at, _ in found.answers]
-    assert all(isinstance(answer, Forecast) for _, answer in found.answers)
-    assert [at for at, _ in found.answers] == [answer.issued_at for _, answer in found.answers]
+    assert [MIDNIGHT + minute * MINUTE + DELAY for minute in range(60)] == [at for at, _ in walk.answers]
+    assert all(isinstance(answer, Forecast) for _, answer in walk.answers)
+    assert [at for at, _ in walk.answers] == [answer.issued_at for _, answer in walk.answers]
 
 
 def test_of_a_history_of_five_minutes_one_is_made_at_every_step():
-    found = asked(days(4, every=5))
+    walk = asked(days(4, every=5))
 
-    assert [MIDNIGHT + k * STEP + DELAY for k in range(12)] == [at for at, _ in found.answers]
+    assert [MIDNIGHT + k * STEP + DELAY for k in range(12)] == [at for at, _ in walk.answers]
 
 
 def test_the_newest_that_was_issued_by_then_is_answered():
-    found = WalkForward(days(4), WEB, Span(MIDNIGHT, MIDNIGHT + HOUR), delay=DELAY)
+    walk = WalkForward(days(4), WEB, Span(MIDNIGHT, MIDNIGHT + HOUR), delay=DELAY)
 
-    assert isinstance(found(MIDNIGHT + DELAY - 1), Absent)
-    first = found(MIDNIGHT + DELAY)
+    assert isinstance(walk(MIDNIGHT + DELAY - 1), Absent)
+    first = walk(MIDNIGHT + DELAY)
     assert MIDNIGHT + DELAY == first.issued_at
-    assert first is found(MIDNIGHT + MINUTE + DELAY - 1)
-    assert MIDNIGHT + MINUTE + DELAY == found(MIDNIGHT + MINUTE + DELAY).issued_at
-    assert MIDNIGHT + 59 * MINUTE + DELAY == found(MIDNIGHT + DAY).issued_at
+    assert first is walk(MIDNIGHT + MINUTE + DELAY - 1)
+    assert MIDNIGHT + MINUTE + DELAY == walk(MIDNIGHT + MINUTE + DELAY).issued_at
+    assert MIDNIGHT + 59 * MINUTE + DELAY == walk(MIDNIGHT + DAY).issued_at
 
 
 def test_nothing_that_comes_later_is_known():
@@ -91,17 +91,17 @@ def test_nothing_that_comes_later_is_known():
 
 
 def test_a_history_too_short_to_learn_from_says_so():
-    found = asked(days(1))
+    walk = asked(days(1))
 
-    assert {"Learning"} == {answer.reason for _, answer in found.answers}
-    assert found.summary.startswith("60 times none (Learning, at last: 24 h of cpu measured over ")
+    assert {"Learning"} == {answer.reason for _, answer in walk.answers}
+    assert walk.summary.startswith("60 times none (Learning, at last: 24 h of cpu measured over ")
 
 
 def test_a_summary_counts_forecasts_by_model():
-    found = asked(days(4), hours=0.25)
-    (model,) = {answer.model for _, answer in found.answers}
+    walk = asked(days(4), hours=0.25)
+    (model,) = {answer.model for _, answer in walk.answers}
 
-    assert f"15 by {model}" == found.summary
+    assert f"15 by {model}" == walk.summary
     assert "none was made" == WalkForward([], WEB, Span(0, 1)).summary
 
 

@@ -32,7 +32,7 @@ class Workers:
             raise WorkerError("the worker process died")
         asked = msgspec.json.decode(payload, type=WorkerRequest)
         if task == "fit":
-            fitted = [(each.series, FitInfo(asked.now, digest(each.spec))) for each in asked.subjects]
+            fitted = [(subject.series, FitInfo(asked.now, digest(subject.spec))) for subject in asked.subjects]
             return msgspec.msgpack.encode(FitResponse(fitted, [], None))
         return msgspec.msgpack.encode(ForecastResponse([], None))
 

@@ -183,7 +183,7 @@ def test_an_edit_of_the_spec_is_confirmed_anew(store):
     found = [ask(store, MIDNIGHT, each)[WEB] for each in (subject(WEB), capped(subject(WEB), 2), subject(WEB))]
 
     assert ["3 of 3 in 1 d", "NothingToGain", "3 of 3 in 1 d"] == [
-        each.reason if isinstance(each, Absent) else in_words(each.track_record) for each in found
+        candidate.reason if isinstance(candidate, Absent) else in_words(candidate.track_record) for candidate in found
     ]
 
 

@@ -25,9 +25,9 @@ WEB, API, JOBS = (Series("shop", name, "cpu") for name in ("web", "api", "jobs")
 
 def remember(path, *series, until=MIDNIGHT):
     store = Store(path)
-    for each in series:
+    for member in series:
         store.loads.backfill(
-            each, [(at, 1.0 if at % DAY < 6 * HOUR else 10.0) for at in range(MIDNIGHT - 3 * DAY, until, STEP)]
+            member, [(at, 1.0 if at % DAY < 6 * HOUR else 10.0) for at in range(MIDNIGHT - 3 * DAY, until, STEP)]
         )
     store.close()
 
@@ -38,9 +38,9 @@ def subjects(*series, **settings):
     forecast = ForecastSettings(pod_capacity_percent=166, **settings)
     return [
         ForecastTarget(
-            each, Spec(TargetRef("apps/v1", "Deployment", each.name), 1, 9, metrics=metrics, forecast=forecast)
+            member, Spec(TargetRef("apps/v1", "Deployment", member.name), 1, 9, metrics=metrics, forecast=forecast)
         )
-        for each in series
+        for member in series
     ]
 
 
@@ -63,14 +63,14 @@ def stated(series, now, load=1.0):
 
 def fits_all(payload):
     ask = msgspec.json.decode(payload, type=WorkerRequest)
-    fits = [(each.series, FitInfo(ask.now, digest(each.spec))) for each in ask.subjects]
+    fits = [(subject.series, FitInfo(ask.now, digest(subject.spec))) for subject in ask.subjects]
     return msgspec.msgpack.encode(FitResponse(fits, [], None))
 
 
 def _answer(payload):
     ask = msgspec.json.decode(payload, type=WorkerRequest)
-    names = [each.series for each in ask.subjects]
-    return names, msgspec.msgpack.encode(ForecastResponse([(each, stated(each, ask.now)) for each in names], None))
+    names = [subject.series for subject in ask.subjects]
+    return names, msgspec.msgpack.encode(ForecastResponse([(name, stated(name, ask.now)) for name in names], None))
 
 
 def forecasts_all(payload):
@@ -94,11 +94,14 @@ def fits_nothing_of_web(payload):
 def gains_nothing_with_jobs(payload):
     """And notes in a file who was asked about."""
     ask = msgspec.json.decode(payload, type=WorkerRequest)
-    names = [each.series.name for each in ask.subjects]
+    names = [subject.series.name for subject in ask.subjects]
     with Path(ask.store).with_name("asked").open("a") as asked:
         asked.write(" ".join(names) + "\n")
     nothing = Absent("NothingToGain", "of 0 minutes none")
-    answers = [(each.series, nothing if each.series == JOBS else stated(each.series, ask.now)) for each in ask.subjects]
+    answers = [
+        (subject.series, nothing if subject.series == JOBS else stated(subject.series, ask.now))
+        for subject in ask.subjects
+    ]
     return msgspec.msgpack.encode(ForecastResponse(answers, None))
 
 
