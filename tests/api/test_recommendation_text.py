@@ -114,5 +114,5 @@ def test_an_earlier_operator_holds_as_many_and_raises_to_nothing_but_what_metric
 
     earlier = max([asked, *kept])
 
-    assert earlier >= min(current, max([asked, *(item.highest for item in newest)]))
-    assert earlier <= max([current, asked, *(item.metrics or 0 for item in newest)])
+    assert earlier >= min(current, max([asked, *(recommendation.highest for recommendation in newest)]))
+    assert earlier <= max([current, asked, *(recommendation.metrics or 0 for recommendation in newest)])

@@ -125,7 +125,7 @@ def test_a_condition_keeps_its_time_while_its_status_does():
 
     assert "2026-11-23T09:00:00Z" == by_type["AbleToScale"]["lastTransitionTime"]
     assert "2026-11-23T10:00:00Z" == by_type["ScalingActive"]["lastTransitionTime"]
-    assert {4} == {item["observedGeneration"] for item in by_type.values()}
+    assert {4} == {condition["observedGeneration"] for condition in by_type.values()}
 
 
 def test_rendering_changes_nothing_of_the_status_before():

@@ -169,14 +169,14 @@ def is_admitted(text):
 
 def cron_field(low, high, *others):
     value = st.integers(low, high).map(str)
-    item = st.one_of(
+    drawn = st.one_of(
         st.just("*"),
         value,
         st.tuples(value, value).map(lambda pair: "-".join(sorted(pair, key=int))),
         st.integers(2, 5).map("*/{}".format),
         *(st.just(other) for other in others),
     )
-    return st.lists(item, min_size=1, max_size=3).map(",".join)
+    return st.lists(drawn, min_size=1, max_size=3).map(",".join)
 
 
 NTH_WEEKDAYS = st.lists(st.sampled_from(["fri#2", "L5", "0#1"]), min_size=1, max_size=3).map(",".join)

@@ -171,7 +171,7 @@ def test_a_forecast_that_begins_and_ceases_to_act_is_told():
     assert off[0].message.startswith("the forecast acts no more: CoverageLost: ")
     life.turn(of, blind, "10:01:30", told)
     assert ["the forecast acts no more: the spec has none any more"] == [
-        item.message for item in life.turn(spec(metrics=(requests,)), blind, "10:02")
+        event.message for event in life.turn(spec(metrics=(requests,)), blind, "10:02")
     ]
 
 
@@ -199,4 +199,4 @@ def test_a_plain_object_has_no_events_of_ours():
     """Without schedules, override and forecast the events are the upstream's."""
     life = Life()
 
-    assert [] == [item for clock in ("10:00", "10:01") for item in life.turn(spec(), queued(300, current=8), clock)]
+    assert [] == [event for clock in ("10:00", "10:01") for event in life.turn(spec(), queued(300, current=8), clock)]

@@ -254,7 +254,7 @@ def hostile(value):
     if isinstance(value, dict):
         return {key: each if key in kept else hostile(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [hostile(each) for each in value]
+        return [hostile(element) for element in value]
     return f"{value}{HOSTILE}" if isinstance(value, str) else value
 
 

@@ -178,6 +178,6 @@ def table_of_all():
 
 
 if __name__ == "__main__":
-    for each in EIGHT:
-        (GOLDEN / f"explain-{each}.txt").write_text(explanation_of(each))
+    for answer in EIGHT:
+        (GOLDEN / f"explain-{answer}.txt").write_text(explanation_of(answer))
     (GOLDEN / "status.txt").write_text(table_of_all())

@@ -194,7 +194,7 @@ def test_a_wheel_has_the_commit_that_it_was_built_from(checkout, tmp_path):
     _, (bare,) = built(checkout, "wheel", tmp_path / "bare")
     _, (stated,) = built(checkout, "wheel", tmp_path / "stated", CRONHPA_COMMIT="a" * 40)
 
-    assert [commit, commit, UNKNOWN, "a" * 40] == [commit_in(each) for each in (wheel, again, bare, stated)]
+    assert [commit, commit, UNKNOWN, "a" * 40] == [commit_in(artifact) for artifact in (wheel, again, bare, stated)]
 
 
 @pytest.mark.parametrize(("stated", "said"), [("main", "40 hex digits"), ("a" * 40, "this checkout is at ")])

@@ -161,10 +161,10 @@ def test_the_intervals_are_those_in_which_the_bounds_differ(one, other):
     assert [] == ObjectDifference(old, old).bounds()
     assert Change.SAME is ObjectDifference(old, old).change
     assert all(change.start < change.end for change in changes)
-    for at in sorted({segment.start for each in (old, new) for segment in each.timeline.segments}):
+    for at in sorted({segment.start for subject in (old, new) for segment in subject.timeline.segments}):
         before, after = (
-            next(segment for segment in each.timeline.segments if segment.start <= at < segment.end)
-            for each in (old, new)
+            next(segment for segment in subject.timeline.segments if segment.start <= at < segment.end)
+            for subject in (old, new)
         )
         differs = (before.minimum, before.maximum, before.headroom_percent) != (
             after.minimum, after.maximum, after.headroom_percent,

@@ -96,9 +96,9 @@ def test_of_each_minute_the_largest_load_is_told(tmp_path):
     load = replicas(tmp_path, ask, recorded((0, 1.0), (1, 2.0)), recorded((1, 3.0), (2, 4.0)))
 
     assert [(FIRST + MINUTE, 1.0), (FIRST + 2 * MINUTE, 3.0), (FIRST + 3 * MINUTE, 4.0)] == [
-        (each.end, each.value) for each in load.maxima
+        (maximum.end, maximum.value) for maximum in load.maxima
     ]
-    assert {MINUTE // 2} == {each.end - each.middle for each in load.maxima}
+    assert {MINUTE // 2} == {maximum.end - maximum.middle for maximum in load.maxima}
 
 
 def test_a_load_that_no_replica_recorded_is_none(tmp_path):

@@ -84,7 +84,7 @@ def test_each_of_several_objects_has_a_picture_of_its_own(preview, tmp_path):
 
     preview(f"{SHOP}---\n{other}", *MONDAY, "--picture", "all.svg")
 
-    assert ["all-checkout.svg", "all-prod.shop.svg"] == sorted(item.name for item in tmp_path.glob("*.svg"))
+    assert ["all-checkout.svg", "all-prod.shop.svg"] == sorted(path.name for path in tmp_path.glob("*.svg"))
 
 
 def test_a_picture_without_matplotlib_says_what_to_install(preview, monkeypatch, tmp_path):
@@ -122,11 +122,11 @@ def boxes(figure, labels):
     return [(text.get_text(), text.get_window_extent(renderer)) for text in labels.shown()]
 
 
-def lying_on_each_other(found):
+def lying_on_each_other(drawn_boxes):
     return [
         (one, other)
-        for number, (one, first) in enumerate(found)
-        for other, second in found[number + 1 :]
+        for number, (one, first) in enumerate(drawn_boxes)
+        for other, second in drawn_boxes[number + 1 :]
         if first.overlaps(second)
     ]
 
@@ -247,9 +247,9 @@ def outcome(days, *, begin=0, minutes=None):
     return dataclasses.replace(plan, runs=runs)
 
 
-def drawn(found):
+def drawn(picture):
     with rc_context(style.RC):
-        figure, labels = outcome_picture.drawn(found)
+        figure, labels = outcome_picture.drawn(picture)
         placed = boxes(figure, labels)
     return figure, placed
 
@@ -269,7 +269,7 @@ def test_what_is_filled_is_the_difference_between_the_variants():
     """From 09:50 to 11:00 the schedule has 40 pods, where metrics alone have 6, and 12 once they are ready."""
     figure, _ = drawn(outcome(1))
     more = [collection for collection in figure.axes[0].collections if _has_color(collection, outcome_picture.MORE)]
-    hours = [path.get_extents() for each in more for path in each.get_paths()]
+    hours = [path.get_extents() for collection in more for path in collection.get_paths()]
 
     assert 9.8 < min(box.x0 for box in hours) < 9.9
     assert (6, 40) == (min(box.y0 for box in hours), max(box.y1 for box in hours))

@@ -59,7 +59,9 @@ def test_a_pipe_gets_nothing_else_and_no_thread_is_left(capsys):
     assert ("", "") == capsys.readouterr()
     import threading
 
-    assert ["MainThread"] == [each.name for each in threading.enumerate() if "run" in each.name or "Main" in each.name]
+    assert ["MainThread"] == [
+        thread.name for thread in threading.enumerate() if "run" in thread.name or "Main" in thread.name
+    ]
 
 
 def test_a_terminal_gets_a_bar_that_is_gone_afterwards(capsys, monkeypatch):

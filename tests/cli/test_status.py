@@ -82,8 +82,8 @@ async def test_objects_are_listed_in_their_namespace_or_everywhere():
     api.answers[EVERYWHERE] = answering({"items": [second, first]})
 
     async with api.client() as client:
-        one = [item["metadata"]["name"] for item in await read_all(client, "prod")]
-        both = [item["metadata"]["name"] for item in await read_all(client, None)]
+        one = [body["metadata"]["name"] for body in await read_all(client, "prod")]
+        both = [body["metadata"]["name"] for body in await read_all(client, None)]
 
     assert (["a"], ["a", "b"]) == (one, both)
 
@@ -118,7 +118,7 @@ def test_json_holds_each_object_with_its_notes(ask):
     told = json.loads(ask([named("good"), named("no-target")], "-o", "json").stdout)
 
     assert [("no-target", "NoTarget", True), ("good", "Deciding", False)] == [
-        (item["name"], item["status"], item["needsPerson"]) for item in told
+        (row["name"], row["status"], row["needsPerson"]) for row in told
     ]
     assert ["there is no Deployment/shop; create it, or correct spec.scaleTargetRef"] == told[0]["notes"]
     assert (12, 20, 30, 80, "cpu: 33%/60%") == tuple(

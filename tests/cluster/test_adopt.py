@@ -59,7 +59,9 @@ class Shop:
     @staticmethod
     def condition(body, kind):
         found = ((body or {}).get("status") or {}).get("conditions") or ()
-        return next((item["status"] for item in found if item["type"] == kind), None)
+        return next(
+            (stated_condition["status"] for stated_condition in found if stated_condition["type"] == kind), None
+        )
 
     def _only(self, path):
         items = self._plane.get(path.format(self.namespace))["items"]

@@ -136,7 +136,9 @@ def learn(path, objects, now):
 def scraping(operator, rules):
     """Prometheus as the chart's ServiceMonitor and PrometheusRule set it up."""
     rendered = helm_template(CHART, values={"serviceMonitor": {"enabled": True}})
-    monitor = next(each for each in yaml.safe_load_all(rendered) if each and each["kind"] == "ServiceMonitor")
+    monitor = next(
+        manifest for manifest in yaml.safe_load_all(rendered) if manifest and manifest["kind"] == "ServiceMonitor"
+    )
     (endpoint,) = monitor["spec"]["endpoints"]
     found = {"targets": [f"127.0.0.1:{operator.ports[0]}"], "labels": {"namespace": NAMESPACE}}
     job = {"job_name": "cronhpa", "metrics_path": endpoint["path"], "static_configs": [found]}
@@ -182,7 +184,7 @@ def test_every_alert_on_an_object_fires_and_of_no_other_object(made, record_prop
     prometheus, _, _ = made
 
     def firing():
-        return {each for each in prometheus.firing() if "Operator" not in each[0]}
+        return {alert for alert in prometheus.firing() if "Operator" not in alert[0]}
 
     wait_until(firing, lambda found: found == FIRED, within_s=240, every_s=1)
     record_property("told", "\n".join(f"fired: {alert} of {name}" for alert, name in sorted(FIRED)))
@@ -192,9 +194,9 @@ def test_a_namespace_is_that_of_the_object_and_of_the_operator_where_it_is_about
     prometheus, _, namespace = made
     wait_until(lambda: prometheus.query("cronhpa_object_info"))
 
-    found = {each["metric"]["namespace"] for each in prometheus.query("cronhpa_object_info")}
+    found = {sample["metric"]["namespace"] for sample in prometheus.query("cronhpa_object_info")}
     assert {namespace} == found
-    assert [NAMESPACE] == [each["metric"]["namespace"] for each in prometheus.query("cronhpa_leader")]
+    assert [NAMESPACE] == [sample["metric"]["namespace"] for sample in prometheus.query("cronhpa_leader")]
     assert [] == prometheus.query('{exported_namespace!=""}')
 
 

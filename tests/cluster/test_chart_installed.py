@@ -36,14 +36,14 @@ def may(control_plane, verb, resource, subresource=""):
 def test_every_object_is_accepted_where_only_restricted_pods_may_run(control_plane, namespace, values):
     control_plane.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
     rendered = helm_template(CHART, namespace=namespace, values={**values, "crds": {"install": False}})
-    pod = next(each for each in yaml.safe_load_all(rendered) if each and each["kind"] == "StatefulSet")["spec"][
-        "template"
-    ]
+    pod = next(manifest for manifest in yaml.safe_load_all(rendered) if manifest and manifest["kind"] == "StatefulSet")[
+        "spec"
+    ]["template"]
     pod |= {"apiVersion": "v1", "kind": "Pod"}
     pod["metadata"]["name"] = "restricted"
     # The claim becomes a volume only when a StatefulSet makes the pod.
     claim = {"name": "history", "emptyDir": {}}
-    pod["spec"]["volumes"] = [each for each in pod["spec"]["volumes"] if each["name"] != "history"] + [claim]
+    pod["spec"]["volumes"] = [volume for volume in pod["spec"]["volumes"] if volume["name"] != "history"] + [claim]
 
     objects = control_plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=rendered)
     restricted = control_plane.kubectl(

@@ -243,7 +243,7 @@ def offline(text):
     try:
         written_spec({"metadata": {"name": "shop"}, "spec": text})
     except SpecError as error:
-        return {item.path: item.problem for item in error.problems}
+        return {problem.path: problem.problem for problem in error.problems}
     return {}
 
 

@@ -95,9 +95,11 @@ def test_a_given_cluster_is_told_used_and_left_as_it_was(given, demo, tmp_path):
     # By night both have what they need: 1.8 of 50 cores / 10m a pod at 60 %.
     assert [6, 6] == [timeline[0][name]["ready"] for name in ("upstream HPA", "CronHPA")]
     assert {0.0} == {score["under_provisioned_seconds"] for score in document["summary"]["scores"].values()}
-    forecasts = [each for entry in timeline for each in entry["proposals"] if each["source"] == "Forecast/cpu"]
+    forecasts = [
+        proposal for entry in timeline for proposal in entry["proposals"] if proposal["source"] == "Forecast/cpu"
+    ]
     assert forecasts, "no forecast was made"
-    assert all(each["role"] == "Floor" for each in forecasts)
+    assert all(forecast["role"] == "Floor" for forecast in forecasts)
     assert ["build"] == [path.name for path in tmp_path.iterdir()]
     assert f"The picture of both twins is {tmp_path}/build/demo.svg" in " ".join(out.split())
     assert "<svg" in (tmp_path / "build" / "demo.svg").read_text()[:1000]
@@ -169,12 +171,12 @@ def test_its_own_control_plane_is_gone_after_an_interrupt(demo, tmp_path):
 
 def _processes_in(folder):
     """Names of the processes whose command line or environment names a folder."""
-    found = set()
+    process_names = set()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             command = (entry / "cmdline").read_bytes()
             if str(folder).encode() in command + (entry / "environ").read_bytes() and int(entry.name) != os.getpid():
-                found.add(Path(command.split(b"\0")[0].decode()).name)
+                process_names.add(Path(command.split(b"\0")[0].decode()).name)
         except OSError:  # it has ended meanwhile
             continue
-    return found
+    return process_names

@@ -110,8 +110,8 @@ def set_value(plant, namespace, metric, load, subject, labels):
 
 def both(*feeds):
     def feed(*arguments):
-        for each in feeds:
-            each(*arguments)
+        for adapter_feed in feeds:
+            adapter_feed(*arguments)
 
     return feed
 
@@ -274,11 +274,11 @@ def test_twins_scale_alike(plane, quick_operator, record_property):
     with Plant(plane.admin_kubeconfig, window=SECOND // 4, delay=0) as plant:
         twins = run(plane, plant, CASES, script, prefix=f"twins-{secrets.token_hex(2)}", period=PERIOD)
 
-    found = compare(twins, CLOCKS)
+    comparison = compare(twins, CLOCKS)
 
-    record_property("told", f"differential test: {found}")
-    assert [] == found.unexplained
-    assert found.exact >= len(CASES) * sum(step.ticks for step in script[1:]) * 0.9
-    assert found.allowed.total() <= 0.1 * found.exact
-    assert found.statuses >= len(CASES) * len(SCRIPT)
+    record_property("told", f"differential test: {comparison}")
+    assert [] == comparison.unexplained
+    assert comparison.exact >= len(CASES) * sum(step.ticks for step in script[1:]) * 0.9
+    assert comparison.allowed.total() <= 0.1 * comparison.exact
+    assert comparison.statuses >= len(CASES) * len(SCRIPT)
     assert "Traceback" not in quick_operator.log.read_text()

@@ -76,7 +76,7 @@ class Replicas:
 
     def writes(self):
         """Those of these replicas: another test's have the same names."""
-        return [each for each in self._plane.writes() if each.began > self._began and "(replica-" in each.agent]
+        return [write for write in self._plane.writes() if write.began > self._began and "(replica-" in write.agent]
 
     def handovers(self):
         """
@@ -196,7 +196,7 @@ def test_a_second_installation_holds_while_the_first_ones_lease_is_renewed(contr
 
     wait_until(lambda: [text for text in busy.events() if text.startswith("OtherOperator")])
     time.sleep(3)
-    wrote = {each.resource for each in replicas.writes() if f"({other})" in each.agent}
+    wrote = {write.resource for write in replicas.writes() if f"({other})" in write.agent}
     assert wrote <= {"leases", "events"}
 
     replicas.running["replica-1"].kill()
@@ -228,7 +228,7 @@ def test_no_write_by_a_replica_that_does_not_lead_in_two_hundred_handovers(
     for how, seen in times.items():
         called = getattr(how, "name", how)
         for label, column in (("lead", 0), ("write", 1)):
-            seconds = sorted(each[column] for each in seen)
+            seconds = sorted(row[column] for row in seen)
             each, median = " ".join(f"{second:.2f}" for second in seconds), statistics.median(seconds)
             record_property("told", f"{called}, {len(seconds)} handovers, seconds to {label}: {median:.2f} of {each}")
             # Who leads is promised of each; a first write waits for a load that asks for one.

@@ -24,8 +24,10 @@ def kubelet(control_plane, namespace):
     said = []
 
     def run():
-        found = wait_until(lambda: control_plane.kubectl("get", *pod, "-o", "json", "--ignore-not-found"), within_s=60)
-        spec = json.loads(found)["spec"]
+        listed_pod = wait_until(
+            lambda: control_plane.kubectl("get", *pod, "-o", "json", "--ignore-not-found"), within_s=60
+        )
+        spec = json.loads(listed_pod)["spec"]
         account = control_plane.service_account_kubeconfig(namespace, spec["serviceAccountName"])
         command = [sys.executable, "-m", "cronhpa.cli", *spec["containers"][0]["args"], "--kubeconfig", str(account)]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)

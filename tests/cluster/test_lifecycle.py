@@ -32,7 +32,7 @@ def listed(control_plane, namespace):
 def test_a_namespace_of_many_objects_goes_without_an_operator(control_plane, namespace):
     """No object has a finalizer."""
     made(control_plane, namespace)
-    assert not any("finalizers" in item["metadata"] for item in listed(control_plane, namespace))
+    assert not any("finalizers" in listed_object["metadata"] for listed_object in listed(control_plane, namespace))
 
     control_plane.kubectl("delete", "namespace", namespace, "--timeout=60s")
 
@@ -41,7 +41,9 @@ def test_a_namespace_of_many_objects_goes_without_an_operator(control_plane, nam
 def test_many_objects_and_targets_deleted_at_once_are_gone_and_no_error_is_logged(control_plane, namespace, operator):
     """The targets are deleted first: each object reports its missing target once."""
     made(control_plane, namespace)
-    wait_until(lambda: all("status" in item for item in listed(control_plane, namespace)), within_s=60)
+    wait_until(
+        lambda: all("status" in listed_object for listed_object in listed(control_plane, namespace)), within_s=60
+    )
     before = operator.log.stat().st_size
 
     control_plane.kubectl("delete", "deployments,chpa", "--all", "-n", namespace, "--timeout=90s")
@@ -57,8 +59,8 @@ def test_a_status_of_any_depth_takes_nothing_from_anybody(control_plane, namespa
     """Any JSON is taken as `status.memory`: no list of a process that starts then may end at one object."""
     forged, other = (Scaled(control_plane, namespace, name, replicas=2) for name in ("forged", "other"))
     load = plant.add_target(namespace, other.labels, 1.0)
-    for each in (forged, other):
-        each.says("SpecAccepted", "True", "Accepted")
+    for lease in (forged, other):
+        lease.says("SpecAccepted", "True", "Accepted")
     operator.kill()
     patch = tmp_path / "patch.json"
     patch.write_text('{"status": {"memory": {"recommendations": ' + "[" * 1500 + "]" * 1500 + "}}}")

@@ -84,10 +84,10 @@ def test_events_say_why_and_never_nothing(shop):
     shop.patch(override={"minReplicas": 9, **UNTIL})
     shop.reaches(9)
 
-    told = wait_until(shop.events, lambda seen: any("New size: 9" in item for item in seen))
-    rescales = [item for item in told if item.startswith("SuccessfulRescale: ")]
+    told = wait_until(shop.events, lambda seen: any("New size: 9" in event for event in seen))
+    rescales = [event for event in told if event.startswith("SuccessfulRescale: ")]
     assert 2 == len(rescales)
-    assert all("reason: Override asks for at least 9" in item for item in rescales)
+    assert all("reason: Override asks for at least 9" in rescale for rescale in rescales)
 
 
 def test_what_a_metric_asks_for_is_followed_as_far_as_it_goes(shop, plant, namespace):

@@ -37,10 +37,10 @@ def test_a_reader_signs_in_and_watches_their_object_scale(control_plane, operato
     hidden = Scaled(control_plane, f"{namespace}-other", "hidden", replicas=1)
     hidden.load = plant.add_target(f"{namespace}-other", hidden.labels, 0.3)
     token = token_of_reader(control_plane, namespace)
-    found = chromium()
+    binary = chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=str(found.path), args=ARGUMENTS, env={**os.environ, **found.environment}
+            executable_path=str(binary.path), args=ARGUMENTS, env={**os.environ, **binary.environment}
         )
         page = browser.new_page(viewport={"width": 1400, "height": 900}, locale="en-GB")
         page.set_default_timeout(40_000)

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.long
 FOLLOWED = {
     str(page.relative_to(PROJECT)): found
     for page in PAGES
-    if page.name != "tutorial.md" and (found := [each for each in commands(page) if is_followed(each)])
+    if page.name != "tutorial.md" and (found := [command for command in commands(page) if is_followed(command)])
 }
 # What a reader puts in place of a word, and what here takes the place of a past, of a port, and of process 1.
 STANDS_FOR = (

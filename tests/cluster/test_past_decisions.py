@@ -85,7 +85,7 @@ def test_what_was_explained_then_is_explained_again_after_a_sigkill(shop, comman
     shop.says("Ready", "True", "Deciding")
     time.sleep(FLUSHED_SECONDS)
     # The new process decides the same: it is not written again.
-    assert [each.at for each in before] == [each.at for each in kept(operator, namespace)]
+    assert [decision.at for decision in before] == [decision.at for decision in kept(operator, namespace)]
     shop.patch(minReplicas=3)
     shop.reaches(3)
     time.sleep(FLUSHED_SECONDS)
@@ -115,7 +115,7 @@ def test_a_timeline_tells_each_change_of_the_count(shop, command, plant, tmp_pat
 
     assert 0 == told.exit_code, told.stderr
     assert "-> 6" in told.stdout
-    counts = [each["desiredReplicas"] for each in listed["changes"]]
+    counts = [change["desiredReplicas"] for change in listed["changes"]]
     assert 6 == max(count for count in counts if count is not None)
     assert 2 == counts[-1]
     assert listed["points"]
@@ -137,9 +137,9 @@ def test_who_may_get_the_object_reads_its_past_and_nobody_else(shop, command, co
 
     assert 0 == read.exit_code, read.stderr
     assert "web: 2 replicas of" in read.stdout
-    for each in refused:
-        assert (1, "") == (each.exit_code, each.stdout)
-        assert "no decision is kept of it, or not for you" in each.stderr
+    for completed in refused:
+        assert (1, "") == (completed.exit_code, completed.stdout)
+        assert "no decision is kept of it, or not for you" in completed.stderr
     assert (1, "") == (unknown.exit_code, unknown.stdout)
     assert "the API server does not know your token" in unknown.stderr
 
@@ -170,11 +170,11 @@ def test_a_backtest_runs_on_the_load_that_the_operator_recorded(shop, command, o
     begin, end = (format_instant_exact(now - minutes * MINUTE) for minutes in (110, 1))
     span = ("--from", begin, "--to", end, "-o", "json")
 
-    found = command("backtest", *span, "--service-account", f"{namespace}/reader")
+    completed = command("backtest", *span, "--service-account", f"{namespace}/reader")
     refused = command("backtest", *span, "--service-account", f"{namespace}/default")
 
-    assert 0 == found.exit_code, found.stderr
-    told = json.loads(found.stdout)
+    assert 0 == completed.exit_code, completed.stderr
+    told = json.loads(completed.stdout)
     assert f"{namespace}/web" == told["object"]
     # 0.9 cores are 2 pods at 50 % of a core, 1.8 cores are 4: 50 min of 2 and 59 min of 4 are 5.6 pod-hours.
     assert 5.3 < told["variants"]["reactive"]["podHours"] < 6.0

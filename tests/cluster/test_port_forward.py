@@ -64,7 +64,10 @@ def plane(folder):
         meta = {"name": POD, "namespace": NAMESPACE}
         plane.apply(
             {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}},
-            *({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": each["name"]}} for each in READERS),
+            *(
+                {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": reader["name"]}}
+                for reader in READERS
+            ),
         )
         # The stranger may forward the port, and get nothing.
         plane.kubectl("create", "role", "reader", "--verb=get", "--resource=cronhpas.cronhpa.io")

@@ -91,11 +91,11 @@ async def test_the_past_of_a_load_comes_as_it_was_with_its_gaps(url, tmp_path):
     """28 days are asked for, in parts that Prometheus does not refuse; it knows of two."""
     store = Store(tmp_path / "history.db")
     async with Prometheus(url) as prometheus:
-        found = await backfill(store.loads, prometheus, WEB, TARGET, NOW)
+        imported = await backfill(store.loads, prometheus, WEB, TARGET, NOW)
     steps = dict(store.loads.steps(WEB, 0, 2**63))
     store.close()
 
-    assert found.steps == len(steps)
+    assert imported.steps == len(steps)
     assert BEGIN <= min(steps) <= BEGIN + STEP
     # Two minutes of rate and five of Prometheus' look-back reach over the edges of the gap.
     lost = [(earlier, later) for earlier, later in pairwise(steps) if later - earlier > STEP]

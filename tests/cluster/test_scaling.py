@@ -47,7 +47,7 @@ def test_it_follows_the_load_up_and_down(web, plant):
 
     assert "Metric/cpu" == shop.decided_by
     assert "ValidMetricFound" == shop.condition("ScalingActive")["reason"]
-    assert any(item.startswith("SuccessfulRescale: New size: 6; reason: cpu resource") for item in shop.events())
+    assert any(event.startswith("SuccessfulRescale: New size: 6; reason: cpu resource") for event in shop.events())
 
 
 @pytest.mark.long
@@ -179,8 +179,10 @@ def test_a_kill_in_a_stabilization_window_changes_nothing_about_the_scale_down(w
     plant.set_load(load, 1.0)
     shop.says("AbleToScale", "True", "ScaleDownStabilized")
     # The count that keeps it up is remembered in the status, with the instant at which it was recommended last.
-    kept = [item for item in shop.status["memory"]["recommendations"] if item["replicas"] == 6]
-    last = max(datetime.fromisoformat(item["time"]) for item in kept)
+    kept = [
+        recommendation for recommendation in shop.status["memory"]["recommendations"] if recommendation["replicas"] == 6
+    ]
+    last = max(datetime.fromisoformat(recommendation["time"]) for recommendation in kept)
     time.sleep(window / 2)
     operator.kill()
     time.sleep(2)

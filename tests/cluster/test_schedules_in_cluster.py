@@ -94,7 +94,7 @@ def test_a_floor_is_ready_at_its_start_also_where_a_cap_closes_then(slow, record
         assert -LEAD - 2 * PERIOD <= raised[shop.name], told
         assert ready[shop.name] <= PERIOD, told
     opened = wait_until(lambda: capped.status["schedules"], lambda rows: rows[-1]["state"] == "Open")
-    assert ["Closed", "Open"] == [item["state"] for item in opened]
+    assert ["Closed", "Open"] == [window["state"] for window in opened]
 
 
 def test_a_window_that_leads_says_so(slow):
@@ -137,7 +137,7 @@ def test_a_contradiction_is_told_once(slow):
     assert message.endswith(words)
     shop.reaches(3)
     time.sleep(3)
-    told = [item for item in shop.events() if item.startswith("Contradiction: ")]
+    told = [event for event in shop.events() if event.startswith("Contradiction: ")]
     assert 1 == len(told)
     assert told[0].endswith(words)
 

@@ -65,9 +65,9 @@ class Fleet:
         """By shard, as the Leases say."""
         listed = self.plane.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases")["items"]
         held = dict.fromkeys(range(SHARDS), "")
-        for each in listed:
-            if found := SHARD.fullmatch(each["metadata"]["name"]):
-                held[int(found[1])] = each["spec"].get("holderIdentity") or ""
+        for listed_object in listed:
+            if match := SHARD.fullmatch(listed_object["metadata"]["name"]):
+                held[int(match[1])] = listed_object["spec"].get("holderIdentity") or ""
         return held
 
     def shares(self):
@@ -87,7 +87,7 @@ class Fleet:
         return sorted(self.served().values()) == sorted(shares)
 
     def writes(self):
-        return [each for each in self.plane.writes() if each.began > self.began and AGENT.search(each.agent)]
+        return [write for write in self.plane.writes() if write.began > self.began and AGENT.search(write.agent)]
 
     def foreign_writes(self):
         """
@@ -98,8 +98,8 @@ class Fleet:
         for write in self.writes():
             name = AGENT.search(write.agent)[1]
             if write.resource == "leases":
-                if found := SHARD.fullmatch(write.name):
-                    holder[int(found[1])] = name
+                if match := SHARD.fullmatch(write.name):
+                    holder[int(match[1])] = name
                 continue
             shard = shard_of(write.namespace, SHARDS, by_server=self._by_server)
             decided.setdefault(name, set()).add((write.namespace, write.name))
@@ -130,7 +130,7 @@ def swayed(plane, plant, prefix, count):
     names = [f"{number}-{prefix[:40].strip('-')}" for number in range(count)]
     plane.apply(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names))
     made = [Scaled(plane, name, replicas=2) for name in names]
-    loads = [plant.add_target(each.namespace, each.labels, 1.0) for each in made]
+    loads = [plant.add_target(target.namespace, target.labels, 1.0) for target in made]
     over = threading.Event()
 
     def sway():
@@ -147,7 +147,9 @@ def swayed(plane, plant, prefix, count):
 
 
 def has_written_since(fleet, name, at):
-    return any(f"({name})" in each.agent and each.began > at and each.resource != "leases" for each in fleet.writes())
+    return any(
+        f"({name})" in write.agent and write.began > at and write.resource != "leases" for write in fleet.writes()
+    )
 
 
 def test_two_replicas_share_the_objects_and_one_takes_those_of_a_killed_one(fleet, busy, record_property):
@@ -188,14 +190,14 @@ def test_the_api_server_divides_by_the_hash_that_the_selector_is_made_for(contro
         assert expected
         for path in ("/api/v1/configmaps", "/apis/cronhpa.io/v1alpha1/cronhpas"):
             listed = control_plane.get(f"{path}?{asked}")["items"]
-            assert expected == {each["metadata"]["namespace"] for each in listed} & names
+            assert expected == {listed_object["metadata"]["namespace"] for listed_object in listed} & names
     control_plane.kubectl("delete", "namespace", *names, "--wait=false")
 
 
 def usage(operators):
     """(CPU seconds, MB) of each process."""
-    seen = [psutil.Process(each.pid) for each in operators]
-    return [(sum(each.cpu_times()[:2]), each.memory_info().rss / 1e6) for each in seen]
+    seen = [psutil.Process(operator.pid) for operator in operators]
+    return [(sum(process.cpu_times()[:2]), process.memory_info().rss / 1e6) for process in seen]
 
 
 @pytest.mark.long

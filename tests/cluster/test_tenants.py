@@ -58,8 +58,8 @@ def policed(control_plane):
     # The API server takes up a policy within a second or two.
     wait_until(lambda: refusal(control_plane, written(namespace, maxReplicas=101)), within_s=30)
     yield namespace
-    for each in found:
-        control_plane.kubectl("delete", each["kind"], each["metadata"]["name"])
+    for manifest in found:
+        control_plane.kubectl("delete", manifest["kind"], manifest["metadata"]["name"])
 
 
 def refusal(control_plane, document, *verb):
@@ -191,8 +191,8 @@ def test_an_object_that_is_older_than_its_limits_can_be_labelled(control_plane, 
         wait_until(lambda: refusal(control_plane, written(namespace, maxReplicas=5001)), within_s=30)
         control_plane.kubectl("label", "cronhpa", "shop", "-n", namespace, "team=web")
     finally:
-        for each in found:
-            control_plane.kubectl("delete", each["kind"], each["metadata"]["name"])
+        for manifest in found:
+            control_plane.kubectl("delete", manifest["kind"], manifest["metadata"]["name"])
 
 
 @pytest.mark.parametrize(

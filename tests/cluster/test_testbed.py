@@ -22,7 +22,14 @@ def pods(plane, namespace):
 
 
 def condition(pod, kind):
-    return next((each for each in pod["status"].get("conditions", ()) if each["type"] == kind), None)
+    return next(
+        (
+            stated_condition
+            for stated_condition in pod["status"].get("conditions", ())
+            if stated_condition["type"] == kind
+        ),
+        None,
+    )
 
 
 def ready_pods(plane, namespace):

@@ -33,7 +33,7 @@ def _kept_in(body: list[ast.stmt], within: str) -> Iterator[str]:
             case ast.ClassDef():
                 yield from _kept_in(node.body, f"{within}{node.name}.")
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                if any(_called(item) in _CACHES for item in node.decorator_list):
+                if any(_called(decorator) in _CACHES for decorator in node.decorator_list):
                     yield within + node.name
                 if node.name == "__init__":
                     yield from (within + name for name in _attributes(node))

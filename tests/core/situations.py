@@ -364,8 +364,12 @@ sources = st.builds(SourceRef, st.sampled_from(list(Source)), texts)
 def recommendations(replicas=counts, when=instants):
     """What turns leave: merged counts beside what the metrics asked for, alike, different or nothing; and restarts."""
     apart = st.builds(Recommendation, replicas=replicas, at=when, metrics=st.none() | replicas, by=st.none() | sources)
-    alike = apart.map(lambda item: replace(item, metrics=item.replicas))
-    held = apart.map(lambda item: replace(item, asked_at=item.at - item.replicas % 3 * MINUTE))
+    alike = apart.map(lambda recommendation: replace(recommendation, metrics=recommendation.replicas))
+    held = apart.map(
+        lambda recommendation: replace(
+            recommendation, asked_at=recommendation.at - recommendation.replicas % 3 * MINUTE
+        )
+    )
     return apart | alike | held
 
 

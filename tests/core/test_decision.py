@@ -42,7 +42,7 @@ def test_a_decision_rescales_where_another_count_is_asked_for_and_the_scale_is_k
     up, same = (Decision(NOW, DecisionKind.COMPUTED, 4, desired) for desired in (6, 4))
     blind = Decision(NOW, DecisionKind.UNREACHABLE, 0, 3)
 
-    assert [True, False, False] == [each.rescales for each in (up, same, blind)]
+    assert [True, False, False] == [decision.rescales for decision in (up, same, blind)]
 
 
 def test_of_several_limits_the_last_one_is_told_and_of_stabilizations_the_first():

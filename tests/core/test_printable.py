@@ -29,7 +29,7 @@ def test_what_is_not_shown_stands_as_json_escapes_it(text, shown):
 
 @given(st.text())
 def test_what_is_printable_holds_no_character_that_does_something(text):
-    assert {unicodedata.category(each)[0] for each in printable(text)} <= set("LMNPSZ")
+    assert {unicodedata.category(character)[0] for character in printable(text)} <= set("LMNPSZ")
     assert not {"\u2028", "\u2029"} & set(printable(text))
 
 

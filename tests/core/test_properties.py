@@ -162,7 +162,7 @@ def test_a_turn_that_was_missed_is_made_up_for_by_the_next(situation, seconds):
     first = decide(*situation)
     remembered = memory.after(first, Withheld(), of, observation)
 
-    taken, missed = (decide(of, observation, told, known, now + seconds * SECOND) for known in (remembered, memory))
+    taken, missed = (decide(of, observation, told, stored, now + seconds * SECOND) for stored in (remembered, memory))
 
     assert bounds_of(taken) == bounds_of(missed)
     assert taken.windows == missed.windows

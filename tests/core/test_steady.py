@@ -70,7 +70,7 @@ class Life:
             self.spec,
             Scale(self.count, max(self.count, self.reported), "app=shop"),
             self.pods,
-            [samples if each else usage * self.size for each in of_pods],
+            [samples if is_per_pod else usage * self.size for is_per_pod in of_pods],
             self.now,
         )
         decision = decide(self.spec, observation, None, self.memory, self.now)
@@ -145,7 +145,7 @@ starting_pods = st.lists(
     ),
     min_size=1,
     max_size=4,
-    unique_by=lambda each: each.name,
+    unique_by=lambda pod_drawn: pod_drawn.name,
 )
 some_pods = st.one_of(
     st.integers(0, 6).map(ready),
@@ -161,7 +161,7 @@ some_pods = st.one_of(
             request=st.sampled_from([1000, 1000, None]),
         ),
         max_size=4,
-        unique_by=lambda each: each.name,
+        unique_by=lambda pod_drawn: pod_drawn.name,
     ),
 )
 steps = st.tuples(

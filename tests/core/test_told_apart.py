@@ -31,8 +31,8 @@ def test_a_reading_that_an_earlier_release_recorded_is_read():
 
 
 def test_a_forecast_that_abstains_is_told_apart_from_one_of_no_load():
-    for known in (forecast(0.0), GONE):
-        assert known == msgspec.json.decode(msgspec.json.encode(known), type=Forecast | Absent)
+    for answer in (forecast(0.0), GONE):
+        assert answer == msgspec.json.decode(msgspec.json.encode(answer), type=Forecast | Absent)
 
 
 @given(st.integers(0, 400))

@@ -51,7 +51,7 @@ LEASES = ("coordination.k8s.io", "leases")
 
 @cache
 def _rendered(values):
-    return [each for each in yaml.safe_load_all(helm_template(CHART, values=json.loads(values))) if each]
+    return [manifest for manifest in yaml.safe_load_all(helm_template(CHART, values=json.loads(values))) if manifest]
 
 
 def render(**values):
@@ -65,7 +65,7 @@ def kinds(objects):
 
 def own_role(objects):
     """The operator's ClusterRole, not those that are added to people's roles."""
-    (found,) = [each for each in of_kind(objects, "ClusterRole") if not aggregated(each)]
+    (found,) = [manifest for manifest in of_kind(objects, "ClusterRole") if not aggregated(manifest)]
     return found
 
 
@@ -79,8 +79,8 @@ def of_kind(objects, kind):
 
 
 def only(objects, kind):
-    (found,) = of_kind(objects, kind)
-    return found
+    (manifest,) = of_kind(objects, kind)
+    return manifest
 
 
 def rights(role):
@@ -106,17 +106,23 @@ def environment(objects):
     """Its settings with their values; what names the pod and its Lease is the chart's own."""
     named = {"CRONHPA_LEADER_ELECT_IDENTITY", "CRONHPA_LEADER_ELECT_RESOURCE_NAME"}
     named |= {"POD_UID", "POD_NAME", "CRONHPA_LEADER_ELECT_RESOURCE_NAMESPACE"}
-    return {each["name"]: each["value"] for each in container(objects)["env"] if each["name"] not in named}
+    return {
+        variable["name"]: variable["value"] for variable in container(objects)["env"] if variable["name"] not in named
+    }
 
 
 def named(objects, kind, name):
-    (found,) = (each for each in of_kind(objects, kind) if each["metadata"]["name"] == name)
+    (found,) = (manifest for manifest in of_kind(objects, kind) if manifest["metadata"]["name"] == name)
     return found
 
 
 def roles(objects):
     """The Roles of the namespaces that it acts in: without that of the election."""
-    return [each for each in of_kind(objects, "Role") if not each["metadata"]["name"].endswith("leader-election")]
+    return [
+        manifest
+        for manifest in of_kind(objects, "Role")
+        if not manifest["metadata"]["name"].endswith("leader-election")
+    ]
 
 
 def test_it_may_do_what_it_does_and_nothing_else():
@@ -228,8 +234,10 @@ def test_there_are_two_replicas_kept_apart_and_one_of_them_may_be_evicted_at_a_t
     assert 1 == only(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"]
     labels = only(objects, "StatefulSet")["spec"]["selector"]["matchLabels"]
     spread = pod(objects)["topologySpreadConstraints"]
-    assert {"kubernetes.io/hostname", "topology.kubernetes.io/zone"} == {each["topologyKey"] for each in spread}
-    assert all(labels == each["labelSelector"]["matchLabels"] for each in spread)
+    assert {"kubernetes.io/hostname", "topology.kubernetes.io/zone"} == {
+        constraint["topologyKey"] for constraint in spread
+    }
+    assert all(labels == constraint["labelSelector"]["matchLabels"] for constraint in spread)
 
 
 def test_a_single_replica_has_no_budget_that_would_keep_its_node_from_being_drained():
@@ -238,9 +246,11 @@ def test_a_single_replica_has_no_budget_that_would_keep_its_node_from_being_drai
 
 def test_the_lease_is_the_releases_own_and_each_pod_has_a_name_of_its_own_in_it():
     objects = render(namespaces=["shop"])
-    (election,) = [each for each in of_kind(objects, "Role") if each["metadata"]["name"].endswith("leader-election")]
+    (election,) = [
+        manifest for manifest in of_kind(objects, "Role") if manifest["metadata"]["name"].endswith("leader-election")
+    ]
     written = next(rule for rule in election["rules"] if "update" in rule["verbs"])
-    given = {each["name"]: each.get("value") for each in container(objects)["env"]}
+    given = {variable["name"]: variable.get("value") for variable in container(objects)["env"]}
 
     assert [given["CRONHPA_LEADER_ELECT_RESOURCE_NAME"]] == written["resourceNames"]
     assert given["CRONHPA_LEADER_ELECT_RESOURCE_NAMESPACE"] == election["metadata"]["namespace"]
@@ -250,9 +260,11 @@ def test_the_lease_is_the_releases_own_and_each_pod_has_a_name_of_its_own_in_it(
 @pytest.mark.parametrize("by_server", [False, True])
 def test_with_shards_the_leases_that_the_operator_writes_are_those_that_it_may_write(by_server):
     objects = render(shards=16, shardSelector=by_server)
-    (election,) = [each for each in of_kind(objects, "Role") if each["metadata"]["name"].endswith("leader-election")]
+    (election,) = [
+        manifest for manifest in of_kind(objects, "Role") if manifest["metadata"]["name"].endswith("leader-election")
+    ]
     written = next(rule for rule in election["rules"] if "update" in rule["verbs"])
-    given = {each["name"]: each.get("value") for each in container(objects)["env"]}
+    given = {variable["name"]: variable.get("value") for variable in container(objects)["env"]}
     settings = Settings(shards=given["CRONHPA_SHARDS"], shard_selector=given["CRONHPA_SHARD_SELECTOR"])
     installation = LeaseName("any", given["CRONHPA_LEADER_ELECT_RESOURCE_NAME"])
 
@@ -420,7 +432,7 @@ def test_the_crd_is_that_of_the_project_and_stays_when_the_release_goes():
 )
 def test_the_crd_is_the_one_that_the_version_of_the_api_server_takes(version, folder):
     rendered = yaml.safe_load_all(helm_template(CHART, kubernetes=version))
-    crd = only([each for each in rendered if each], "CustomResourceDefinition")
+    crd = only([manifest for manifest in rendered if manifest], "CustomResourceDefinition")
 
     assert yaml.safe_load((PROJECT / "crds" / folder / CRD_FILE).read_text())["spec"] == crd["spec"]
 
@@ -597,7 +609,11 @@ def test_a_setting_that_means_nothing_is_refused_by_name(values, words):
 
 
 def test_people_who_may_edit_or_view_a_namespace_may_its_objects_unless_that_is_switched_off():
-    roles = {frozenset(aggregated(each)): rights(each) for each in of_kind(render(), "ClusterRole") if aggregated(each)}
+    roles = {
+        frozenset(aggregated(manifest)): rights(manifest)
+        for manifest in of_kind(render(), "ClusterRole")
+        if aggregated(manifest)
+    }
     reads = {"get", "list", "watch"}
 
     assert {
@@ -609,7 +625,9 @@ def test_people_who_may_edit_or_view_a_namespace_may_its_objects_unless_that_is_
             ("cronhpa.io", "cronhpas/status"): reads,
         },
     } == roles
-    assert [] == [each for each in of_kind(render(rbac={"aggregate": False}), "ClusterRole") if aggregated(each)]
+    assert [] == [
+        manifest for manifest in of_kind(render(rbac={"aggregate": False}), "ClusterRole") if aggregated(manifest)
+    ]
 
 
 def test_a_digest_stands_in_place_of_the_tag():
@@ -644,7 +662,7 @@ def test_volumes_and_objects_of_the_user_are_added():
         "volumes"
     ]
     assert {"name": "ca", "mountPath": "/ca"} in container(objects)["volumeMounts"]
-    assert "cronhpa-ca" in {each["metadata"]["name"] for each in of_kind(objects, "ConfigMap")}
+    assert "cronhpa-ca" in {manifest["metadata"]["name"] for manifest in of_kind(objects, "ConfigMap")}
 
 
 @pytest.mark.parametrize("values", [(), ("--set=policy.enabled=true", "--set=page.insecure=true", "--set=shards=16")])

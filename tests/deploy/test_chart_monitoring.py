@@ -17,7 +17,7 @@ MONITORING = PROJECT / "deploy" / "monitoring"
 
 
 def test_nothing_needs_the_prometheus_operator_until_it_is_asked_for():
-    assert set() == {each["kind"] for each in render()} & {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+    assert set() == {manifest["kind"] for manifest in render()} & {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
     assert [] == dashboards(render())
 
 
@@ -58,7 +58,9 @@ def test_an_alert_can_be_left_out_and_all_can_be_labelled():
 
 
 def dashboards(objects):
-    return [each for each in of_kind(objects, "ConfigMap") if each["metadata"]["name"].endswith("-dashboards")]
+    return [
+        manifest for manifest in of_kind(objects, "ConfigMap") if manifest["metadata"]["name"].endswith("-dashboards")
+    ]
 
 
 def test_the_dashboards_are_those_of_the_folder_under_the_label_of_the_sidecar():

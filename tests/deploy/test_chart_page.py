@@ -12,7 +12,7 @@ INGRESS = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name":
 
 
 def services(objects):
-    return {each["metadata"]["name"] for each in of_kind(objects, "Service")}
+    return {manifest["metadata"]["name"] for manifest in of_kind(objects, "Service")}
 
 
 def settings_of(objects):

@@ -22,7 +22,7 @@ SOURCES = {
 
 
 def rendered(**values):
-    return [each for each in yaml.safe_load_all(helm_template(values=values)) if each]
+    return [manifest for manifest in yaml.safe_load_all(helm_template(values=values)) if manifest]
 
 
 def only(objects, kind):
@@ -33,7 +33,7 @@ def only(objects, kind):
 def test_the_operator_reads_the_sources_as_they_are_stated_from_a_file_that_is_mounted():
     objects = rendered(sources=SOURCES, sourcesSecret="logins")
     pod = only(objects, "StatefulSet")["spec"]["template"]["spec"]
-    environment = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    environment = {variable["name"]: variable.get("value") for variable in pod["containers"][0]["env"]}
     mounts = {volume_mount["name"]: volume_mount["mountPath"] for volume_mount in pod["containers"][0]["volumeMounts"]}
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     map_ = only(objects, "ConfigMap")

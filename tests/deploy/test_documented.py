@@ -24,9 +24,9 @@ COMMANDS = [command for page in PAGES for command in commands(page)]
 BLOCKS = [block for page in PAGES for block in yaml_blocks(page)]
 
 
-def named(found):
+def named(snippets):
     return [
-        pytest.param(candidate, id=f"{candidate.page}: {candidate.text.splitlines()[0][:60]}") for candidate in found
+        pytest.param(candidate, id=f"{candidate.page}: {candidate.text.splitlines()[0][:60]}") for candidate in snippets
     ]
 
 

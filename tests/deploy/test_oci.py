@@ -37,7 +37,7 @@ def test_a_layer_is_the_same_bytes_whoever_packs_it_and_when(tmp_path):
 def test_a_layer_is_owned_by_root_but_for_what_has_another_owner(tmp_path):
     content, _ = oci.layer(tree(tmp_path, mode=0o055, at=1), made_at=7, owners={"var/lib/cronhpa": USER})
     with tarfile.open(fileobj=BytesIO(content)) as archive:
-        members = {each.name: each for each in archive}
+        members = {tar_member.name: tar_member for tar_member in archive}
 
     assert {"var/lib/cronhpa": USER} == {name: member.uid for name, member in members.items() if member.uid}
     assert (0o755, 0o1777) == (members["usr/bin/python3.11"].mode, members["tmp"].mode)

@@ -109,9 +109,9 @@ def test_provenance_is_attested_for_what_was_pushed():
     attested = [step["with"] for step in steps if "attest-build-provenance" in step.get("uses", "")]
 
     assert {"${{ steps.publish.outputs.image }}", "${{ steps.publish.outputs.image-slim }}"} == {
-        each["subject-digest"] for each in attested if each.get("push-to-registry")
+        step["subject-digest"] for step in attested if step.get("push-to-registry")
     }
-    assert ["artifacts/*"] == [each["subject-path"] for each in attested if "subject-path" in each]
+    assert ["artifacts/*"] == [step["subject-path"] for step in attested if "subject-path" in step]
 
 
 @contextlib.contextmanager

@@ -59,4 +59,4 @@ def parse(query: str) -> Query:
 
 def _unquoted(text: str) -> str:
     simple = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-    return re.sub(r"\\(.)", lambda found: simple.get(found[1], found[1]), text[1:-1])
+    return re.sub(r"\\(.)", lambda match: simple.get(match[1], match[1]), text[1:-1])

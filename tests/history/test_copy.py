@@ -39,8 +39,8 @@ def fill(store):
 def content(store):
     return (
         store.loads.series(),
-        [store.loads.steps(each, 0, 2**63) for each in (WEB, API)],
-        [store.loads.minutes(each, 0, 2**63) for each in (WEB, API)],
+        [store.loads.steps(series, 0, 2**63) for series in (WEB, API)],
+        [store.loads.minutes(series, 0, 2**63) for series in (WEB, API)],
         store.loads.backfilled_until(WEB),
         store.fits.infos(),
         store.fits.newest([WEB, API]),
@@ -67,8 +67,8 @@ def test_a_copy_reads_as_the_store_that_it_was_made_of(store, target):
     copied = copy_store(store, target, lambda done, total: told.append((done, total)))
 
     assert content(store) == content(target)
-    assert all(each.source == each.target > 0 for each in copied)
-    assert told[-1][0] == told[-1][1] == sum(each.source for each in copied)
+    assert all(table.source == table.target > 0 for table in copied)
+    assert told[-1][0] == told[-1][1] == sum(table.source for table in copied)
 
 
 def test_a_copy_into_a_store_with_ids_of_its_own_mixes_no_series_up(store, target):

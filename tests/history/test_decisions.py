@@ -94,7 +94,9 @@ def test_packing_changes_no_answer(store):
 def test_of_a_span_the_first_so_many_are_told(store):
     store.decisions.record([kept(NOW + hour * HOUR, hour) for hour in range(10)])
 
-    assert [2, 3, 4] == [(each.at - NOW) // HOUR for each in store.decisions.between(*SHOP, NOW + 2 * HOUR, NOW * 2, 3)]
+    assert [2, 3, 4] == [
+        (decision.at - NOW) // HOUR for decision in store.decisions.between(*SHOP, NOW + 2 * HOUR, NOW * 2, 3)
+    ]
 
 
 def test_of_a_step_the_first_point_is_kept(store):
@@ -157,7 +159,7 @@ def test_where_all_take_too_much_the_oldest_of_those_that_have_most_are_forgotte
     database = SqliteDatabase.open(tmp_path / "history.db")
     history = DecisionHistory(database, bytes_max=100_000)
     noise = random.Random(7)
-    history.record([kept(NOW + 10 * each, each, filler=noise.randbytes(500).hex()) for each in range(300)])
+    history.record([kept(NOW + 10 * number, number, filler=noise.randbytes(500).hex()) for number in range(300)])
     history.record([kept(NOW + number, number, of=("prod", "quiet")) for number in range(10)])
 
     for minute in range(NOW, NOW + 6 * HOUR, MINUTE):
@@ -189,8 +191,8 @@ def test_a_clock_that_stepped_back_loses_nothing_and_stops_nothing(store):
     assert store.decisions.tidy(NOW + 2 * MINUTE) is None
 
     assert [4, 6, 5] == [
-        json.loads(bytes(each.body))["status"]["desiredReplicas"]
-        for each in store.decisions.between(*SHOP, 0, NOW + DAY, 10)
+        json.loads(bytes(decision.body))["status"]["desiredReplicas"]
+        for decision in store.decisions.between(*SHOP, 0, NOW + DAY, 10)
     ]
 
 

@@ -48,7 +48,7 @@ def test_the_turn_of_any_situation_comes_back_as_the_same_record(several):
     records = [Record(spec, seen, None, memory, now) for spec, seen, _, memory, now in several]  # JSON has no NaN
     kept = [PastDecision(record.now, Raw(b"{}"), Raw(encode(record).encode())) for record in records]
 
-    assert records == [decode(bytes(each.turn)) for each in unpack(pack(kept))]
+    assert records == [decode(bytes(record.turn)) for record in unpack(pack(kept))]
 
 
 def test_decisions_that_differ_in_their_numbers_alone_take_a_few_bytes_each():

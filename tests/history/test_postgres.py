@@ -170,16 +170,16 @@ def test_a_disk_that_is_full_costs_what_does_not_fit_and_the_next_writes_go_on()
         outcomes = []
         while not (outcomes and isinstance(outcomes[-1], Fault)) and len(outcomes) < 400:
             at = NOON + len(outcomes) * 5 * MINUTE
-            outcomes.append(store.loads.record([LoadSample(each, at, 1.0) for each in many]))
+            outcomes.append(store.loads.record([LoadSample(series, at, 1.0) for series in many]))
 
         assert isinstance(outcomes[-1], Fault), "the disk never became full"
         assert "could not extend file" in outcomes[-1].message
-        full = store.loads.record([LoadSample(each, NOON + 2 * DAY, 1.0) for each in many])
+        full = store.loads.record([LoadSample(series, NOON + 2 * DAY, 1.0) for series in many])
         assert isinstance(full, Fault)
         # Every batch before the first refusal is whole, and nothing of those refused is there.
         assert {len(outcomes) - 1} == {len(everything(store, each)) for each in (many[0], many[250], many[499])}
         raw(store.address, "TRUNCATE step", "TRUNCATE minute")
-        assert RecordedBatch(500) == store.loads.record([LoadSample(each, NOON + 2 * DAY, 1.0) for each in many])
+        assert RecordedBatch(500) == store.loads.record([LoadSample(series, NOON + 2 * DAY, 1.0) for series in many])
 
 
 def test_a_role_without_rights_is_told_what_it_may_not(postgres, address):

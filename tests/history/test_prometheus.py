@@ -26,7 +26,7 @@ def answered(data, **more):
 async def load(server, begin, end, **settings):
     async with Prometheus(server.url, **settings) as prometheus:
         query = prometheus.query_for(WEB, TARGET)
-        return [item async for part in prometheus.load(query, begin, end) for item in part]
+        return [value async for part in prometheus.load(query, begin, end) for value in part]
 
 
 async def test_cpu_is_asked_for_as_the_sum_over_the_targets_pods():

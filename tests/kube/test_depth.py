@@ -129,6 +129,6 @@ async def test_one_object_that_is_too_deep_does_not_end_the_list_of_all():
     api = FakeApi()
     api.answers["/apis/x/v1/things"] = answering('{"items":[' + deep + ',{"metadata":{"name":"other"}}]}')
     async with api.client() as client:
-        listed = [item async for items, _ in client.pages("/apis/x/v1/things") for item in items]
+        listed = [text async for items, _ in client.pages("/apis/x/v1/things") for text in items]
 
-    assert ["deep", "other"] == [msgspec.json.decode(item)["metadata"]["name"] for item in listed]
+    assert ["deep", "other"] == [msgspec.json.decode(text)["metadata"]["name"] for text in listed]

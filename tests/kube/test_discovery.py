@@ -89,7 +89,7 @@ async def test_the_version_to_ask_in_is_the_preferred_one_if_it_is_known():
     async with api.client() as client:
         discovery = Discovery(client)
         assert ["v2", "v1", None] == [
-            await discovery.version("metrics.k8s.io", known) for known in (("v1", "v2"), ("v1",), ("v3",))
+            await discovery.version("metrics.k8s.io", versions) for versions in (("v1", "v2"), ("v1",), ("v3",))
         ]
 
 

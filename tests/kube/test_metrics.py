@@ -69,7 +69,7 @@ async def test_a_pods_metric_is_asked_with_both_selectors_and_once_for_all():
         reader = MetricReader(client, Discovery(client))
         answers = await asyncio.gather(*(reader.pods("prod", metric, "app=shop") for _ in range(5)))
 
-    asked = [item for item in api.asked if item[1].startswith(CUSTOM)]
+    asked = [request for request in api.asked if request[1].startswith(CUSTOM)]
     assert 12_500 == answers[0]["shop-1"].value
     assert all(answer is answers[0] for answer in answers)  # the answer was read once, too
     assert [("GET", f"{CUSTOM}/pods/*/rps", {"labelSelector": "app=shop", "metricLabelSelector": "verb=GET"})] == asked

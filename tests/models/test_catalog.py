@@ -59,23 +59,23 @@ def rhythm(days):
 
 
 def test_who_names_none_has_the_variants_of_the_error_mixture():
-    (found,) = catalog.default()
+    (chosen,) = catalog.default()
 
-    assert ("ErrorMixture", ("Clock", "NearClock", "ClockAndLoad")) == (found.method.name, found.variants)
+    assert ("ErrorMixture", ("Clock", "NearClock", "ClockAndLoad")) == (chosen.method.name, chosen.variants)
 
 
 def test_every_name_is_of_one_method():
-    names = [variant for each in catalog.built_in() for variant in each.variants]
+    names = [variant for chosen in catalog.built_in() for variant in chosen.variants]
 
     assert len(set(names)) == len(names)
-    assert set(names) == {name for each in find(names).chosen for name in each.variants}
+    assert set(names) == {name for chosen in find(names).chosen for name in chosen.variants}
 
 
 def test_variants_of_a_method_share_it_and_keep_its_order():
     selection = find(["NearClock", "LastValue", "Clock", "NearClock"])
 
     assert [("ErrorMixture", ("Clock", "NearClock")), ("LastValue", ("LastValue",))] == [
-        (each.method.name, each.variants) for each in selection.chosen
+        (chosen.method.name, chosen.variants) for chosen in selection.chosen
     ]
     assert {} == selection.unavailable
 
@@ -92,7 +92,7 @@ def test_a_method_of_another_package_forecasts_beside_the_others(installed):
     made = rolling_origin(theta, load, steps_per_day=DAY, first=14 * DAY, levels=(0.9,))
 
     assert {} == selection.unavailable
-    assert ["Theta", "LastValue"] == [each.method.name for each in selection.chosen]
+    assert ["Theta", "LastValue"] == [chosen.method.name for chosen in selection.chosen]
     assert fault(read, variants=1, windows=2, origins=DAY) is None
     np.testing.assert_allclose(fitted.distribution(load[14 * DAY :], origins).load, read.load)
     assert 0.8 <= coverage(made.outcomes[:, 0], made.forecasts[0, 0, :, 0]) <= 1.0
@@ -124,13 +124,13 @@ def test_a_method_that_is_not_to_be_had_costs_itself_alone(installed, name, reas
     selection = find([name, "Clock"])
 
     assert reason in selection.unavailable[name]
-    assert [("Clock",)] == [each.variants for each in selection.chosen]
+    assert [("Clock",)] == [chosen.variants for chosen in selection.chosen]
 
 
 def test_no_package_replaces_a_method_of_the_project(installed):
-    (found,) = find(["LastValue"]).chosen
+    (chosen,) = find(["LastValue"]).chosen
 
-    assert Chosen(catalog.built_in()[0].method, ("LastValue",)) == found
+    assert Chosen(catalog.built_in()[0].method, ("LastValue",)) == chosen
 
 
 def test_names_that_are_known_are_said_with_those_of_other_packages(installed):

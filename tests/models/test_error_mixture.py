@@ -62,7 +62,8 @@ def test_nothing_after_an_origin_is_looked_at(seed, origin):
     rows = np.arange(4 * DAY, origin + 1)
 
     one, two = (
-        fitted.distribution(each[4 * DAY :], on_grid(fitted.load, each[4 * DAY :], rows)) for each in (load, other)
+        fitted.distribution(history[4 * DAY :], on_grid(fitted.load, history[4 * DAY :], rows))
+        for history in (load, other)
     )
 
     np.testing.assert_array_equal(one.load, two.load)

@@ -47,11 +47,11 @@ def distribution(fitted, later, rows=None):
     return fitted.distribution(later, on_grid(fitted.load, later, every if rows is None else every[rows]))
 
 
-def quantiles(name, found, levels=LEVELS):
+def quantiles(name, predicted, levels=LEVELS):
     """(levels, origins, windows)"""
     place = METHODS[name].variants.index(name)
-    windows = range(len(found.load))
-    return np.moveaxis([[found.quantile(place, window, level) for window in windows] for level in levels], 1, 2)
+    windows = range(len(predicted.load))
+    return np.moveaxis([[predicted.quantile(place, window, level) for window in windows] for level in levels], 1, 2)
 
 
 def forecast(name, load, fitted_days, levels=LEVELS, steps=DAY):
@@ -74,7 +74,7 @@ def test_nothing_after_an_origin_changes_what_is_said_at_it(name, seed, origin):
     other = load.copy()
     other[origin + 1 :] = np.random.default_rng(seed).gamma(1.0, 50.0, len(load) - origin - 1)
 
-    one, two = (backtest(name, each, 10 * DAY, LEVELS) for each in (load, other))
+    one, two = (backtest(name, history, 10 * DAY, LEVELS) for history in (load, other))
 
     before = origin - 10 * DAY + 2  # the first origin is the row before the first that is forecast
     np.testing.assert_array_equal(one.forecasts[:, :, :before], two.forecasts[:, :, :before])
@@ -106,7 +106,7 @@ def test_a_forecast_knows_the_load_of_its_origin(name):
     other = load.copy()
     other[-1] *= 3
 
-    one, two = (forecast(name, each, 10) for each in (load, other))
+    one, two = (forecast(name, history, 10) for history in (load, other))
 
     assert (name == "TimeOfWeek") == np.array_equal(one[:, -1], two[:, -1])
 
@@ -122,8 +122,8 @@ def test_one_origin_is_told_the_same_as_many(name):
     many = fitted.distribution(later, Origins(position, recent))
 
     for number in (0, 9, len(position) - 1):
-        known = int(position[number]) + 1 - len(fitted.load)
-        single = fitted.distribution(later[:known], Origins(position[[number]], recent[[number]]))
+        fitted_rows = int(position[number]) + 1 - len(fitted.load)
+        single = fitted.distribution(later[:fitted_rows], Origins(position[[number]], recent[[number]]))
         for level in (0.3, *LEVELS):
             for window in range(2):
                 np.testing.assert_allclose(
@@ -142,7 +142,7 @@ def test_just_after_a_step_and_just_before_the_next_the_forecasts_are_those_of_t
     at_steps = on_grid(fitted.load, later, len(fitted.load) - 1 + np.array([5, 6]))
     beside = Origins(at_steps.position + np.array([0.001, -0.001]), at_steps.recent)
 
-    expected, found = (quantiles(name, fitted.distribution(later, each), (0.5,)) for each in (at_steps, beside))
+    expected, found = (quantiles(name, fitted.distribution(later, origins), (0.5,)) for origins in (at_steps, beside))
 
     np.testing.assert_allclose(found, expected, rtol=0.05)
 
@@ -166,10 +166,10 @@ def test_nine_tenths_of_outcomes_lie_below_the_nine_tenths_quantile_by_the_minut
     first = len(load[: 10 * steps]) - len(fitted.load)
     origins = Origins(ends / 5 - 1 - first, recent)
 
-    found = fitted.distribution(later, origins).quantile(0, 0, 0.9)
+    upper = fitted.distribution(later, origins).quantile(0, 0, 0.9)
 
     for minute in range(5):
-        covered = (windows[ends] <= found)[minute::5].mean()
+        covered = (windows[ends] <= upper)[minute::5].mean()
         assert 0.83 <= covered <= 0.97
 
 
@@ -269,7 +269,7 @@ def test_a_fit_survives_being_written_and_read(name):
     fitted, later = fitted_to(name, load[: 10 * DAY]), load[10 * DAY :]
     read = METHODS[name].decode(fitted.encode())
 
-    one, two = (quantiles(name, distribution(each, later)) for each in (fitted, read))
+    one, two = (quantiles(name, distribution(fit, later)) for fit in (fitted, read))
 
     assert (1, 2) == read.windows
     np.testing.assert_allclose(fitted.load, read.load, rtol=1e-6)
@@ -312,9 +312,9 @@ def test_an_answer_that_cannot_be_used_is_known_by_what_is_wrong(load, cdf, prob
 
 
 def test_a_quantile_is_the_lowest_load_that_reaches_the_level():
-    found = Distribution(np.array([[[1.0, 2.0, 5.0]]]), np.array([[[[0.3, 0.9, 1.0]]]]))
+    stated = Distribution(np.array([[[1.0, 2.0, 5.0]]]), np.array([[[[0.3, 0.9, 1.0]]]]))
 
-    assert [1.0, 2.0, 2.0, 5.0] == [found.quantile(0, 0, level)[0] for level in (0.3, 0.31, 0.9, 0.95)]
+    assert [1.0, 2.0, 2.0, 5.0] == [stated.quantile(0, 0, level)[0] for level in (0.3, 0.31, 0.9, 0.95)]
 
 
 def test_neither_pandas_nor_statsmodels_is_imported_before_a_fit_that_needs_it():

@@ -113,7 +113,9 @@ def test_an_error_counts_only_once_its_outcome_is_known(seed, row, horizon):
     other[row + 1 :] = 1000.0
     begin = row - 30
 
-    one, two = (quantiles(always(6.0, each[:begin], horizon), each[begin:], [0.5, 0.9]) for each in (load, other))
+    one, two = (
+        quantiles(always(6.0, history[:begin], horizon), history[begin:], [0.5, 0.9]) for history in (load, other)
+    )
 
     np.testing.assert_array_equal(one[:, : row - begin + 2], two[:, : row - begin + 2])
 

@@ -96,7 +96,7 @@ def test_nothing_behind_an_origin_is_looked_at(seed, origin, lead):
     two[:origin] = one[:origin]
     origins = np.arange(origin + 1)
 
-    first, second = (fitted.chance(load_of(each), each, origins) for each in (one, two))
+    first, second = (fitted.chance(load_of(jumps), jumps, origins) for jumps in (one, two))
 
     np.testing.assert_array_equal(first, second)
 
@@ -117,7 +117,7 @@ def test_what_was_kept_tells_the_same():
     fitted = learnt(jumps)
     later = np.zeros(300, bool)
 
-    one, two = (each.chance(load_of(later), later, np.arange(300)) for each in (fitted, decode(fitted.encode())))
+    one, two = (model.chance(load_of(later), later, np.arange(300)) for model in (fitted, decode(fitted.encode())))
 
     np.testing.assert_allclose(one, two, atol=0.01)
 
@@ -137,7 +137,8 @@ def test_what_happened_longer_than_eight_days_ago_does_not_matter():
     later = np.zeros(200, bool)
 
     one, two = (
-        learnt(each).chance(load_of(later), later, np.arange(200)) for each in (recent, np.concatenate([older, recent]))
+        learnt(jumps).chance(load_of(later), later, np.arange(200))
+        for jumps in (recent, np.concatenate([older, recent]))
     )
 
     np.testing.assert_allclose(one, two)
@@ -159,22 +160,22 @@ def test_a_spike_is_as_high_as_those_of_its_clock():
     """Of 10 at 06:00 and 30 at 18:00: for 06:00 the weight of 18:00 is exp(-12 / 0.5), 0.05 exp(-12 / 4) and 0.005."""
     six, eighteen = 6 * 60, 18 * 60
 
-    _, found = spikes_of((10.0, 30.0), (six, eighteen), 8, enough=2.0, origin=six - LEAD)
+    _, chances = spikes_of((10.0, 30.0), (six, eighteen), 8, enough=2.0, origin=six - LEAD)
 
     far = np.exp(-24) + 0.05 * np.exp(-3) + 0.005
     near = 1 + 0.05 + 0.005
-    assert near / (near + far) == pytest.approx(found.cdf[0, found.load < 20].max(), rel=1e-3)
-    assert 1.0 == pytest.approx(found.cdf[0, -1])
+    assert near / (near + far) == pytest.approx(chances.cdf[0, chances.load < 20].max(), rel=1e-3)
+    assert 1.0 == pytest.approx(chances.cdf[0, -1])
 
 
 def test_only_spikes_above_what_is_enough_count():
     six, eighteen = 6 * 60, 18 * 60
 
-    _, found = spikes_of((10.0, 30.0), (six, eighteen), 8, enough=10.5, origin=six - LEAD)
+    _, chances = spikes_of((10.0, 30.0), (six, eighteen), 8, enough=10.5, origin=six - LEAD)
     _, none = spikes_of((10.0, 30.0), (six, eighteen), 8, enough=30.5, origin=six - LEAD)
 
-    assert 0.0 == found.cdf[0, found.load < 20].max()
-    assert 1.0 == pytest.approx(found.cdf[0, -1])
+    assert 0.0 == chances.cdf[0, chances.load < 20].max()
+    assert 1.0 == pytest.approx(chances.cdf[0, -1])
     assert 0.0 == none.cdf.max()
 
 

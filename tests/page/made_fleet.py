@@ -71,7 +71,9 @@ def load_at(at: int) -> float:
 def forecast_at(now: int) -> Forecast:
     step = 5 * MINUTE
     start = now - now % step
-    loads = tuple(max(load_at(start + place * step + each * MINUTE) for each in range(5)) * 0.9 for place in range(7))
+    loads = tuple(
+        max(load_at(start + place * step + minute * MINUTE) for minute in range(5)) * 0.9 for place in range(7)
+    )
     return Forecast(
         "cpu", now, start, step, loads, 30.0, "spike-hazard", 95, now - 6 * HOUR, 94,
         TrackRecord(412.0, 537.0, 2.8, 7),

@@ -16,8 +16,8 @@ def test_an_object_is_run_with_what_it_has():
     by_variant = variants(full)
 
     assert [Variant.REACTIVE, Variant.SCHEDULED, Variant.FORECAST] == list(by_variant)
-    assert [(), (day,), (day,)] == [each.schedules for each in by_variant.values()]
-    assert [None, None, ForecastSettings()] == [each.forecast for each in by_variant.values()]
-    assert {(Mode.ACTIVE, None)} == {(each.mode, each.override) for each in by_variant.values()}
+    assert [(), (day,), (day,)] == [variant_spec.schedules for variant_spec in by_variant.values()]
+    assert [None, None, ForecastSettings()] == [variant_spec.forecast for variant_spec in by_variant.values()]
+    assert {(Mode.ACTIVE, None)} == {(variant_spec.mode, variant_spec.override) for variant_spec in by_variant.values()}
     assert [Variant.REACTIVE] == list(variants(spec()))
     assert [Variant.SCHEDULED] == list(variants(spec(metrics=(), schedules=(day,))))

@@ -154,15 +154,15 @@ def test_what_cannot_be_confirmed_is_refused():
 
 def test_floors_in_pods_are_asked_for_minute_by_minute():
     """Floors of 0, 15 and 12 for a minute each, from one minute in on; 10 pods carry the load."""
-    found = []
+    floors_asked = []
     forecasts = asking_for([0, 15, 12], FORECAST, ONE_CORE, NOW + MINUTE)
 
     run(
         FORECAST, Load([(NOW, 6.0)]), ONE_CORE, Span(NOW, NOW + 6 * MINUTE), forecasts=forecasts,
-        watch=lambda _, decision: found.append(asked(decision)),
+        watch=lambda _, decision: floors_asked.append(asked(decision)),
     )  # fmt: skip
 
-    assert [None] * 4 + [0] * 4 + [15] * 4 + [12] * 4 + [None] * 8 == found
+    assert [None] * 4 + [0] * 4 + [15] * 4 + [12] * 4 + [None] * 8 == floors_asked
 
 
 def asked(decision):
@@ -177,6 +177,6 @@ def test_a_floor_in_pods_needs_a_target_that_tells_the_load_of_one():
 
 def test_confirmations_of_several_days_are_told_as_one_track_record():
     """Of 40 and 20 min 30 and 12 are avoided, with 2 and 4 pod-hours more than 100 and 140: 6 of 240 are 2.5 %."""
-    found = ForecastEffect(DAY, 40, 30, 100, 2) + ForecastEffect(DAY, 20, 12, 140, 4)
+    total_effect = ForecastEffect(DAY, 40, 30, 100, 2) + ForecastEffect(DAY, 20, 12, 140, 4)
 
-    assert TrackRecord(avoided=42, of=60, extra_percent=2.5, days=2) == found.track_record
+    assert TrackRecord(avoided=42, of=60, extra_percent=2.5, days=2) == total_effect.track_record

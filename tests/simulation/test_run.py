@@ -220,11 +220,11 @@ def test_nothing_that_comes_later_changes_what_was_done_before(values, noise, mi
         (instant, value if i <= minute else other)
         for i, ((instant, value), other) in enumerate(zip(first, noise, strict=True))
     ]
-    known = NOW + 5 * minute * MINUTE
+    cut = NOW + 5 * minute * MINUTE
 
     turns = [ran(CPU, Load(points, gap_max=HOUR), hours=0.75)[1] for points in (first, second)]
 
-    before = [[decision for _, decision in turn if decision.at <= known + 30 * SECOND] for turn in turns]
+    before = [[decision for _, decision in turn if decision.at <= cut + 30 * SECOND] for turn in turns]
     assert before[0] == before[1]
 
 

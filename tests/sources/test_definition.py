@@ -141,4 +141,4 @@ def test_what_is_no_source_is_refused_with_what_is_accepted(text, told):
 def test_a_password_in_a_url_is_told_to_nobody(kind, scheme):
     told = problems(kind(f"url: '{scheme}://me:secret@p'"))
 
-    assert not any("secret@" in each or ":secret" in each for each in told), told
+    assert not any("secret@" in line or ":secret" in line for line in told), told

@@ -51,8 +51,8 @@ def test_the_same_pods_are_drawn_again_and_nobody_without_the_salt_knows_which()
     first = chosen(pods, 50, "salt")
 
     assert first == chosen(pods[::-1], 50, "salt")
-    assert 50 == len({each.name for each in first})
-    assert {each.name for each in first} != {each.name for each in chosen(pods, 50, "other")}
+    assert 50 == len({listed_pod.name for listed_pod in first})
+    assert {listed_pod.name for listed_pod in first} != {listed_pod.name for listed_pod in chosen(pods, 50, "other")}
 
 
 def test_pods_that_were_not_asked_have_the_mean_and_as_many_of_them_are_missing():

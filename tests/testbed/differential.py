@@ -307,13 +307,13 @@ class Twins:
         namespace = self._namespace
         self._api.send(("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}}))
         made = [self.case.deployment(namespace, side) for side in SIDES]
-        self._api.send(*(("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", each) for each in made))
+        self._api.send(*(("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", manifest) for manifest in made))
         self._feed(first)
 
     def are_ready(self) -> bool:
         items = self._plane.get(f"/apis/apps/v1/namespaces/{self._namespace}/deployments")["items"]
         wanted = 0 if self.case.held else self.case.replicas
-        return all(item["status"].get("readyReplicas", 0) == wanted for item in items)
+        return all(listed_item["status"].get("readyReplicas", 0) == wanted for listed_item in items)
 
     def live(self, script: Sequence[Step]) -> None:
         """Scaled from now on by whoever scales them, through all steps."""
@@ -363,10 +363,12 @@ class Twins:
     def _oldest_pods(self, side: str) -> list[str]:
         """Names of a twin's ready pods, the oldest first."""
         found = []
-        for item in self._plane.get(f"/api/v1/namespaces/{self._namespace}/pods?labelSelector=app%3D{side}")["items"]:
-            told = item["status"].get("conditions", ())
+        for listed_item in self._plane.get(f"/api/v1/namespaces/{self._namespace}/pods?labelSelector=app%3D{side}")[
+            "items"
+        ]:
+            told = listed_item["status"].get("conditions", ())
             if any(one["type"] == "Ready" and one["status"] == "True" for one in told):
-                found.append((item["metadata"]["creationTimestamp"], item["metadata"]["name"]))
+                found.append((listed_item["metadata"]["creationTimestamp"], listed_item["metadata"]["name"]))
         return [name for _, name in sorted(found)]
 
     def _wait(self, ticks: int) -> dict[str, Mapping[str, Any]]:
@@ -430,8 +432,8 @@ def run(
         Twins(plane, plant, api, case, namespace, timeline, period)
         for case, (namespace, timeline) in zip(cases, timelines.items(), strict=True)
     ]
-    for each in twins:
-        each.create(script[0])
+    for twin in twins:
+        twin.create(script[0])
     wait_until(lambda: all(each.are_ready() for each in twins), within_s=90, every_s=0.5)
     # Behind the next whole second, so that every sample lies behind the second in which its pod turned ready.
     time.sleep(2)
@@ -444,7 +446,9 @@ def run(
 
 def conditions(status: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Status and reason of the conditions that the upstream knows."""
-    found = {item["type"]: (item["status"], item["reason"]) for item in status.get("conditions") or ()}
+    found = {
+        condition["type"]: (condition["status"], condition["reason"]) for condition in status.get("conditions") or ()
+    }
     return {kind: found[kind] for kind in CONDITIONS if kind in found}
 
 

@@ -108,8 +108,8 @@ class FaultProxy:
     def kubeconfig(self, of: Path, folder: Path, ca_file: Path | None = None) -> Path:
         """A copy of a kubeconfig that asks this proxy. ca_file: who signed its certificate."""
         content = yaml.safe_load(of.read_text())
-        for each in content["clusters"]:
-            each["cluster"] = {"server": self.url} | ({"certificate-authority": str(ca_file)} if ca_file else {})
+        for cluster in content["clusters"]:
+            cluster["cluster"] = {"server": self.url} | ({"certificate-authority": str(ca_file)} if ca_file else {})
         path = folder / f"proxied-{of.name}"
         path.write_text(yaml.safe_dump(content))
         return path

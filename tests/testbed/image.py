@@ -20,7 +20,7 @@ def built(folder: Path, *options: str) -> tuple[str, dict[str, int]]:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     words = [line.split() for line in ended.stdout.splitlines() if line.startswith("linux/")]
-    return (folder / "index.json").read_text(), {each[0].strip(":"): int(each[1]) for each in words}
+    return (folder / "index.json").read_text(), {word[0].strip(":"): int(word[1]) for word in words}
 
 
 def unpacked(layout: Path, root: Path) -> Path:
@@ -30,8 +30,8 @@ def unpacked(layout: Path, root: Path) -> Path:
         return (layout / "blobs" / "sha256" / digest.partition(":")[2]).read_bytes()
 
     index = json.loads(blob(json.loads((layout / "index.json").read_text())["manifests"][0]["digest"]))
-    for each in json.loads(blob(index["manifests"][0]["digest"]))["layers"]:
-        with tarfile.open(fileobj=BytesIO(blob(each["digest"]))) as archive:
+    for layer in json.loads(blob(index["manifests"][0]["digest"]))["layers"]:
+        with tarfile.open(fileobj=BytesIO(blob(layer["digest"]))) as archive:
             archive.extractall(root, filter="tar")
     return root
 

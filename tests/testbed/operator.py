@@ -159,7 +159,7 @@ class Operator:
         """Of the metrics and of the probes. Raises LookupError until it listens."""
         with self.log.open(errors="replace") as log:
             log.seek(self._logged)
-            found = _ADDRESS.findall(log.read())
-        if len(found) < 2:
+            addresses = _ADDRESS.findall(log.read())
+        if len(addresses) < 2:
             raise LookupError("it does not listen yet")
-        return int(found[0]), int(found[1])
+        return int(addresses[0]), int(addresses[1])

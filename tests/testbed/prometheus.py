@@ -34,7 +34,7 @@ class Prometheus:
     def firing(self) -> set[tuple[str, str]]:
         """(alert, name of the object) of the alerts that fire."""
         alerts = self._get("alerts")["alerts"]
-        return {(each["labels"]["alertname"], each["labels"].get("name", "")) for each in alerts if _fires(each)}
+        return {(alert["labels"]["alertname"], alert["labels"].get("name", "")) for alert in alerts if _fires(alert)}
 
     def _get(self, path: str, **asked: str) -> Any:
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(asked)}"

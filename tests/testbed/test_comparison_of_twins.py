@@ -39,37 +39,37 @@ def compared(*arguments, **settings):
 
 
 def test_the_same_at_every_tick_is_exact():
-    found = compared((3, 4, 4), (3, 4, 4))
+    comparison = compared((3, 4, 4), (3, 4, 4))
 
-    assert (3, 0, []) == (found.exact, found.allowed.total(), found.unexplained)
+    assert (3, 0, []) == (comparison.exact, comparison.allowed.total(), comparison.unexplained)
 
 
 def test_a_tick_that_differs_for_no_reason_is_unexplained():
-    found = compared((3, 4, 4), (3, 3, 4))
+    comparison = compared((3, 4, 4), (3, 3, 4))
 
-    assert 2 == found.exact
-    (text,) = found.unexplained
+    assert 2 == comparison.exact
+    (text,) = comparison.unexplained
     assert text.startswith("web, rise, tick 2: {'upstream': [3, 4, 4], 'ours': [3, 3, 4]}; upstream ticked at [")
 
 
 def test_a_tick_right_behind_a_change_of_the_world_is_allowed_and_so_is_what_it_leads_to():
-    found = compared((2, 3, 4), (3, 4, 4), ticks={"upstream": (98, 102, 106, 110)})
+    comparison = compared((2, 3, 4), (3, 4, 4), ticks={"upstream": (98, 102, 106, 110)})
 
-    assert {"too soon behind a change": 1, "because of what they remember": 1} == found.allowed
-    assert [] == found.unexplained
+    assert {"too soon behind a change": 1, "because of what they remember": 1} == comparison.allowed
+    assert [] == comparison.unexplained
 
 
 def test_a_tick_so_late_that_a_window_holds_one_less_is_allowed():
     """Of 6 s before the tick at 110.5 s, the one at 104 s is no more; on time, the window held that of 104 s."""
-    found = compared((3, 3, 4), (3, 4, 4), ticks={"upstream": (100, 104, 110.5, 114)})
+    comparison = compared((3, 3, 4), (3, 4, 4), ticks={"upstream": (100, 104, 110.5, 114)})
 
-    assert {"with another number of ticks in a window": 1} == found.allowed
+    assert {"with another number of ticks in a window": 1} == comparison.allowed
 
 
 def test_a_tick_among_pods_that_come_is_allowed():
-    found = compared((3, 3, 4), (3, 4, 4), pods=[("upstream", 107, "web-1 Running True")])
+    comparison = compared((3, 3, 4), (3, 4, 4), pods=[("upstream", 107, "web-1 Running True")])
 
-    assert {"while pods came or went": 1} == found.allowed
+    assert {"while pods came or went": 1} == comparison.allowed
 
 
 def test_statuses_are_compared_where_nothing_changes():
@@ -78,5 +78,5 @@ def test_statuses_are_compared_where_nothing_changes():
     assert 2 == compared(rest, rest).statuses
     assert 0 == compared((2, 2, 3), (2, 2, 3)).statuses
     for other in (told(reason="ScaleDownStabilized"), told(average="400m")):
-        found = compared(rest, rest, statuses={"upstream": told(), "ours": other})
-        assert 1 == len(set(found.unexplained))
+        comparison = compared(rest, rest, statuses={"upstream": told(), "ours": other})
+        assert 1 == len(set(comparison.unexplained))

@@ -96,7 +96,7 @@ def test_the_schedule_can_be_left_out():
 
 
 def test_the_twins_are_equal():
-    ours, theirs = ({**each["spec"], "selector": 0} for each in deployments(Scenario.at(START), "demo", 45))
+    ours, theirs = ({**deployment["spec"], "selector": 0} for deployment in deployments(Scenario.at(START), "demo", 45))
     ours["template"]["metadata"].pop("labels")
     theirs["template"]["metadata"].pop("labels")
 
@@ -106,7 +106,7 @@ def test_the_twins_are_equal():
 
 
 def test_the_autoscalers_differ_in_schedule_and_forecast_alone():
-    hpa, ours = (each["spec"] for each in autoscalers(Scenario.at(START), "demo"))
+    hpa, ours = (autoscaler["spec"] for autoscaler in autoscalers(Scenario.at(START), "demo"))
 
     assert {"schedules", "forecast"} == ours.keys() - hpa.keys()
     assert {key: value for key, value in hpa.items() if key != "scaleTargetRef"} == {

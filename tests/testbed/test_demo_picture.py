@@ -46,7 +46,12 @@ def test_red_is_where_a_twin_was_short_and_nowhere_else():
     with rc_context(RC):
         figure, _ = drawn(MOMENTS, TOLD, "demo")
     red = {
-        name: [path.get_extents() for each in axes.collections if each.get_alpha() for path in each.get_paths()]
+        name: [
+            path.get_extents()
+            for collection in axes.collections
+            if collection.get_alpha()
+            for path in collection.get_paths()
+        ]
         for name, axes in zip(TWINS, figure.axes, strict=False)
     }
 

@@ -23,15 +23,15 @@ def timeline(*changes, end=60):
 
 def test_an_outcome_has_the_first_write_enough_ready_pods_the_seconds_short_and_the_stairs():
     """8 cores need 8 ready pods, 10 at the target: short from 0 to 36, though 4 are ready at 20."""
-    found = outcome(timeline((5, 4, 2), (20, 8, 4), (36, 10, 8), (50, 10, 10)))
+    step_outcome = outcome(timeline((5, 4, 2), (20, 8, 4), (36, 10, 8), (50, 10, 10)))
 
-    assert Outcome(5.0, 50.0, 36.0, ((5.0, 4), (20.0, 8), (36.0, 10))) == found
+    assert Outcome(5.0, 50.0, 36.0, ((5.0, 4), (20.0, 8), (36.0, 10))) == step_outcome
 
 
 def test_pods_that_are_there_before_the_step_are_there_in_time():
-    found = outcome(timeline((-20, 10, 2), (-9, 10, 10)))
+    step_outcome = outcome(timeline((-20, 10, 2), (-9, 10, 10)))
 
-    assert (-20.0, 0.0, 0.0) == (found.first, found.enough, found.short)
+    assert (-20.0, 0.0, 0.0) == (step_outcome.first, step_outcome.enough, step_outcome.short)
 
 
 def test_what_was_not_seen_is_said():

@@ -15,8 +15,8 @@ def pod(name, *, ready=True, running=True, containers=("app",)):
 def world_of(*pods, load, **options):
     """Pods that were seen at second 0, under one load; the window opens at 0."""
     world = World(opened=0)
-    for each in pods:
-        world.observe(each, 0)
+    for listed_pod in pods:
+        world.observe(listed_pod, 0)
     target = Target("shop", {"app": "web"}, load, **options)
     world.add(target, 0)
     return world, target

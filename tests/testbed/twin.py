@@ -111,7 +111,11 @@ class Scaled:
         return parse_instant(text) if text else 0
 
     def condition(self, kind: str) -> Mapping[str, str]:
-        found = [item for item in self.status.get("conditions", ()) if item["type"] == kind]
+        found = [
+            stated_condition
+            for stated_condition in self.status.get("conditions", ())
+            if stated_condition["type"] == kind
+        ]
         return found[0] if found else {}
 
     def events(self) -> list[str]:

@@ -47,7 +47,7 @@ class Series:
     def answers(self, namespace: str, metric: str, selector: str) -> bool:
         labels = dict(self.labels)
         wanted = parse_selector(selector)
-        return (self.namespace, self.metric) == (namespace, metric) and all(each(labels) for each in wanted)
+        return (self.namespace, self.metric) == (namespace, metric) and all(matches(labels) for matches in wanted)
 
 
 class ValuesApi:

@@ -41,7 +41,7 @@ def test_what_is_counted_is_what_a_run_without_the_forecast_has_less(seed):
     )
     asked = [draw.random() < (0.7 if following else 0.05) for following in [*jumps[1:], False]]
     span = Span(NOW, NOW + DAY)
-    forecasts = asking_for([22 if each else 0 for each in asked for _ in range(10)], OBJECT, ONE_CORE, NOW)
+    forecasts = asking_for([22 if is_asked else 0 for is_asked in asked for _ in range(10)], OBJECT, ONE_CORE, NOW)
     tracker = BudgetTracker()
 
     with_it = run(OBJECT, load, ONE_CORE, span, forecasts=forecasts, budget=tracker).score

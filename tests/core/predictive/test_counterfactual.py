@@ -40,8 +40,8 @@ def live(loads, floors, *, metric=None, settings=ACTIVE, start_up=60):
         counterfactual = follow(counterfactual, of, observation, ours.memory, decision, pods, now)
         ours.act(of, observation, decision)
         twin.act(of, alone, other)
-        for each in (ours, twin):
-            each.target.advance(now + TICK)
+        for target in (ours, twin):
+            target.target.advance(now + TICK)
         pods = pods.scaled(decision.desired, now, start_up * SECOND)
         out.append((decision.desired, pods.count if counterfactual is None else counterfactual.replicas, other.desired))
     return out

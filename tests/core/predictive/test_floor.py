@@ -44,9 +44,9 @@ def floor(load, *, metric=REQUESTS, headroom=0, memory=None, observation=None, *
     )
 
 
-def reason(found):
-    assert isinstance(found, Abstention)
-    return found.reason
+def reason(answer):
+    assert isinstance(answer, Abstention)
+    return answer.reason
 
 
 def test_the_floor_is_the_load_over_what_a_pod_may_carry_rounded_up():
@@ -231,7 +231,7 @@ def test_the_load_of_a_reading_is_the_total_of_all_pods():
     tally = PodCounts(2, 1, 0, 2, 2, 700, 1000, 0, 0, 500, 900)
 
     assert [0.9, 40.0, None] == [
-        load_of(each) for each in (tally, ScalarReading(40_000, 0), Absent("Failed", "no answer"))
+        load_of(reading) for reading in (tally, ScalarReading(40_000, 0), Absent("Failed", "no answer"))
     ]
 
 

@@ -20,8 +20,8 @@ def bounds(*schedules, minimum=2, maximum=120, override=None, clock="10:00"):
     return resolve(spec(minimum, maximum, schedules=schedules, override=override), at(clock))
 
 
-def numbers(found):
-    return (found.minimum, found.maximum)
+def numbers(resolved):
+    return (resolved.minimum, resolved.maximum)
 
 
 def override(until="11:00", **stated):

@@ -250,11 +250,11 @@ def test_an_entry_is_no_larger_than_is_listed(name):
     before = tracemalloc.get_traced_memory()[0]
     for number in range(1, 201):
         cache(*LARGEST[name](number))
-    each = (tracemalloc.get_traced_memory()[0] - before) / 200
+    bytes_per_object = (tracemalloc.get_traced_memory()[0] - before) / 200
     tracemalloc.stop()
 
     assert 200 == cache.cache_info().currsize
-    assert each <= BY_VALUE[name][1]
+    assert bytes_per_object <= BY_VALUE[name][1]
 
 
 # --- what a cache is ---------------------------------------------------------------------------------------------

@@ -43,9 +43,9 @@ def test_a_contradiction_is_found_in_the_next_window_of_either():
     """The day is closed at 07:00 and the maintenance weeks away; within it, at 08:00, the day begins."""
     maintenance = event("maintenance", "2026-12-20T00:00", "2026-12-21T00:00", cap=3)
 
-    (found,) = told(DAY_20, maintenance, clock="07:00")
+    (contradiction,) = told(DAY_20, maintenance, clock="07:00")
 
-    assert found == (
+    assert contradiction == (
         "from 2026-12-20T08:00:00Z until 2026-12-20T18:00:00Z Schedule/day asks for at least 20, "
         "Schedule/maintenance for at most 3: Schedule/maintenance is of higher rank and wins"
     )
@@ -147,7 +147,7 @@ def test_what_is_told_is_so_and_what_holds_now_is_told(windows, now):
         if contradiction.reason != "Contradiction":
             continue
         assert resolve(of, now if contradiction.start is None else contradiction.start).conflict == contradiction.text
-    assert resolve(of, now).conflict in {"", *(item.text for item in contradictions if item.start is None)}
+    assert resolve(of, now).conflict in {"", *(stated.text for stated in contradictions if stated.start is None)}
 
 
 @pytest.mark.parametrize("clock", ["00:00", "07:59:59", "12:00", "13:00", "18:00"])

@@ -211,4 +211,4 @@ def test_windows_that_wait_long_or_for_ever_are_judged_fast():
     states = [state(window, at("10:00")) for window in windows]
 
     assert time.thread_time() - begun < 0.1
-    assert 4 == sum(item.is_open for item in states)
+    assert 4 == sum(window_state.is_open for window_state in states)

@@ -38,8 +38,8 @@ def bounds(*windows, clock, start_up=None, leads=(), **fields):
     return resolve(spec(schedules=windows, **fields), at(clock), start_up, leads)
 
 
-def numbers(found):
-    return (found.minimum, found.maximum)
+def numbers(resolved):
+    return (resolved.minimum, resolved.maximum)
 
 
 # --- for how long ------------------------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ meeting = st.builds(
     problem=st.none(),
 )
 several = st.one_of(
-    st.lists(windows, min_size=least, max_size=4, unique_by=lambda item: item.name).map(tuple)
+    st.lists(windows, min_size=least, max_size=4, unique_by=lambda window: window.name).map(tuple)
     for windows, least in ((schedules(), 1), (meeting, 2))
 )
 # Any time of three days, and as often within a lead to where one window closes and another opens.

@@ -36,10 +36,10 @@ def claimed(segment):
 
 
 def resolved(of, instant, start_up):
-    found = resolve(of, instant, start_up)
-    named = [tuple(window.name for window in found.windows if window.state == state) for state in ("Open", "Leading")]
+    held = resolve(of, instant, start_up)
+    named = [tuple(window.name for window in held.windows if window.state == state) for state in ("Open", "Leading")]
     return (
-        found.minimum, found.maximum, found.minimum_by, found.maximum_by, found.headroom_percent, found.conflict,
+        held.minimum, held.maximum, held.minimum_by, held.maximum_by, held.headroom_percent, held.conflict,
         *named,
     )  # fmt: skip
 
@@ -168,7 +168,7 @@ def test_a_lead_that_has_begun_keeps_its_length_and_later_ones_follow_from_the_s
     line = timeline(of, NOW, NOW + 36 * HOUR, start_up=10 * MINUTE, leads=(Lead("noon", at("10:10"), 30 * MINUTE),))
 
     led = [segment for segment in line.segments if segment.leading]
-    assert [at("10:00"), at("10:10") + DAY - 10 * MINUTE - 45 * SECOND] == [item.start for item in led]
+    assert [at("10:00"), at("10:10") + DAY - 10 * MINUTE - 45 * SECOND] == [segment.start for segment in led]
 
 
 # --- marks -------------------------------------------------------------------------------------------------------

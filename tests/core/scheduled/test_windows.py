@@ -158,7 +158,7 @@ def test_an_end_inside_a_gap_closes_a_window_of_the_day_before_though_another_st
 
 def gaps():
     """Of each rule by which clocks were put forward in 2025 or 2026 one zone, and the quarter of an hour of it."""
-    found = {}
+    gap_by_rule = {}
     for zone in sorted(available_timezones()):
         info = ZoneInfo(zone)
         quarters = [datetime(2025, 1, 1, tzinfo=UTC) + timedelta(days=day) for day in range(730)]
@@ -170,8 +170,8 @@ def gaps():
                     for number in range(97)
                     if (day + number * timedelta(minutes=15)).astimezone(info).utcoffset() == after
                 )
-                found.setdefault((at, before, after), zone)
-    return [(zone, at) for (at, _, _), zone in sorted(found.items())]
+                gap_by_rule.setdefault((at, before, after), zone)
+    return [(zone, at) for (at, _, _), zone in sorted(gap_by_rule.items())]
 
 
 def test_windows_inside_the_gaps_of_all_zones_are_as_by_definition():

@@ -130,7 +130,7 @@ class Installation:
         """What the chart renders for an operator that runs outside the cluster, in this one namespace."""
         values = {"namespaces": [NAMESPACE], "crds": {"install": False}}
         rendered = yaml.safe_load_all(helm_template(namespace=NAMESPACE, values=values))
-        return [each for each in rendered if each and each["kind"] in _RIGHTS]
+        return [manifest for manifest in rendered if manifest and manifest["kind"] in _RIGHTS]
 
     def _wait_for_crds(self) -> None:
         for crd in self._crds:
@@ -158,13 +158,15 @@ class Installation:
 
 def _is_established(crd: dict[str, Any]) -> bool:
     conditions = crd.get("status", {}).get("conditions", [])
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 
 def _with_token(config: dict[str, Any], folder: Path, token: str) -> dict[str, Any]:
     """A kubeconfig of the current context's cluster alone, and of a token."""
-    current = next(each for each in config["contexts"] if each["name"] == config["current-context"])
-    cluster = next(each for each in config["clusters"] if each["name"] == current["context"]["cluster"])["cluster"]
+    current = next(context for context in config["contexts"] if context["name"] == config["current-context"])
+    cluster = next(
+        named_cluster for named_cluster in config["clusters"] if named_cluster["name"] == current["context"]["cluster"]
+    )["cluster"]
     if authority := cluster.get("certificate-authority"):
         # A relative path is meant from the file that states it.
         cluster = cluster | {"certificate-authority": os.path.join(folder, authority)}  # noqa: PTH118 - keeps absolute ones

@@ -64,7 +64,7 @@ class Verdict:
         return bool(self.proposals or self.abstentions)
 
     def proposal(self, source: str) -> Proposal | None:
-        return next((each for each in self.proposals if each.source.startswith(source)), None)
+        return next((candidate for candidate in self.proposals if candidate.source.startswith(source)), None)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ class Moment:
 def observe(api: Api, scenario: Scenario, namespace: str) -> Moment:
     """The present moment. Raises ApiError."""
     deployments = {
-        each["metadata"]["name"]: each for each in api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments")["items"]
+        listed_item["metadata"]["name"]: listed_item
+        for listed_item in api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments")["items"]
     }
     hpas = api.get(f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers")["items"]
     ours = api.get(f"/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas")["items"]
@@ -117,17 +118,19 @@ def twin(deployment: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], reque
 def is_ready(pod: Mapping[str, Any]) -> bool:
     """Whether a pod is an endpoint of its service: ready and not being deleted."""
     conditions = pod["status"].get("conditions", [])
-    said = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    said = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
     return said and "deletionTimestamp" not in pod["metadata"]
 
 
 def upstream_says(status: Mapping[str, Any]) -> str:
     """What the upstream HPA measured, or why it did not."""
-    current = [each.get("resource", {}).get("current", {}) for each in status.get("currentMetrics") or ()]
+    current = [
+        current_metric.get("resource", {}).get("current", {}) for current_metric in status.get("currentMetrics") or ()
+    ]
     for each in current:
         if "averageUtilization" in each:
             return f"cpu {each['averageUtilization']} %"
-    conditions = {each["type"]: each for each in status.get("conditions", ())}
+    conditions = {condition["type"]: condition for condition in status.get("conditions", ())}
     active = conditions.get("ScalingActive")
     return active["reason"] if active else ""
 
@@ -139,11 +142,13 @@ def verdict(status: Mapping[str, Any]) -> Verdict:
         reason=decision.get("reason", ""),
         desired=status.get("desiredReplicas", 0),
         proposals=[
-            Proposal(_source(each), each["role"], each["replicas"], each.get("reason", ""))
-            for each in decision.get("proposals", ())
+            Proposal(_source(proposal), proposal["role"], proposal["replicas"], proposal.get("reason", ""))
+            for proposal in decision.get("proposals", ())
         ],
-        abstentions=[f"{_source(each)}: {each['message']}" for each in decision.get("abstentions", ())],
-        schedules={each["name"]: each["state"] for each in status.get("schedules", ())},
+        abstentions=[
+            f"{_source(abstention)}: {abstention['message']}" for abstention in decision.get("abstentions", ())
+        ],
+        schedules={schedule["name"]: schedule["state"] for schedule in status.get("schedules", ())},
     )
 
 

@@ -62,7 +62,7 @@ def drawn(moments: Sequence[Moment], told: Sequence[tuple[float, str]], namespac
         axes.set_ylim(0, top)
     begin, end = moments[0].second, moments[-1].second
     rows[-1].set_xlim(begin, end)
-    step = next((each for each in _TICKS if (end - begin) / each <= _TICKS_MAX), _TICKS[-1])
+    step = next((tick for tick in _TICKS if (end - begin) / tick <= _TICKS_MAX), _TICKS[-1])
     rows[-1].xaxis.set_major_locator(MultipleLocator(step))
     rows[-1].xaxis.set_major_formatter(FuncFormatter(lambda x, _: clock(x)))
     rows[-1].set_xlabel("minutes since both autoscalers began")

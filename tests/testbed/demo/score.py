@@ -106,7 +106,7 @@ def _entry(moment: Moment) -> dict[str, Any]:
         },
         "decidedBy": moment.verdict.decided_by,
         "reason": moment.verdict.reason,
-        "proposals": [asdict(each) for each in moment.verdict.proposals],
+        "proposals": [asdict(proposal) for proposal in moment.verdict.proposals],
         "abstentions": list(moment.verdict.abstentions),
     }
 

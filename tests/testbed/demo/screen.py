@@ -170,12 +170,12 @@ def closing_table(scores: Mapping[str, Score]) -> Table:
 def _decided(verdict: Verdict) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_row("", Text(_decision(verdict), "bold"), "")
-    for each in verdict.proposals:
-        is_winner = each.source == verdict.decided_by
+    for proposal in verdict.proposals:
+        is_winner = proposal.source == verdict.decided_by
         grid.add_row(
             Text("▶" if is_winner else " ", "green"),
-            Text(f"{each.source} {_WORDS[each.role]} {each.replicas}", "green" if is_winner else ""),
-            Text(each.reason, "dim"),
+            Text(f"{proposal.source} {_WORDS[proposal.role]} {proposal.replicas}", "green" if is_winner else ""),
+            Text(proposal.reason, "dim"),
         )
     for text in verdict.abstentions:
         grid.add_row("", Text("abstains", "dim"), Text(text, "dim"))

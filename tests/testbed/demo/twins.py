@@ -64,7 +64,7 @@ def settle(api: Api, made: list[dict[str, Any]], *, simulated: bool) -> None:
     """
     namespace = made[0]["metadata"]["namespace"]
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    wanted = sum(each["spec"]["replicas"] for each in made)
+    wanted = sum(manifest["spec"]["replicas"] for manifest in made)
     if simulated:
         running = wait_until(
             lambda: [pod for pod in api.get(pods)["items"] if pod["status"]["phase"] == "Running"],
@@ -75,7 +75,7 @@ def settle(api: Api, made: list[dict[str, Any]], *, simulated: bool) -> None:
         for pod in running:
             api.patch(f"{pods}/{pod['metadata']['name']}/status", {"status": _ready_since(since)})
     wait_until(
-        lambda: sum(api.get(path_of(each))["status"].get("readyReplicas", 0) for each in made),
+        lambda: sum(api.get(path_of(manifest))["status"].get("readyReplicas", 0) for manifest in made),
         lambda ready: ready == wanted,
         within_s=_SETTLED_WITHIN_S,
     )

@@ -60,7 +60,7 @@ def main() -> int:
             edge = -(-(time.time_ns() + _SETTLED_NS) // MINUTE) * MINUTE
             made = copies(edge, count)
             seen = _run(plane, plant, pages, made, edge, seconds)
-    outcomes = {name: [outcome(each) for each in timelines] for name, timelines in seen.items()}
+    outcomes = {name: [outcome(timeline) for timeline in timelines] for name, timelines in seen.items()}
     rows = table(outcomes)
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(as_json(seen, outcomes)) + "\n")
@@ -109,8 +109,11 @@ def _run(
 def _looked(api: Api) -> dict[str, tuple[int, int]]:
     """Replicas asked for and Ready of each Deployment."""
     return {
-        each["metadata"]["name"]: (each["spec"]["replicas"], each.get("status", {}).get("readyReplicas", 0))
-        for each in api.get(_DEPLOYMENTS)["items"]
+        listed_item["metadata"]["name"]: (
+            listed_item["spec"]["replicas"],
+            listed_item.get("status", {}).get("readyReplicas", 0),
+        )
+        for listed_item in api.get(_DEPLOYMENTS)["items"]
     }
 
 

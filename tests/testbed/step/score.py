@@ -64,14 +64,14 @@ def middle(outcomes: Sequence[Outcome]) -> int:
 def table(outcomes: Mapping[str, Sequence[Outcome]]) -> list[tuple[str, ...]]:
     """Rows of cells, the head first: median and worst of the copies, and the staircase of the middle one."""
     rows: list[tuple[str, ...]] = [("", "first reaction", f"{PODS_AFTER} pods Ready", "short of pods", "staircase")]
-    for name, each in outcomes.items():
-        stairs = each[middle(each)].stairs
+    for name, run_outcome in outcomes.items():
+        stairs = run_outcome[middle(run_outcome)].stairs
         rows.append(
             (
                 LABELS[name],
-                _spread([outcome.first for outcome in each]),
-                _spread([outcome.enough for outcome in each]),
-                _spread([outcome.short for outcome in each]),
+                _spread([outcome.first for outcome in run_outcome]),
+                _spread([outcome.enough for outcome in run_outcome]),
+                _spread([outcome.short for outcome in run_outcome]),
                 ", ".join(f"{replicas} at {seconds_text(second)}" for second, replicas in stairs) or "none",
             )
         )
