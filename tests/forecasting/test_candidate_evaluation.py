@@ -80,7 +80,9 @@ def test_a_day_with_more_than_200_missing_minutes_is_evaluated_by_its_steps(miss
 def test_a_day_whose_first_minutes_are_no_longer_kept_is_evaluated_by_its_steps():
     minutes = half_past_nine(4)
     kept = RUN_UP_MINUTES + RUN_UP + DAY_MINUTES
-    enough, few = (past_day(KnownLoad(step_maxima(minutes), minutes[-each:]), 1) for each in (kept, kept - 5))
+    enough, few = (
+        past_day(KnownLoad(step_maxima(minutes), minutes[-minutes_kept:]), 1) for minutes_kept in (kept, kept - 5)
+    )
 
     assert (True, False) == (enough.minutes is not None, few.minutes is not None)
 
@@ -113,9 +115,9 @@ def test_a_run_up_is_played_and_not_scored():
     minutes = np.full(4 * DAY_MINUTES, 6.0)
     minutes[3 * DAY_MINUTES - RUN_UP + 5 : 3 * DAY_MINUTES - RUN_UP + 15] = 30.0
 
-    found, pods, _ = scored(past_day(by_minute(minutes), 1), 0)
+    scores, pods, _ = scored(past_day(by_minute(minutes), 1), 0)
 
-    assert ([0.0], [10.0 * STEPS_PER_DAY]) == (found, pods)
+    assert ([0.0], [10.0 * STEPS_PER_DAY]) == (scores, pods)
 
 
 def test_points_are_joined_by_lines_from_the_end_of_one_step_to_that_of_the_next():
@@ -127,8 +129,8 @@ def test_points_are_joined_by_lines_from_the_end_of_one_step_to_that_of_the_next
 
     points = scored(PastDay(before, RecentLoad(steps), are_points=True), 0, 20)
 
-    known = np.append(np.full(RUN_UP_MINUTES, np.nan), lines)
-    assert scored(PastDay(before, RecentLoad(steps, known)), 0, 20) == points
+    history = np.append(np.full(RUN_UP_MINUTES, np.nan), lines)
+    assert scored(PastDay(before, RecentLoad(steps, history)), 0, 20) == points
 
 
 def test_a_rise_within_a_step_is_taken_to_happen_in_its_first_minute():
@@ -140,8 +142,8 @@ def test_a_rise_within_a_step_is_taken_to_happen_in_its_first_minute():
 
     maxima = scored(PastDay(before, RecentLoad(steps)), 0, 20)
 
-    known = np.append(np.full(RUN_UP_MINUTES, np.nan), early)
-    assert scored(PastDay(before, RecentLoad(steps, known)), 0, 20) == maxima
+    history = np.append(np.full(RUN_UP_MINUTES, np.nan), early)
+    assert scored(PastDay(before, RecentLoad(steps, history)), 0, 20) == maxima
 
 
 def test_the_lowest_and_the_highest_count_of_a_day_are_kept_beside_its_sums():
@@ -175,15 +177,15 @@ def test_floors_of_a_past_day_are_fitted_on_what_was_known_before_it_and_see_no_
     noon = len(minutes) - 3 * DAY_MINUTES // 2
     noisy = np.append(minutes[:noon], draw.uniform(0, 100, len(minutes) - noon))
     floors = []
-    for each in (minutes, noisy):
-        history = by_minute(each) if by_the_minute else KnownLoad(step_maxima(each))
+    for day_minutes in (minutes, noisy):
+        history = by_minute(day_minutes) if by_the_minute else KnownLoad(step_maxima(day_minutes))
         floors.append(floors_of_day(past_day(history, 2), PODS, catalog.default(), CANDIDATES, Attempts()))
 
-    known = RUN_UP + DAY_MINUTES // 2
+    known_minutes = RUN_UP + DAY_MINUTES // 2
     assert (1 + len(CANDIDATES), LENGTH * 5) == floors[0].shape
     assert not floors[0][0].any()
-    assert floors[0][1, :known].any()
-    np.testing.assert_array_equal(floors[0][:, :known], floors[1][:, :known])
+    assert floors[0][1, :known_minutes].any()
+    np.testing.assert_array_equal(floors[0][:, :known_minutes], floors[1][:, :known_minutes])
     assert (floors[0] != floors[1]).any()
 
 
@@ -201,14 +203,14 @@ def test_a_day_without_a_choice_is_no_plan_that_costs_are_compared_with():
     Without a forecast nothing is counted, and a plan of 0 % would halve the mean of two days: the next choice would be
     planned with less, though the first one kept to its plan.
     """
-    load, budgets, previous, found = daily_jump(10), (5.0, -100.0, 5.0), None, []
+    load, budgets, previous, policies = daily_jump(10), (5.0, -100.0, 5.0), None, []
     for day, budget in enumerate(budgets):
-        known, now = KnownLoad(load[: (8 + day) * STEPS_PER_DAY]), MIDNIGHT + day * DAY
+        history, now = KnownLoad(load[: (8 + day) * STEPS_PER_DAY]), MIDNIGHT + day * DAY
         workload = msgspec.structs.replace(workload_of(WEB), budget_percent=budget)
-        spent = None if previous is None else found[0].expected_percent
-        previous = fit(known, WEB, workload, catalog.default(), now, previous=previous, spent_percent=spent)
-        found.append(previous)
+        spent = None if previous is None else policies[0].expected_percent
+        previous = fit(history, WEB, workload, catalog.default(), now, previous=previous, spent_percent=spent)
+        policies.append(previous)
 
-    assert [Choice, NothingToGain, Choice] == [type(candidate.choice) for candidate in found]
-    plans = [day.expected_percent for day in msgspec.msgpack.decode(found[-1].days, type=list[DayScores])]
-    assert [found[0].expected_percent, None] == plans[-2:]
+    assert [Choice, NothingToGain, Choice] == [type(candidate.choice) for candidate in policies]
+    plans = [day.expected_percent for day in msgspec.msgpack.decode(policies[-1].days, type=list[DayScores])]
+    assert [policies[0].expected_percent, None] == plans[-2:]

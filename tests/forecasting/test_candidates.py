@@ -43,5 +43,5 @@ def test_a_level_of_thrift_goes_up_the_costs_or_down_the_shares_and_stops_at_the
     priced, constant = Candidate("A", 0.35, BY_HOUR), Candidate("", float("inf"), 0.03)
 
     assert [Candidate("A", cost, BY_HOUR) for cost in (0.45, 0.6, 1.2)] == list(thrifty(priced))
-    assert [0.02, 0.01, 0.0] == [each.constant_share for each in thrifty(constant)]
-    assert [6.0, 6.0, 6.0] == [each.cost for each in thrifty(Candidate("A", 6.0, 0.0))]
+    assert [0.02, 0.01, 0.0] == [candidate.constant_share for candidate in thrifty(constant)]
+    assert [6.0, 6.0, 6.0] == [candidate.cost for candidate in thrifty(Candidate("A", 6.0, 0.0))]

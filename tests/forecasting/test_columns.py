@@ -100,6 +100,6 @@ def test_days_side_by_side_are_those_of_one_long_run():
     np.testing.assert_allclose(counts_by_step(decided(demand, floors, CPU))[12:], outcomes.pods[0, 12:], rtol=1e-6)
 
 
-def counts_by_step(found):
+def counts_by_step(columns):
     """(steps,): the mean count of each."""
-    return found.counts.reshape(-1, TICKS_PER_STEP).mean(axis=1)
+    return columns.counts.reshape(-1, TICKS_PER_STEP).mean(axis=1)

@@ -55,10 +55,10 @@ def test_the_rolling_excess_of_each_step_is_the_excess_of_the_day_before_it(seed
     rolling = rolling_excess(outcomes, issued, levels, DAY)
 
     expected = [
-        excess_coverage(*(each[max(end - DAY + 1, 0) : end] for each in (outcomes, issued, levels)))
+        excess_coverage(*(column[max(end - DAY + 1, 0) : end] for column in (outcomes, issued, levels)))
         for end in range(length + 1)
     ]
-    assert [None if np.isnan(each) else pytest.approx(each, abs=1e-9) for each in rolling] == expected
+    assert [None if np.isnan(excess) else pytest.approx(excess, abs=1e-9) for excess in rolling] == expected
 
 
 def test_what_comes_in_a_step_is_not_known_at_its_begin():
@@ -66,7 +66,7 @@ def test_what_comes_in_a_step_is_not_known_at_its_begin():
     outcomes, issued, levels = draw.gamma(4.0, size=600), draw.gamma(5.0, size=600), np.full(600, 0.9)
     changed = np.append(outcomes[:400], np.full(200, 1e9))
 
-    before, after = (rolling_excess(each, issued, levels, DAY) for each in (outcomes, changed))
+    before, after = (rolling_excess(column, issued, levels, DAY) for column in (outcomes, changed))
 
     np.testing.assert_array_equal(before[:401], after[:401])
     assert before[401] != after[401] or before[450] != after[450]
@@ -76,6 +76,6 @@ def test_a_recording_of_an_hour_a_step_needs_as_large_a_part_of_the_day():
     """100 of 288 steps are eight and a third of 24: nine."""
     outcomes, issued, levels = np.ones(30), np.full(30, 2.0), np.full(30, 0.9)
 
-    known = ~np.isnan(rolling_excess(outcomes, issued, levels, 24))
+    is_known = ~np.isnan(rolling_excess(outcomes, issued, levels, 24))
 
-    assert 9 == np.argmax(known)
+    assert 9 == np.argmax(is_known)

@@ -46,8 +46,8 @@ def test_each_day_has_the_floors_of_every_minute_of_it_from_a_fit_at_its_begin()
     first, second = days_of(by_minute(every_four_hours(6)), 4, 6)
 
     assert [MIDNIGHT + 4 * DAY, MIDNIGHT + 5 * DAY] == [first.begin, second.begin]
-    assert [(1, 1440)] * 2 == [each.floors.replicas.shape for each in (first, second)]
-    assert [True, True] == [each.by_minute for each in (first, second)]
+    assert [(1, 1440)] * 2 == [day.floors.replicas.shape for day in (first, second)]
+    assert [True, True] == [day.by_minute for day in (first, second)]
 
 
 def test_a_day_that_was_not_recorded_to_its_end_is_shorter():
@@ -71,13 +71,13 @@ def test_it_has_fitted_for_two_weeks_when_it_begins_and_evaluates_each_day_once(
     first, second = days_of(by_step(daily_jump(18)), 16, 18, evaluate=evaluate)
 
     assert list(range(1, 17)) == tried
-    assert [14, 14] == [each.fitted.choice.days for each in (first, second)]
+    assert [14, 14] == [day.fitted.choice.days for day in (first, second)]
 
 
 def test_a_day_with_too_little_before_it_is_learning():
     too_early, empty, enough = days_of(by_step(daily_jump(3)), 0, 3)
 
-    assert [Absent, Absent, FittedPolicy] == [type(each.fitted) for each in (too_early, empty, enough)]
+    assert [Absent, Absent, FittedPolicy] == [type(day.fitted) for day in (too_early, empty, enough)]
     assert Absent("Learning", "nothing was recorded by then") == too_early.fitted
     assert {empty.fitted} == {answer for _, answer in empty.answers(DELAY, MIDNIGHT + 2 * DAY)}
 

@@ -126,7 +126,7 @@ def test_nothing_but_bytes_is_sent_and_nothing_but_bytes_is_read():
 
 def certificates(folder: Path, name: str) -> dict[str, str]:
     """An authority of its own, and a certificate of it for both sides."""
-    made = {each: str(folder / f"{name}.{each}") for each in ("ca", "ca_key", "cert", "key", "request", "names")}
+    made = {kind: str(folder / f"{name}.{kind}") for kind in ("ca", "ca_key", "cert", "key", "request", "names")}
     Path(made["names"]).write_text("subjectAltName=IP:127.0.0.1\n")
     new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}"]
     for command in (
@@ -164,16 +164,16 @@ async def test_a_cluster_is_reached_with_certificates_of_its_authority_and_with_
             security=security, host="127.0.0.1",
         ) as dask:  # fmt: skip
             assert dask.scheduler_address.startswith("tls://")
-            found = {}
+            answers = {}
             for name, shown in (("ours", ours), ("theirs", theirs)):
                 path = Path(folder) / f"{name}.db"
                 remember(path)
                 cluster = DaskCluster(dask.scheduler_address, shown["ca"], shown["cert"], shown["key"])
                 forecaster = ForecastService(path, time.monotonic, cluster=cluster, fit_task=fit)
                 await forecaster.fit([subject(WEB)], MIDNIGHT)
-                found[name] = (forecaster.latest(WEB), forecaster.problems)
+                answers[name] = (forecaster.latest(WEB), forecaster.problems)
                 await forecaster.close()
 
-    assert () == found["ours"][1]
-    assert isinstance(found["ours"][0], Forecast) or found["ours"][0].reason == "NothingToGain"
-    assert "certificate" in found["theirs"][1][0].lower() or "timed out" in found["theirs"][1][0].lower()
+    assert () == answers["ours"][1]
+    assert isinstance(answers["ours"][0], Forecast) or answers["ours"][0].reason == "NothingToGain"
+    assert "certificate" in answers["theirs"][1][0].lower() or "timed out" in answers["theirs"][1][0].lower()

@@ -73,9 +73,9 @@ def test_a_method_that_hangs_is_interrupted_and_another_goes_on(work):
     attempt = Deadlines(SECONDS).attempts()
     begin = time.monotonic()
 
-    found = [attempt("Slow", work), attempt("Quick", answers)]
+    results = [attempt("Slow", work), attempt("Quick", answers)]
 
-    assert [None, "in time"] == found
+    assert [None, "in time"] == results
     assert {"Slow": "no answer within 0.2 s"} == attempt.failures
     assert time.monotonic() - begin < LONG / 2
 
@@ -111,17 +111,17 @@ def test_after_it_was_late_for_some_objects_the_others_go_on_without_it():
 
 def test_outside_the_main_thread_a_late_answer_is_not_used():
     attempt = Deadlines(SECONDS).attempts()
-    found = []
+    results = []
 
     def ask():
-        found.append(attempt("Slow", lambda: time.sleep(2 * SECONDS) or "late"))
-        found.append(attempt("Quick", answers))
+        results.append(attempt("Slow", lambda: time.sleep(2 * SECONDS) or "late"))
+        results.append(attempt("Quick", answers))
 
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join()
 
-    assert [None, "in time"] == found
+    assert [None, "in time"] == results
     assert ["Slow"] == list(attempt.failures)
 
 
@@ -166,9 +166,9 @@ def test_one_handler_serves_many_attempts_and_an_alarm_between_two_interrupts_no
 def test_what_a_method_raises_costs_itself_alone(work, why):
     attempt = Deadlines(SECONDS).attempts()
 
-    found = [attempt("Raising", work), attempt("Quick", answers)]
+    results = [attempt("Raising", work), attempt("Quick", answers)]
 
-    assert [None, "in time"] == found
+    assert [None, "in time"] == results
     assert {"Raising": why} == attempt.failures
 
 

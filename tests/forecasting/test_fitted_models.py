@@ -134,7 +134,9 @@ def test_a_history_younger_than_eight_days_has_the_same_hazard_wherever_it_lies_
     """Three days alone, and behind six of which nothing is known: those are neither gaps nor quiet days."""
     young = half_past_nine(3)
 
-    alone, behind = (fit_spikes(each, PODS) for each in (young, np.append(np.full(6 * DAY_MINUTES, np.nan), young)))
+    alone, behind = (
+        fit_spikes(minutes_known, PODS) for minutes_known in (young, np.append(np.full(6 * DAY_MINUTES, np.nan), young))
+    )
 
     assert alone.encode() == behind.encode()
     assert fit_spikes(np.full(9 * DAY_MINUTES, np.nan), PODS) is None
@@ -145,14 +147,14 @@ def test_in_a_gap_the_spike_hazard_knows_what_was_known_last_and_not_what_comes_
     """From 8:00 to 9:00 nothing is known; then it is 6 or 30: until then every minute of the day is told alike."""
     minutes = half_past_nine(9)
     fitted = models(fit_spikes(minutes[: 8 * DAY_MINUTES], PODS))
-    found = []
+    spikes_of_days = []
     for after in (6.0, 30.0):
         day = minutes.copy()
         day[8 * DAY_MINUTES + 480 : 8 * DAY_MINUTES + 540] = np.nan
         day[8 * DAY_MINUTES + 540 :] = after
-        found.append(outlook(fitted, since(day, 8 * DAY_MINUTES)).spikes)
+        spikes_of_days.append(outlook(fitted, since(day, 8 * DAY_MINUTES)).spikes)
 
-    (one, held_one), (two, held_two) = found
+    (one, held_one), (two, held_two) = spikes_of_days
     np.testing.assert_array_equal(one.chance[:540], two.chance[:540])
     np.testing.assert_array_equal(held_one[:540], held_two[:540])
     assert (10, 50) == (held_one[540], held_two[540])  # 6 / 0.6, 30 / 0.6
@@ -201,8 +203,8 @@ def test_floors_of_a_morning_do_not_know_the_afternoon(by_the_minute, is_gap_at_
         recent = recent if by_the_minute else RecentLoad(recent.steps)
         floors.append(candidate_floors(fitted, outlook(fitted, recent, variants=VARIANTS), CANDIDATES))
 
-    known = floors[0].shape[-1] // 2
-    np.testing.assert_array_equal(floors[0][..., :known], floors[1][..., :known])
+    noon_place = floors[0].shape[-1] // 2
+    np.testing.assert_array_equal(floors[0][..., :noon_place], floors[1][..., :noon_place])
     assert (floors[0] != floors[1]).any()
     assert floors[0][:4].any(axis=(1, 2)).all() or not by_the_minute
 

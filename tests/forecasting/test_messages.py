@@ -65,9 +65,9 @@ def test_exactly_the_steps_that_an_ignored_span_touches_are_gaps(length, halves)
     """Spans in halves of a step, before, within and behind the history."""
     spans = [Span(NOW + begin * STEP // 2, NOW + (begin + size) * STEP // 2) for begin, size in halves]
 
-    found = masked(NOW, array("d", range(length)), spans)
+    masked_values = masked(NOW, array("d", range(length)), spans)
 
-    for index, value in enumerate(found):
+    for index, value in enumerate(masked_values):
         begin, end = NOW + index * STEP, NOW + (index + 1) * STEP
         is_touched = any(span.begin < end and begin < span.end for span in spans)
         assert isnan(value) if is_touched else value == index

@@ -32,22 +32,22 @@ def asked_of(method):
 def test_one_object_of_which_a_method_says_nothing_sound_costs_no_other_its_forecast(broken):
     sound, other, odd = asked_of(Together()), asked_of(Together()), asked_of(Together(**broken))
 
-    found = outlooks([sound, odd, other])
+    answers = outlooks([sound, odd, other])
 
-    assert [["Odd"], [], ["Odd"]] == [list(candidate.distributions) for candidate in found]
-    assert [{}, {"Odd"}, {}] == [each.attempt.failures.keys() or {} for each in (sound, odd, other)]
+    assert [["Odd"], [], ["Odd"]] == [list(candidate.distributions) for candidate in answers]
+    assert [{}, {"Odd"}, {}] == [asked_method.attempt.failures.keys() or {} for asked_method in (sound, odd, other)]
 
 
 def test_a_method_that_forecasts_many_at_once_is_asked_once_for_all():
     before = Together.times
 
-    found = outlooks([asked_of(Together()) for _ in range(5)])
+    answers = outlooks([asked_of(Together()) for _ in range(5)])
 
-    assert all(candidate.distributions for candidate in found)
+    assert all(candidate.distributions for candidate in answers)
     assert 1 == Together.times - before
 
 
 def test_a_method_that_forecasts_one_by_one_is_asked_for_each():
-    found = outlooks([asked_of(Odd()), asked_of(Odd(broken=("distribution",)))])
+    answers = outlooks([asked_of(Odd()), asked_of(Odd(broken=("distribution",)))])
 
-    assert [["Odd"], []] == [list(candidate.distributions) for candidate in found]
+    assert [["Odd"], []] == [list(candidate.distributions) for candidate in answers]

@@ -136,8 +136,8 @@ def test_the_days_that_were_evaluated_are_not_evaluated_again():
     slow = msgspec.structs.replace(WEB, start_up=300 * SECOND)
     for days, target in ((0, WEB), (1, WEB), (1, WEB), (2, slow)):
         tried = []
-        known = KnownLoad(load[: (9 + days) * STEPS_PER_DAY])
-        previous = fit(known, target, now=MIDNIGHT + days * DAY, previous=previous, evaluate=counted(tried))
+        history = KnownLoad(load[: (9 + days) * STEPS_PER_DAY])
+        previous = fit(history, target, now=MIDNIGHT + days * DAY, previous=previous, evaluate=counted(tried))
         counts.append(len(tried))
 
     assert [8, 1, 0, 10] == counts
@@ -167,9 +167,9 @@ def test_days_are_evaluated_anew_when_other_spans_are_ignored_or_other_methods_m
     counts, previous = [], None
     for days, target, methods in ((0, WEB, DEFAULT), (0, other, DEFAULT), (1, other, DEFAULT), (1, other, fewer)):
         tried = []
-        known = KnownLoad(load[: (9 + days) * STEPS_PER_DAY])
+        history = KnownLoad(load[: (9 + days) * STEPS_PER_DAY])
         now = MIDNIGHT + days * DAY
-        previous = fit(known, target, methods, now, previous=previous, evaluate=counted(tried))
+        previous = fit(history, target, methods, now, previous=previous, evaluate=counted(tried))
         counts.append(len(tried))
 
     assert [8, 8, 1, 9] == counts
@@ -179,8 +179,8 @@ def test_each_day_adds_a_validation_of_its_own():
     load = daily_jump(12)
     spans, previous = [], None
     for days in range(3):
-        known = KnownLoad(load[: (9 + days) * STEPS_PER_DAY])
-        previous = fit(known, now=MIDNIGHT + days * DAY, previous=previous)
+        history = KnownLoad(load[: (9 + days) * STEPS_PER_DAY])
+        previous = fit(history, now=MIDNIGHT + days * DAY, previous=previous)
         spans.append(previous.effect.span // DAY)
 
     assert [1, 2, 3] == spans
@@ -189,13 +189,13 @@ def test_each_day_adds_a_validation_of_its_own():
 
 def test_an_edit_of_the_spec_is_validated_anew():
     """What was found for 200 pods at the most says nothing of ten, and the other way round."""
-    known, previous, found = KnownLoad(daily_jump()), None, []
+    history, previous, policies = KnownLoad(daily_jump()), None, []
     for target in (WEB, capped(WEB, 10), WEB):
-        previous = fit(known, target, previous=previous)
-        found.append(previous.choice)
+        previous = fit(history, target, previous=previous)
+        policies.append(previous.choice)
 
-    assert [Choice, Rejected, Choice] == [type(candidate) for candidate in found]
-    assert found[0] == found[2]
+    assert [Choice, Rejected, Choice] == [type(candidate) for candidate in policies]
+    assert policies[0] == policies[2]
 
 
 def test_what_the_last_choice_cost_beyond_its_plan_is_planned_without():
@@ -322,9 +322,9 @@ BROKEN = {
 
 @pytest.mark.parametrize("method", BROKEN.values(), ids=BROKEN)
 def test_a_method_that_fails_in_every_fit_is_not_chosen_and_costs_no_other(method):
-    known = KnownLoad(daily_jump(3))
+    history = KnownLoad(daily_jump(3))
 
-    alone, beside = (fit(known, methods=each) for each in (DEFAULT, (chosen(method), *DEFAULT)))
+    alone, beside = (fit(history, methods=methods) for methods in (DEFAULT, (chosen(method), *DEFAULT)))
 
     assert (["Odd"], alone.choice) == (list(beside.failures), beside.choice)
     assert {"ErrorMixture"} == set(beside.models.methods)
@@ -333,12 +333,12 @@ def test_a_method_that_fails_in_every_fit_is_not_chosen_and_costs_no_other(metho
 @pytest.mark.parametrize("method", BROKEN.values(), ids=BROKEN)
 def test_a_method_that_fails_after_it_was_chosen_costs_its_own_floors_alone(method):
     """The constant floor of the choice stays; the one that is worth its cost is gone."""
-    known = KnownLoad(daily_jump(3))
+    history = KnownLoad(daily_jump(3))
     sound = with_candidate(
-        msgspec.structs.replace(fit(known, methods=(chosen(Odd()),)), constants=(0, 1, 2, 3, 4, 5, 6, 7, 8)),
+        msgspec.structs.replace(fit(history, methods=(chosen(Odd()),)), constants=(0, 1, 2, 3, 4, 5, 6, 7, 8)),
         Candidate("Odd", 0.012, 0.1),
     )
-    state = Odd().fit(known.steps, steps_per_day=STEPS_PER_DAY, windows=(1, 2)).encode()
+    state = Odd().fit(history.steps, steps_per_day=STEPS_PER_DAY, windows=(1, 2)).encode()
     sound = msgspec.structs.replace(sound, models=msgspec.structs.replace(sound.models, methods={"Odd": state}))
     load, attempt = RecentLoad(np.full(6, 30.0)), Attempts()
 

@@ -118,7 +118,7 @@ def test_a_constant_floor_adds_no_more_than_its_share_and_the_next_higher_one_wo
     reactive = np.array(counts, dtype=np.float64)
 
     for share, floor in zip(CONSTANT_SHARES, constant_floors(reactive), strict=True):
-        added, more = (np.maximum(each - reactive, 0).sum() / reactive.sum() for each in (floor, floor + 1))
+        added, more = (np.maximum(floors - reactive, 0).sum() / reactive.sum() for floors in (floor, floor + 1))
         assert added <= share + 1e-9
         assert more > share or floor >= reactive.max() or not share
 

@@ -71,8 +71,8 @@ def test_an_ignored_span_is_a_gap_in_steps_and_marked_in_minutes(store):
     first, end = begin - RUN_UP_MINUTES * MINUTE, begin + HOUR
     loads = Loads(store.loads.packed(SEVERAL[:1], first, end), first, end)
 
-    found = loads.since(SEVERAL[0], begin, begin + HOUR, [Span(begin + 10 * MINUTE, begin + 20 * MINUTE)])
+    recent = loads.since(SEVERAL[0], begin, begin + HOUR, [Span(begin + 10 * MINUTE, begin + 20 * MINUTE)])
 
-    assert [2, 3] == np.flatnonzero(np.isnan(found.steps)).tolist()
-    assert list(range(10, 20)) == np.flatnonzero(found.is_ignored[RUN_UP_MINUTES:]).tolist()
-    assert not np.isnan(found.minutes[RUN_UP_MINUTES:]).any()
+    assert [2, 3] == np.flatnonzero(np.isnan(recent.steps)).tolist()
+    assert list(range(10, 20)) == np.flatnonzero(recent.is_ignored[RUN_UP_MINUTES:]).tolist()
+    assert not np.isnan(recent.minutes[RUN_UP_MINUTES:]).any()

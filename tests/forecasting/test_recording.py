@@ -37,23 +37,23 @@ def test_a_point_belongs_to_the_minute_that_ends_at_or_after_it():
 @pytest.mark.parametrize(("count", "by_minute"), [(55, True), (53, False)])
 def test_it_is_by_the_minute_where_nine_of_ten_minutes_of_the_span_were_recorded(count, by_minute):
     """Of sixty: 54 points lie in the span, the one at its end behind it."""
-    found = recorded(range(count), end=NOON + HOUR)
+    recording = recorded(range(count), end=NOON + HOUR)
 
-    assert by_minute is (found.minutes is not None)
-    assert 12 == len(found.steps)
+    assert by_minute is (recording.minutes is not None)
+    assert 12 == len(recording.steps)
 
 
 def test_of_points_five_minutes_apart_each_is_its_step():
-    found = recorded([7, 8, 9], every=5 * MINUTE)
+    recording = recorded([7, 8, 9], every=5 * MINUTE)
 
-    assert (NOON, [7.0, 8.0, 9.0], None) == (found.begin, found.steps.tolist(), found.minutes)
+    assert (NOON, [7.0, 8.0, 9.0], None) == (recording.begin, recording.steps.tolist(), recording.minutes)
 
 
 def test_an_ignored_span_is_a_gap_in_every_minute_that_it_touches():
-    found = recorded(range(1, 11), Span(NOON + 90 * SECOND, NOON + 3 * MINUTE), Span(0, NOON - HOUR))
+    recording = recorded(range(1, 11), Span(NOON + 90 * SECOND, NOON + 3 * MINUTE), Span(0, NOON - HOUR))
 
-    assert [1, None, None, 4, 5, 6, 7, 8, 9, 10] == numbers(found.minutes)
-    assert [5.0, 10.0] == found.steps.tolist()
+    assert [1, None, None, 4, 5, 6, 7, 8, 9, 10] == numbers(recording.minutes)
+    assert [5.0, 10.0] == recording.steps.tolist()
 
 
 def test_nothing_recorded_is_a_gap_as_long_as_the_span():
@@ -63,10 +63,10 @@ def test_nothing_recorded_is_a_gap_as_long_as_the_span():
 
 
 def test_a_row_is_the_step_that_begins_at_or_after_an_instant():
-    found = recorded(range(20))
+    recording = recorded(range(20))
 
-    assert [0, 1, 1, 2] == [found.row(NOON + each) for each in (0, 1, 5 * MINUTE, 5 * MINUTE + 1)]
-    assert NOON + 10 * MINUTE == found.calendar(2)
+    assert [0, 1, 1, 2] == [recording.row(NOON + offset) for offset in (0, 1, 5 * MINUTE, 5 * MINUTE + 1)]
+    assert NOON + 10 * MINUTE == recording.calendar(2)
 
 
 def test_an_hourly_recording_keeps_its_calendar():
@@ -77,10 +77,10 @@ def test_an_hourly_recording_keeps_its_calendar():
 def test_history_is_what_the_store_would_have_kept():
     """28 days of steps, nine of minutes; nothing of the step that begins."""
     minutes = np.arange(30 * 1440.0)
-    found = Recording(NOON, minutes.reshape(-1, 5).max(axis=1), minutes).history(29 * 288)
+    history = Recording(NOON, minutes.reshape(-1, 5).max(axis=1), minutes).history(29 * 288)
 
-    assert (28 * 288, 9 * 1440) == (len(found.steps), len(found.minutes))
-    assert 29 * 1440 - 1 == found.steps[-1] == found.minutes[-1]
+    assert (28 * 288, 9 * 1440) == (len(history.steps), len(history.minutes))
+    assert 29 * 1440 - 1 == history.steps[-1] == history.minutes[-1]
 
 
 def test_history_begins_with_the_first_step_that_was_measured():
@@ -91,18 +91,18 @@ def test_history_begins_with_the_first_step_that_was_measured():
 
 def test_what_was_measured_since_a_step_brings_its_run_up_and_nothing_later():
     minutes = np.arange(3000.0)
-    found = Recording(NOON, minutes.reshape(-1, 5).max(axis=1), minutes).since(100, 110)
+    recent = Recording(NOON, minutes.reshape(-1, 5).max(axis=1), minutes).since(100, 110)
 
-    assert list(range(500, 550)) == found.minutes_since_fit.tolist()
-    assert 500 - RUN_UP_MINUTES == found.minutes[0]
-    assert 10 == len(found.steps)
-    assert list(range(1, 51)) == found.origins.tolist()
+    assert list(range(500, 550)) == recent.minutes_since_fit.tolist()
+    assert 500 - RUN_UP_MINUTES == recent.minutes[0]
+    assert 10 == len(recent.steps)
+    assert list(range(1, 51)) == recent.origins.tolist()
 
 
 def test_a_run_up_before_the_first_minute_is_a_gap():
     minutes = np.arange(100.0)
-    found = Recording(NOON, minutes.reshape(-1, 5).max(axis=1), minutes).since(1, 3)
+    recent = Recording(NOON, minutes.reshape(-1, 5).max(axis=1), minutes).since(1, 3)
 
-    assert RUN_UP_MINUTES + 10 == len(found.minutes)
-    assert RUN_UP_MINUTES - 5 == np.isnan(found.minutes).sum()
-    assert list(range(5, 15)) == found.minutes_since_fit.tolist()
+    assert RUN_UP_MINUTES + 10 == len(recent.minutes)
+    assert RUN_UP_MINUTES - 5 == np.isnan(recent.minutes).sum()
+    assert list(range(5, 15)) == recent.minutes_since_fit.tolist()

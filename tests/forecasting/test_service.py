@@ -56,7 +56,7 @@ async def test_what_lasts_until_the_end_of_all_years_ends_no_round(path, made):
     await forecaster.fit(asked, MIDNIGHT)
 
     assert () == forecaster.problems
-    assert [MIDNIGHT, MIDNIGHT] == [forecaster.latest(each).issued_at for each in (JOBS, WEB)]
+    assert [MIDNIGHT, MIDNIGHT] == [forecaster.latest(series).issued_at for series in (JOBS, WEB)]
 
 
 async def test_what_was_never_asked_for_is_learning(path, made):
@@ -189,7 +189,7 @@ async def test_fits_of_a_dask_cluster_are_those_of_the_worker_here(path, tmp_pat
         await there.fit(subjects(WEB, API), MIDNIGHT)
 
     assert isinstance(here.latest(WEB), Forecast)
-    assert [here.latest(each) for each in (WEB, API)] == [there.latest(each) for each in (WEB, API)]
+    assert [here.latest(series) for series in (WEB, API)] == [there.latest(series) for series in (WEB, API)]
 
 
 async def test_a_cluster_that_is_not_there_costs_no_forecast_that_there_is(path, made):

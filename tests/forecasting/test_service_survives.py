@@ -44,7 +44,7 @@ async def test_a_worker_that_hangs_is_killed_and_costs_its_own_forecasts_only(pa
 
     assert ("forecast of shop/jobs cpu: no answer within 5 s",) == problems
     assert "cpu could not be forecast: no answer within 5 s" == forecaster.latest(JOBS).message
-    assert [stated(WEB, MIDNIGHT), stated(API, MIDNIGHT)] == [forecaster.latest(each) for each in (WEB, API)]
+    assert [stated(WEB, MIDNIGHT), stated(API, MIDNIGHT)] == [forecaster.latest(series) for series in (WEB, API)]
     assert not is_running(hung)
 
 
@@ -75,7 +75,7 @@ async def test_learning_takes_hardly_any_time_of_the_process_that_decides(path, 
     await forecaster.fit(subjects(*many), MIDNIGHT)
 
     assert time.process_time() - began < 0.2
-    assert all(isinstance(forecaster.latest(each), Forecast) for each in many)
+    assert all(isinstance(forecaster.latest(series), Forecast) for series in many)
 
 
 @pytest.mark.parametrize("task", [dies_on_jobs, raises_on_jobs])
@@ -85,7 +85,7 @@ async def test_a_series_that_breaks_the_worker_costs_the_others_one_round(path, 
     forecaster = made(path, forecast_task=task)
 
     await forecaster.fit(three, MIDNIGHT)
-    first = [forecaster.latest(each) for each in (WEB, JOBS, API)]
+    first = [forecaster.latest(series) for series in (WEB, JOBS, API)]
     await forecaster.refresh(three, MIDNIGHT + MINUTE)
 
     assert ["ForecastFailed"] * 3 == [absent.reason for absent in first]
@@ -111,14 +111,14 @@ async def test_a_fit_that_could_not_be_kept_is_made_again_ten_minutes_later(path
     remember(path, WEB)
     path.with_name("full").touch()
     forecaster = made(path, fit_task=fits_and_cannot_keep_it_while_the_disk_is_full, forecast_task=forecasts_all)
-    found = []
+    answers = []
 
     for minutes in (0, 9, 10):
         await forecaster.fit(subjects(WEB), MIDNIGHT + minutes * MINUTE)
         path.with_name("full").unlink(missing_ok=True)
-        found.append((forecaster.problems, type(forecaster.latest(WEB))))
+        answers.append((forecaster.problems, type(forecaster.latest(WEB))))
 
-    assert [(("disk is full",), Absent), ((), Absent), ((), Forecast)] == found
+    assert [(("disk is full",), Absent), ((), Absent), ((), Forecast)] == answers
 
 
 async def test_a_series_that_failed_before_the_clock_stepped_back_is_not_left_alone_for_a_day(path, made):
@@ -170,4 +170,4 @@ async def test_two_processes_work_side_by_side_and_one_that_dies_costs_the_other
 
     assert 2 == len(both)
     assert 1 == len(both & set(workers.pids))
-    assert all(isinstance(forecaster.latest(each), Forecast) for each in many)
+    assert all(isinstance(forecaster.latest(series), Forecast) for series in many)

@@ -37,12 +37,12 @@ def days(number, noise_from=None, every=1):
     plain reactive scaling is late for. Behind `noise_from` anything may come; the point at it ends what was before.
     """
     chance = random.Random(7)
-    found = []
+    requests = []
     for minute in range(-number * 24 * 60, 24 * 60, every):
         at = MIDNIGHT + minute * MINUTE
         value = 12.0 if minute // 60 % 4 == 1 else 6.0
-        found.append((at, value if noise_from is None or at <= noise_from else chance.uniform(0, 1000)))
-    return found
+        requests.append((at, value if noise_from is None or at <= noise_from else chance.uniform(0, 1000)))
+    return requests
 
 
 def asked(points, hours=1.0, target=WEB, **rest):

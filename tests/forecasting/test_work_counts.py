@@ -42,7 +42,7 @@ class Workers:
 
 def targets():
     spec = Spec(TargetRef("apps/v1", "Deployment", "web"), 1, 9, forecast=ForecastSettings())
-    return [ForecastTarget(each, spec) for each in (WEB, API)]
+    return [ForecastTarget(series, spec) for series in (WEB, API)]
 
 
 def service(tmp_path, workers):

@@ -180,7 +180,7 @@ def test_an_edit_of_the_spec_is_confirmed_anew(store):
     """What was found for a maximum of 99 says nothing of one of 2, and the other way round."""
     remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
 
-    found = [ask(store, MIDNIGHT, each)[WEB] for each in (subject(WEB), capped(subject(WEB), 2), subject(WEB))]
+    found = [ask(store, MIDNIGHT, target)[WEB] for target in (subject(WEB), capped(subject(WEB), 2), subject(WEB))]
 
     assert ["3 of 3 in 1 d", "NothingToGain", "3 of 3 in 1 d"] == [
         candidate.reason if isinstance(candidate, Absent) else in_words(candidate.track_record) for candidate in found
@@ -214,8 +214,8 @@ def test_forecasts_follow_every_step_from_the_fit_that_there_is(store):
 
     made = [forecast(store, MIDNIGHT + hours * HOUR)[WEB] for hours in (0, 12, 71)]
 
-    assert [MIDNIGHT] * 3 == [each.trained_until for each in made]
-    assert [MIDNIGHT, MIDNIGHT + 12 * HOUR, MIDNIGHT + 71 * HOUR] == [each.start for each in made]
+    assert [MIDNIGHT] * 3 == [policy.trained_until for policy in made]
+    assert [MIDNIGHT, MIDNIGHT + 12 * HOUR, MIDNIGHT + 71 * HOUR] == [policy.start for policy in made]
 
 
 def test_who_is_fitted_later_is_forecast_beside_those_fitted_before(store):

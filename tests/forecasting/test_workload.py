@@ -66,7 +66,7 @@ def test_the_loads_of_several_objects_ask_for_what_each_asks_for_alone():
 
     several = reactive_replicas_of_several(loads, [PODS, PODS, large])
 
-    assert [[10.0, 11.0], [], [3.0]] == [each.tolist() for each in several]
+    assert [[10.0, 11.0], [], [3.0]] == [instants.tolist() for instants in several]
     assert [] == reactive_replicas_of_several([], [])
 
 
