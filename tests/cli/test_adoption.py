@@ -155,7 +155,7 @@ def test_an_api_server_that_fails_meanwhile_strands_nobody(served, cronhpa, fail
         ),
     ],
 )
-def test_what_would_strand_it_leaves_the_hpa(served, cronhpa, made, words):
+def test_adopt_keeps_the_hpa_if_the_target_would_be_stranded(served, cronhpa, made, words):
     played = Played(served, **made)
 
     result = adopt(cronhpa)

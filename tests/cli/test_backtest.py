@@ -135,7 +135,7 @@ def test_the_operators_own_store_is_a_history_by_the_minute_where_it_keeps_minut
     assert "2026-03-09T10:00:10Z" == by_variant["variants"]["reactive"]["underProvisioned"][0]["from"]
 
 
-def test_of_what_the_store_keeps_longer_the_maxima_of_five_minutes_are_a_history(backtest, tmp_path):
+def test_five_minute_maxima_in_the_store_are_a_history(backtest, tmp_path):
     """They stand at their middle: the rise is a line from 09:57:30 to 10:02:30, at 10 after two thirds of it."""
     store = Store(tmp_path / "history.db")
     (tmp_path / "load.csv").write_text(csv(minutes=5))
@@ -156,7 +156,7 @@ def test_a_store_that_knows_nothing_of_the_object_says_so(backtest, tmp_path):
     assert "nothing is known of prod/shop cpu" in result.stderr
 
 
-def test_what_a_cluster_knows_of_the_object_needs_not_be_said(backtest):
+def test_facts_that_the_status_remembers_need_no_options(backtest):
     """As `kubectl get -o yaml` prints it: the status remembers what a pod requests and how long it takes to start."""
     status = "status:\n  memory: {version: 1, recommendations: [], scaleUpEvents: [], scaleDownEvents: [],"
     learnt = status + ' startUpSeconds: 75, requestPerPod: {cpu: "500m"}}\n'
@@ -178,7 +178,7 @@ def test_a_pure_schedule_is_run_once_it_is_said_what_a_pod_carries(backtest):
     assert 60 > by_variant["variants"]["scheduled"]["underProvisionedMinutes"] > 20
 
 
-def test_metrics_that_the_history_is_not_of_are_left_out_and_named(backtest):
+def test_metrics_without_history_are_left_out_and_named(backtest):
     memory = "  - {type: Resource, resource: {name: memory, target: {type: AverageValue, averageValue: 1Gi}}}\n"
 
     result = backtest(CPU + memory, *REQUEST, *hours("09:30", "10:30"), "-o", "json")
@@ -269,7 +269,7 @@ def test_a_picture_is_drawn(backtest, tmp_path, suffix):
     ],
     ids=["request", "unnamed", "text", "capacity", "length", "span", "zone", "missing", "no-csv", "name", "picture"],
 )
-def test_what_cannot_be_run_says_what_is_needed(backtest, options, code, says):
+def test_a_backtest_that_cannot_run_says_what_it_needs(backtest, options, code, says):
     result = backtest(CPU, *options)
 
     assert code == result.exit_code

@@ -134,7 +134,7 @@ def test_an_object_of_the_cluster_is_run_on_what_the_operator_recorded(live, ope
     assert scores(live("--history", "history.db")) == scores(result)
 
 
-def test_who_may_not_get_the_object_is_told_that_nothing_was_recorded(live, operator_url):
+def test_a_user_who_may_not_get_the_object_is_told_that_nothing_was_recorded(live, operator_url):
     ended = live("--operator", operator_url, "--token-file", "nobody")
 
     assert (1, "") == (ended.exit_code, ended.stdout)
@@ -179,7 +179,7 @@ def target_of_pods(served, *requests):
     served.answers[pods] = answering({"metadata": {}, "items": items})
 
 
-def test_what_no_status_says_of_its_pods_is_read_from_them(served, live):
+def test_pod_facts_that_no_status_states_are_read_from_the_pods(served, live):
     """A plain object's status has no request. Two pods of 500m and 1500m: a core each."""
     served.hold(yaml.safe_load(CPU))
     target_of_pods(served, "500m", "1500m")

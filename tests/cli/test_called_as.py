@@ -198,7 +198,7 @@ def test_a_wheel_has_the_commit_that_it_was_built_from(checkout, tmp_path):
 
 
 @pytest.mark.parametrize(("stated", "said"), [("main", "40 hex digits"), ("a" * 40, "this checkout is at ")])
-def test_a_commit_that_cannot_be_is_not_written(checkout, tmp_path, stated, said):
+def test_a_malformed_commit_is_not_written(checkout, tmp_path, stated, said):
     done, made = built(checkout, "wheel", tmp_path / "dist", CRONHPA_COMMIT=stated)
 
     assert (True, []) == (done.returncode != 0, made)
@@ -218,7 +218,7 @@ def test_a_commit_that_cannot_be_is_not_written(checkout, tmp_path, stated, said
         (["preview", "'; rm -rf x"], []),
     ],
 )
-def test_what_may_come_next_is_completed(words, found):
+def test_the_shell_completes_the_next_words(words, found):
     assert found == completions(words)
 
 

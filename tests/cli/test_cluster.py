@@ -30,7 +30,7 @@ def test_a_name_stays_one_segment_of_the_path(name):
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
-def test_what_would_climb_makes_no_path(name):
+def test_a_name_that_would_climb_makes_no_path(name):
     with pytest.raises(ClusterError):
         path_of_object("prod", name)
 

@@ -71,7 +71,7 @@ async def page_not_found(_):
     return web.Response(text="404 page not found\n", status=404)
 
 
-def test_who_may_not_is_told_in_the_servers_words(served, cronhpa):
+def test_a_refused_user_reads_the_servers_words(served, cronhpa):
     said = 'cronhpas.cronhpa.io "shop" is forbidden: User "jane" cannot get resource "cronhpas" in the namespace "prod"'
     served.refuse(SHOP, 403, "Forbidden", said)
 

@@ -33,7 +33,7 @@ def diff(tmp_path, monkeypatch):
     return run
 
 
-def test_what_changes_is_told_where_it_changes(diff):
+def test_a_change_is_told_where_it_happens(diff):
     result = diff(SHOP, MORE, "--from", "2026-11-26", "--to", "2d")
 
     assert (
@@ -70,7 +70,7 @@ def test_a_change_that_moves_no_bound_is_named(diff):
     assert "the bounds stay as they are" in result.stdout
 
 
-def test_who_set_the_bound_before_is_told_where_it_is_another(diff):
+def test_the_earlier_source_of_a_bound_is_told_if_it_differs(diff):
     result = diff(
         SHOP, SHOP.replace("name: day", "name: late").replace("0 8", "0 9"), "--from", "2026-11-26", "--to", "1d"
     )

@@ -78,7 +78,7 @@ def test_a_key_that_stands_twice_is_told_with_both_lines(written):
         ("a: *b\n", "in.yaml:1: found undefined alias 'b'"),
     ],
 )
-def test_what_is_no_yaml_is_told_with_its_line(written, text, told):
+def test_malformed_yaml_is_named_with_its_line(written, text, told):
     with pytest.raises(UnreadableFileError) as caught:
         list(read_documents(written(text)))
 
@@ -95,7 +95,7 @@ def test_a_file_that_is_not_there_is_told_in_the_systems_words(tmp_path):
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="ascii", categories=["L"])),
                     lambda inner: st.lists(inner) | st.dictionaries(st.text("abc", min_size=1), inner)))  # fmt: skip
-def test_what_is_printed_reads_the_same(value):
+def test_printed_yaml_reads_back_the_same(value):
     """Also where one value stands in two places: nothing is written by reference."""
     document = {"one": value, "two": value}
 

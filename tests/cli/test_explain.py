@@ -137,7 +137,7 @@ def test_times_are_local_and_how_far_off_they_are():
     assert "  20 to 80 by Schedule/day until Mon 2026-11-23 18:00 +01:00 (in 1 d 7 h)" in lines(shop, NOW - ONE_DAY)
 
 
-def test_what_limited_the_count_is_told_in_words():
+def test_the_limits_of_the_count_are_told_in_words():
     """90 % of 60 % on 2 pods are 3, and 2 is the most."""
     capped = body(stated(maxReplicas=2), pods_of(2, 900))
 

@@ -73,7 +73,7 @@ def test_a_timeline_as_json_is_the_same(path):
     assert 44 == len(told["points"])
 
 
-def test_where_less_is_kept_than_is_asked_for_the_timeline_says_from_when_on(path):
+def test_a_timeline_longer_than_the_history_says_when_the_history_begins(path):
     assert "  decisions are kept from " in explain(path, "--from", "2d ago").stdout
 
 
@@ -99,21 +99,21 @@ def test_a_picture_is_drawn_of_the_timeline(path, tmp_path):
         (["--from", "2h ago", "--picture", "past.gif"], "must end in .svg or .png"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(path, options, words):
+def test_options_that_make_no_sense_are_refused(path, options, words):
     done = explain(path, *options)
 
     assert 2 == done.exit_code
     assert words in " ".join(done.stderr.replace("│", " ").split())
 
 
-def test_what_is_too_old_says_from_when_on_there_is_something(path):
+def test_a_time_that_is_too_old_is_answered_with_the_oldest_one_kept(path):
     done = explain(path, "--at", "6h ago")
 
     assert (1, "") == (done.exit_code, done.stdout)
     assert "kept from " in done.stderr
 
 
-def test_an_object_of_which_nothing_is_kept_is_told_with_what_to_look_at(path):
+def test_an_object_without_decisions_is_named_with_what_to_look_at(path):
     done = command("explain", "cart", "-n", "prod", "--store", str(path), "--at", "now")
 
     assert 1 == done.exit_code

@@ -90,7 +90,7 @@ def test_the_command_says_what_is_wrong_in_its_exit_code_and_on_stderr(tmp_path,
     assert "Traceback" not in outcome.output
 
 
-def test_exporting_what_is_not_known_ends_with_a_hint(tmp_path, written):
+def test_exporting_an_unknown_series_ends_with_a_hint(tmp_path, written):
     store = tmp_path / "h.db"
     cronhpa_history("import", "--store", store, "shop/web", written(GOOD))
 

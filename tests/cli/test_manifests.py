@@ -90,7 +90,7 @@ def test_files_and_folders_are_read_in_order_and_other_objects_passed_over(writt
         (GOOD.replace("/v1alpha1", "/v1"), "shop.yaml:1: prod/shop: apiVersion: found 'cronhpa.io/v1': "),
     ],
 )  # fmt: skip
-def test_what_is_no_object_is_told_with_what_there_is_instead(written, documents, told):
+def test_a_document_that_is_no_object_is_named_with_what_it_is(written, documents, told):
     assert [] != [problem for problem in problems(written(documents)) if problem.startswith(told)]
 
 
@@ -145,7 +145,7 @@ def test_a_rule_is_run_on_what_is_left_without_a_wrong_type(written):
     ]
 
 
-def test_what_compares_fields_is_not_told_of_a_spec_that_lacks_one_of_them(written):
+def test_a_rule_that_compares_fields_is_silent_if_one_of_them_is_missing(written):
     """minReplicas 2 is above nothing: maxReplicas cannot be read."""
     (told,) = problems(written(GOOD.replace("maxReplicas: 120", "maxReplicas: many")))
 

@@ -41,7 +41,7 @@ def test_a_time_that_comes_twice_is_the_first_and_as_an_end_the_second():
 
 
 @pytest.mark.parametrize("text", ["", "soon", "25:00", "2026-02-30", "2026-11-23T10:00:00+25:00", "0001-01-01", "٣:00"])
-def test_what_is_no_time_is_refused_with_examples(text):
+def test_a_malformed_time_is_refused_with_examples(text):
     with pytest.raises(ValueError, match="is no time: write for example"):
         parse_moment(text, "Asia/Tokyo", NOW)
 
@@ -55,7 +55,7 @@ def test_a_length_is_hours_and_minutes_or_days_or_weeks(text, length):
 
 
 @pytest.mark.parametrize("text", ["", "7", "-2h", "0d", "0s", "d", "1y", "7 d"])
-def test_what_is_no_length_is_refused_with_examples(text):
+def test_a_malformed_length_is_refused_with_examples(text):
     with pytest.raises(ValueError, match="is no length of time: write for example"):
         parse_length(text)
 

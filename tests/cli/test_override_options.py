@@ -58,7 +58,7 @@ def remarked(clock=SEVEN, *, until="2026-11-23T12:00:00Z", above_max=False, curr
 
 
 @pytest.mark.parametrize("bound", ["minReplicas", "maxReplicas", "replicas"])
-def test_a_bound_above_the_maximum_asks_to_be_meant(bound):
+def test_a_bound_above_the_maximum_needs_a_confirmation(bound):
     """500 typed for 50, of at most 120."""
     with pytest.raises(typer.BadParameter, match=r"500 is above the 120 that the object allows: .* add --above-max"):
         remarked(**{bound: 500})

@@ -62,13 +62,13 @@ def test_a_time_that_came_twice_is_the_first_and_as_an_end_the_second():
         "12:00 pm",
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_refused_with_examples(text):
+def test_an_unreadable_time_is_refused_with_examples(text):
     with pytest.raises(ValueError, match='is no time: write for example "08:02", "yesterday 08:02"'):
         parse_past_moment(text, "Europe/Berlin", NOW)
 
 
 @pytest.mark.parametrize("text", ["2026-11-25", "today 10:01", "2027-01-01T00:00:00Z"])
-def test_what_lies_ahead_is_refused(text):
+def test_a_time_in_the_future_is_refused(text):
     with pytest.raises(ValueError, match=r"which lies .* ahead: name a time that has passed"):
         parse_past_moment(text, "Europe/Berlin", NOW)
 

@@ -183,7 +183,7 @@ def test_an_answer_that_is_longer_than_any_is_not_read(read_load, monkeypatch):
         read_load([b'{"maxima":[[60,30,1.5]', b",[120,90,2.5]", b"]}"])
 
 
-def test_what_kubectl_cannot_forward_is_told_in_its_own_words(kubeconfig, kubectl, caplog):
+def test_a_failed_forward_is_told_in_kubectls_words(kubeconfig, kubectl, caplog):
     """And nothing else is: asyncio complained that the child was unknown."""
     kubectl("none")
 
@@ -195,7 +195,7 @@ def test_what_kubectl_cannot_forward_is_told_in_its_own_words(kubeconfig, kubect
     assert [] == caplog.messages
 
 
-def test_who_reaches_no_pod_is_told_how_to_copy_its_store(kubeconfig, kubectl):
+def test_a_user_who_reaches_no_pod_is_told_how_to_copy_its_store(kubeconfig, kubectl):
     kubectl("none")
 
     with pytest.raises(PastSourceError) as raised:

@@ -148,7 +148,7 @@ def test_no_label_lies_on_another_and_none_leaves_the_picture(days, of):
     assert all(0 <= box.x0 and box.x1 <= width and 0 <= box.y0 and box.y1 <= height for _, box in drawn_boxes)
 
 
-def test_what_matters_most_has_the_first_choice_of_a_place(preview):
+def test_the_most_important_label_chooses_its_place_first(preview):
     """Numbers of steps give way to the name of a conflict and of a clock change."""
     of = written_spec(yaml.safe_load(SHOP + FULL))
     with rc_context(style.RC):
@@ -208,7 +208,7 @@ def contrast(color):
     return (luminance(style.PAPER) + 0.05) / (luminance(color) + 0.05)
 
 
-def test_what_is_written_and_what_is_drawn_as_a_line_can_be_told_from_the_page():
+def test_texts_and_lines_contrast_with_the_page():
     """WCAG 2.2: 4.5 for text, 3 for graphics."""
     texts = {name: contrast(getattr(style, name)) for name in ("FLOOR", "CAP", "CONFLICT", "CLOCK", "EXCEPTION")}
     lines = {str(variant): contrast(color) for variant, color in outcome_picture.COLORS.items()}
@@ -265,7 +265,7 @@ def test_a_backtest_of_days_has_a_row_for_each_with_its_weekday_and_its_minutes(
     assert ["open: rush"] * 3 == [text for text, _ in placed]
 
 
-def test_what_is_filled_is_the_difference_between_the_variants():
+def test_the_filled_area_is_the_difference_between_the_variants():
     """From 09:50 to 11:00 the schedule has 40 pods, where metrics alone have 6, and 12 once they are ready."""
     figure, _ = drawn(outcome(1))
     more = [collection for collection in figure.axes[0].collections if _has_color(collection, outcome_picture.MORE)]

@@ -84,7 +84,7 @@ FULL = """\
 """
 
 
-def test_all_that_can_be_said_of_a_row_fits_80_columns(preview):
+def test_the_longest_row_fits_80_columns(preview):
     """A conflict, headroom, a lead, a schedule without effect, an exception, a clock change, a long name."""
     result = preview(SHOP + FULL, "--from", "2026-10-25", "--to", "25h")
 
@@ -281,7 +281,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "file", "said"), WRONG.values(), ids=list(WRONG))
-def test_what_cannot_be_shown_is_named_with_its_place(preview, text, file, said):
+def test_an_object_that_cannot_be_shown_is_named_with_its_place(preview, text, file, said):
     result = preview(text, *MONDAY) if file is None else CliRunner().invoke(app, ["preview", file])
 
     assert (1, "") == (result.exit_code, result.stdout)
@@ -300,7 +300,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(("options", "said"), OPTIONS.values(), ids=list(OPTIONS))
-def test_an_option_that_cannot_be_meant_is_refused(preview, options, said):
+def test_an_option_that_makes_no_sense_is_refused(preview, options, said):
     result = preview(SHOP, *options)
 
     assert 2 == result.exit_code

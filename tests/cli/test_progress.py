@@ -39,11 +39,11 @@ def test_a_line_says_how_far_it_is_and_about_how_long_it_will_take():
     )
 
 
-def test_who_reports_nothing_is_seen_to_be_at_work():
+def test_a_command_that_reports_nothing_shows_that_it_works():
     assert ["running forecast: 10 s so far", "running forecast: 20 s so far"] == told(None, (0, 7))
 
 
-def test_what_is_done_within_ten_seconds_says_nothing():
+def test_work_of_less_than_ten_seconds_shows_no_progress():
     assert [] == told()
 
 

@@ -48,7 +48,7 @@ def forged(tmp_path):
     return make
 
 
-def test_what_is_decided_otherwise_today_is_named_field_by_field(forged):
+def test_a_decision_that_differs_today_is_named_field_by_field(forged):
     def otherwise(status):
         status["desiredReplicas"] = 7
         status["decision"]["proposals"][0]["replicas"] = 7
@@ -66,7 +66,7 @@ def test_a_field_that_a_later_release_added_is_no_difference(forged):
 
 
 @pytest.mark.parametrize("turn", [b'{"spec":{"unheard":1}}', b"[]", b"7", bytes(NOTHING)])
-def test_what_another_release_wrote_and_cannot_be_decided_again_is_shown_and_says_so(forged, turn):
+def test_a_record_of_another_release_that_cannot_be_decided_again_is_shown_and_says_so(forged, turn):
     path = forged(turn=turn)
 
     assert 0 == command("explain", "shop", "-n", "prod", "--store", str(path), "--at", "now").exit_code

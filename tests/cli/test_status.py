@@ -25,7 +25,7 @@ def test_the_eight_situations_read_as_they_did_when_a_person_looked_at_them():
     assert max(map(len, table_of_all().splitlines())) <= 80
 
 
-def test_what_needs_a_person_comes_first_then_by_name():
+def test_objects_that_need_a_person_come_first_then_by_name():
     rows = rows_of([named(name) for name in sorted(EIGHT)], NOW)
 
     assert ["no-target", "no-metric", "two-owners", "contradictory"] == [row.name for row in rows if row.needs_person]

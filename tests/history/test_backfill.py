@@ -70,5 +70,5 @@ async def test_a_store_that_cannot_be_written_ends_a_backfill(store):
 
 
 @pytest.mark.parametrize(("days", "begin"), [(0.5, NOON - 12 * HOUR), (2, NOON - 2 * DAY), (99, NOON - 28 * DAY)])
-def test_of_the_past_at_most_28_days_are_asked_for(days, begin):
+def test_at_most_28_days_of_the_past_are_queried(days, begin):
     assert (begin, NOON) == span_of(days, NOON)

@@ -58,7 +58,7 @@ def test_another_object_has_another_past(store):
     assert [] == store.decisions.points("prod", "absent", 0, NOW)
 
 
-def test_what_was_decided_is_not_written_again_by_the_process_after_a_restart(tmp_path):
+def test_a_decision_is_not_written_again_after_a_restart(tmp_path):
     """The digest of the newest decision decides; one that was in force before the newest is a change again."""
     path = tmp_path / "history.db"
     first = Store(path)
@@ -91,7 +91,7 @@ def test_packing_changes_no_answer(store):
         assert next(decision for decision in decisions if decision.at > at) == store.decisions.after(*SHOP, at)
 
 
-def test_of_a_span_the_first_so_many_are_told(store):
+def test_a_span_gives_its_first_decisions_up_to_the_limit(store):
     store.decisions.record([kept(NOW + hour * HOUR, hour) for hour in range(10)])
 
     assert [2, 3, 4] == [
@@ -99,7 +99,7 @@ def test_of_a_span_the_first_so_many_are_told(store):
     ]
 
 
-def test_of_a_step_the_first_point_is_kept(store):
+def test_the_first_point_of_a_step_is_kept(store):
     """A process that was started again notes one, too."""
     store.decisions.record_points([point(NOW, 4)])
     store.decisions.record_points([point(NOW + MINUTE, 9), point(NOW + POINT_STEP, 5)])
@@ -127,7 +127,7 @@ def test_decisions_are_kept_for_a_week_and_points_thinned_to_hours_for_90_days(s
     assert {HOUR} == {later.at - each.at for each, later in pairwise(older)}
 
 
-def test_what_is_kept_of_a_deleted_object_goes_a_week_after_its_last_turn(store):
+def test_the_decisions_of_a_deleted_object_go_a_week_after_its_last_turn(store):
     store.decisions.record([kept(NOW, 4)])
     store.decisions.record_points([point(NOW), point(NOW + HOUR)])
 
@@ -151,7 +151,7 @@ def test_an_operator_that_was_away_for_a_month_forgets_no_hours(store):
     assert 2 * 24 + 1 == len(store.decisions.points(*SHOP, 0, back + DAY))
 
 
-def test_where_all_take_too_much_the_oldest_of_those_that_have_most_are_forgotten(tmp_path):
+def test_beyond_the_limit_the_objects_with_most_decisions_lose_their_oldest(tmp_path):
     """A noisy object shortens its own past: 300 decisions of a kilobyte beside ten, where 100 kB are allowed."""
     from cronhpa.history.decisions import DecisionHistory
     from cronhpa.history.sqlite import SqliteDatabase
@@ -212,7 +212,7 @@ def test_a_damaged_blob_is_a_fault_or_a_store_error_and_no_other_object_suffers(
     store.close()
 
 
-def test_what_cannot_be_written_is_a_fault(tmp_path):
+def test_an_unwritable_store_is_a_fault(tmp_path):
     path = tmp_path / "history.db"
     filled = Store(path)
     filled.decisions.record([kept(NOW + number, number) for number in range(10)])

@@ -97,7 +97,7 @@ def test_a_shift_moves_every_value(loads, written):
     assert [(NOON + DAY + STEP, 1.5)] == everything(loads)
 
 
-def test_what_lies_more_than_28_days_before_the_newest_is_not_kept(loads, written):
+def test_loads_more_than_28_days_before_the_newest_are_not_kept(loads, written):
     path = written("timestamp,value", "2026-02-01T11:55:00Z,1", "2026-02-01T12:05:00Z,2", "2026-03-01T12:00:00Z,3")
 
     assert 2 == import_csv(loads, WEB, path, now=LATER).steps
@@ -190,7 +190,7 @@ def test_progress_of_a_long_file_rises_to_its_size(loads, written):
 
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.integers(0, 500), st.floats(0, 1e15), min_size=1, max_size=30))
-def test_what_is_exported_is_imported_again_to_the_last_digit(tmp_path_factory, highs):
+def test_exported_loads_are_imported_again_to_the_last_digit(tmp_path_factory, highs):
     folder = tmp_path_factory.mktemp("roundtrip")
     stores = Store(folder / "a.db"), Store(folder / "b.db")
     loads, again = (opened.loads for opened in stores)
@@ -271,7 +271,7 @@ def test_what_is_no_load_is_refused_in_points_too(tmp_path, value):
         read_points(path)
 
 
-def test_what_is_no_parquet_is_refused(loads, tmp_path):
+def test_a_file_that_is_no_parquet_is_refused(loads, tmp_path):
     path = tmp_path / "load.parquet"
     path.write_text("timestamp,value\n")
 
@@ -289,7 +289,7 @@ def test_a_damaged_parquet_file_is_refused(loads, tmp_path):
         import_file(loads, WEB, path, now=LATER)
 
 
-def test_what_a_parquet_file_notes_for_pandas_is_not_looked_at(loads, tmp_path):
+def test_the_pandas_metadata_of_a_parquet_file_is_ignored(loads, tmp_path):
     """Two columns are read, by their names; what else a file holds may be damaged, or of any size."""
     path = tmp_path / "load.parquet"
     table = pa.table({"timestamp": times("2026-03-01"), "value": [1.0], "note": ["x" * 1000]})
@@ -305,7 +305,7 @@ def test_what_a_parquet_file_notes_for_pandas_is_not_looked_at(loads, tmp_path):
         ("2026-02-28T12:00:00Z", "1 values"),
     ],
 )
-def test_what_is_more_than_a_day_ahead_is_refused(tmp_path, written, loads, now, said):
+def test_a_load_more_than_a_day_ahead_is_refused(tmp_path, written, loads, now, said):
     """One line of the year 2261 would drop the 28 days before today, as they are older than 28 days then."""
     path = written("timestamp,value", GOOD)
     try:
@@ -350,7 +350,7 @@ def test_a_line_longer_than_any_is_refused(loads, written):
         import_csv(loads, WEB, path, now=LATER)
 
 
-def test_what_is_told_of_a_field_is_short(loads, written):
+def test_an_error_quotes_a_field_shortened(loads, written):
     path = written("timestamp,value", f"2026-03-01T12:00:00Z,{'x' * 60_000}")
 
     with pytest.raises(CsvError) as raised:

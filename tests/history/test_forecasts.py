@@ -19,7 +19,7 @@ def test_the_newest_forecast_is_kept_with_its_issue_time(store):
     assert [({WEB: newest}, {WEB: newest}) for newest in (first, again, back)] == kept
 
 
-def test_what_forecasts_said_of_the_step_after_theirs_is_kept_for_a_day(store):
+def test_the_forecast_of_the_next_step_is_kept_for_a_day(store):
     """The newest of each step counts: of the two made within the first, the second."""
     store.loads.record([sample(0, 1.0)])
     for newest in (

@@ -38,7 +38,7 @@ def test_a_gap_stays_a_gap(store):
     assert [(NOON, 1.0), (NOON + 4 * STEP, 2.0)] == everything(store)
 
 
-def test_series_are_told_apart_by_namespace_name_and_metric(store):
+def test_namespace_name_and_metric_identify_a_series(store):
     others = [API, Series("other", "web", "cpu"), Series("shop", "web", "memory")]
 
     store.loads.record([sample(0, 1.0), *(sample(0, 9.0, other) for other in others)])
@@ -48,7 +48,7 @@ def test_series_are_told_apart_by_namespace_name_and_metric(store):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.001, 3.5e38])
-def test_what_is_no_load_is_refused_and_the_rest_of_the_batch_kept(store, value):
+def test_a_sample_that_is_no_load_is_refused_and_the_rest_of_the_batch_kept(store, value):
     outcome = store.loads.record([sample(0, value), sample(0, 1.0, API)])
 
     assert 1 == outcome.samples
@@ -154,7 +154,7 @@ def test_a_past_of_minutes_is_kept_by_the_minute(store):
     )
 
 
-def test_compacting_forgets_what_is_too_old_to_keep(store):
+def test_compacting_forgets_loads_that_are_too_old_to_keep(store):
     now = NOON + 30 * DAY
     old, kept = now - 29 * DAY, now - 28 * DAY + STEP
     store.loads.backfill(WEB, [(old, 1.0), (kept, 2.0)])
@@ -182,7 +182,7 @@ def test_coverage_says_from_when_to_when_and_how_much(store):
     assert [Coverage(WEB, NOON, NOON + 5 * STEP, 2)] == store.loads.coverage()
 
 
-def test_until_when_another_source_was_asked_is_noted_for_each_series(store):
+def test_the_end_of_the_backfill_is_noted_for_each_series(store):
     before = store.loads.backfilled_until(WEB)
     for until in (NOON, NOON + DAY):
         assert store.loads.note_backfill(WEB, until) is None
@@ -190,7 +190,7 @@ def test_until_when_another_source_was_asked_is_noted_for_each_series(store):
     assert (None, NOON + DAY, None) == (before, store.loads.backfilled_until(WEB), store.loads.backfilled_until(API))
 
 
-def test_a_past_of_steps_raises_steps_and_tells_nothing_of_minutes(store):
+def test_a_backfill_of_steps_raises_steps_and_adds_no_minutes(store):
     store.loads.backfill(WEB, [(NOON, 3.0), (NOON + STEP, 4.0)], width=STEP)
 
     assert [(NOON, 3.0), (NOON + STEP, 4.0)] == everything(store)

@@ -135,7 +135,7 @@ def test_rows_may_begin_before_the_first_day():
     assert (6, [3.0, None, 1.0, 1.0, 1.0, 1.0]) == (begin, told(highs))
 
 
-def test_nothing_joined_is_nothing():
+def test_joining_no_rows_gives_no_rows():
     assert (0, array("d")) == join([], [], 4)
 
 

@@ -20,7 +20,7 @@ def test_a_file_has_a_row_for_every_step_and_null_for_a_gap(store, tmp_path):
     assert [1.0, None, 2.0] == [None if pd.isna(value) else value for value in frame["value"]]
 
 
-def test_nothing_is_written_of_a_series_that_the_store_does_not_have(store, tmp_path):
+def test_a_series_that_the_store_does_not_have_is_not_exported(store, tmp_path):
     assert 0 == parquet.export(store.loads, WEB, tmp_path / "load.parquet")
     assert not (tmp_path / "load.parquet").exists()
 

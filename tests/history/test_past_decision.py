@@ -37,7 +37,7 @@ decisions = st.builds(
 
 
 @given(st.lists(decisions, min_size=1, max_size=6))
-def test_what_is_packed_is_unpacked_to_the_last_byte(several):
+def test_packed_decisions_are_unpacked_to_the_last_byte(several):
     """Leading zeros, numbers of any length and a zero character among the texts of people included."""
     assert several == unpack(pack(several))
 
@@ -74,21 +74,21 @@ def problem_of(read, data):
 
 
 @given(st.integers(0, len(blob) - 1), st.integers(0, 255))
-def test_a_damaged_blob_is_told_or_read_and_nothing_else(place, byte):
+def test_a_damaged_blob_is_named_or_read_and_nothing_else(place, byte):
     damaged = blob[:place] + bytes([byte]) + blob[place + 1 :]
 
     assert problem_of(unpack, damaged) in {None, "decisions"}
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_told_or_read(data):
+def test_any_bytes_are_named_as_damaged_or_read(data):
     for text in (data, blob[:1] + data):
         with pytest.raises(ValueError, match="decisions"):
             unpack(text)
 
 
 @pytest.mark.parametrize("length", range(1, len(blob)))
-def test_a_blob_that_is_cut_off_is_told(length):
+def test_a_blob_that_is_cut_off_is_named(length):
     with pytest.raises(ValueError, match=r"decisions are (cut off|damaged)"):
         unpack(blob[:length])
 

@@ -43,7 +43,7 @@ blob = pack_points([Point(step * POINT_STEP, 4, 4, 1.5 + step, 2, 9, None) for s
 
 
 @given(st.integers(0, len(blob) - 1), st.integers(0, 255))
-def test_a_damaged_blob_of_points_is_told_or_read(place, byte):
+def test_a_damaged_blob_of_points_is_named_or_read(place, byte):
     damaged = blob[:place] + bytes([byte]) + blob[place + 1 :]
     try:
         unpack_points(damaged)
@@ -56,7 +56,7 @@ def test_a_damaged_blob_of_points_is_told_or_read(place, byte):
 
 
 @pytest.mark.parametrize("length", range(1, len(blob)))
-def test_a_blob_of_points_that_is_cut_off_is_told(length):
+def test_a_blob_of_points_that_is_cut_off_is_named(length):
     with pytest.raises(ValueError, match="points are damaged"):
         unpack_points(blob[:length])
 
@@ -71,7 +71,7 @@ def test_of_an_hour_the_point_with_the_most_replicas_is_kept_and_of_equals_the_o
     assert [first[2], second[0]] == thinned([*first, *second])
 
 
-def test_what_was_thinned_is_not_thinned_again():
+def test_thinned_points_are_not_thinned_again():
     once = thinned(Point(step * POINT_STEP, step % 7, None, None, 1, 9, None) for step in range(288))
 
     assert 24 == len(once)

@@ -320,7 +320,7 @@ def test_tls_is_what_the_url_demands(postgres, new_schema, tmp_path):
             Store(PostgresAddress(f"{verified}/stranger.pem"))
 
 
-def test_who_opens_to_read_changes_nothing(address):
+def test_opening_to_read_changes_nothing(address):
     with pytest.raises(StoreError, match="it has no tables of cronhpa"):
         Store.open_to_read(address)
     with closing(Store(address)) as store:
@@ -333,7 +333,7 @@ def test_who_opens_to_read_changes_nothing(address):
             assert [(NOON, 2.0)] == everything(reader)
 
 
-def test_who_reads_while_another_replica_compacts_sees_one_state(address):
+def test_a_reader_sees_one_state_while_another_replica_compacts(address):
     """A read transaction keeps its state: of the rows that become a day meanwhile none is missed."""
     with closing(Store(address)) as store, closing(Store(address)) as other:
         store.loads.record([sample(60 * minute, 1.0) for minute in range(300)])

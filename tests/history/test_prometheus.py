@@ -96,7 +96,7 @@ async def test_an_answer_that_is_no_load_is_refused_with_what_came(answer, statu
     assert said in str(raised.value)
 
 
-async def test_nobody_there_is_told_with_the_address():
+async def test_an_unreachable_prometheus_is_named_with_its_address():
     async with Answering() as server:
         pass
     with pytest.raises(PrometheusError, match=rf"{server.url}/api/v1/query_range: .*: is that a Prometheus\?"):

@@ -114,7 +114,7 @@ async def test_a_redirect_is_not_followed_with_the_credentials(tmp_path):
     ],
     ids=["time as text", "no number", "number as number", "half a point", "too many"],
 )
-async def test_points_that_are_none_are_refused(values):
+async def test_malformed_points_are_refused(values):
     answer = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": [{"values": values}]}})
     async with Answering(answer=answer) as server:
         with pytest.raises(PrometheusError, match=r"gives no numbers over time|gives 10082 points"):
@@ -158,7 +158,7 @@ def store(tmp_path):
     opened.close()
 
 
-async def test_a_prometheus_of_no_use_is_not_asked_once_for_each_object(store):
+async def test_a_failing_prometheus_is_not_queried_once_for_each_object(store):
     """It rests 1, 2, 4, 8, 10, 10, ... minutes: asked at 0, 1, 3, 7, 15, 25, 35, 45 and 55 it is 9 times in an hour."""
     asked = []
 
@@ -185,7 +185,7 @@ async def test_an_object_whose_query_is_refused_costs_the_others_nothing(store):
     assert [f'load{{of="web-{i}"}}' for i in range(3)] == [query for query, *_ in server.asked]
 
 
-async def test_whose_name_is_none_is_not_asked_about_and_the_others_are(store):
+async def test_an_object_with_an_invalid_name_is_not_queried_and_the_others_are(store):
     attack = TargetRef("apps/v1", "Deployment", 'x"}) or sum(load{namespace="victim')
     wanted = [(Series("shop", "bad", "cpu"), attack), *objects(1)]
     async with Answering(lambda _: None) as server, Prometheus(server.url) as prometheus:

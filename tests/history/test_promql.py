@@ -135,20 +135,20 @@ def test_a_placeholder_elsewhere_than_in_a_matchers_quotes_is_refused(template):
 
 
 @pytest.mark.parametrize("template", ['load{a="$cluster"}', 'load{a="$"}', 'load{a="$1"}', 'load{a="${name"}'])
-def test_what_a_dollar_sign_may_begin_is_told(template):
+def test_an_unknown_placeholder_is_refused_with_the_known_ones(template):
     with pytest.raises(QueryError, match=r"\$namespace, \$name, \$kind, \$target, \$metric are known, and \$\$ for"):
         QueryTemplate(template)
 
 
 @given(hostile | st.text())
-def test_any_text_without_a_placeholder_is_a_template_that_asks_what_it_says(text):
+def test_a_template_without_a_placeholder_is_the_query_itself(text):
     plain = text.replace("$", "")
 
     assert plain == QueryTemplate(plain).filled(Names.of(**SAFE))
 
 
 @given(hostile)
-def test_there_is_no_name_that_holds_anything_else(text):
+def test_a_name_holds_only_harmless_characters(text):
     """Quotes, line ends, backslashes, dollar signs and what repeats in a regular expression: none is in any name."""
     try:
         name = Name(text)
@@ -157,12 +157,12 @@ def test_there_is_no_name_that_holds_anything_else(text):
     assert set(name.text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:/")
 
 
-def test_nothing_but_names_fills_a_template():
+def test_only_names_fill_a_template():
     with pytest.raises(TypeError, match="target is a str, and no Name"):
         Names(*(Subdomain("web"),) * 3, target="web", metric=Subdomain("web"))
 
 
 @pytest.mark.parametrize("text", ["", "a" * 254, "web\n", "-web", "web-", "Web", "wéb", "web_1", "web:1"])
-def test_what_is_no_name_of_an_object_is_none_of_a_query(text):
+def test_a_text_that_is_no_object_name_is_refused_in_a_query(text):
     with pytest.raises(QueryError, match="is not an object's name that a query may hold"):
         Subdomain(text)

@@ -27,7 +27,7 @@ def test_a_series_that_is_not_known_has_no_load(tmp_path):
     assert ([], []) == recorded_load(store.loads, SERIES)
 
 
-def test_what_is_older_than_loads_are_kept_and_what_is_far_ahead_is_not_looked_for(tmp_path):
+def test_loads_that_are_too_old_or_far_ahead_are_not_looked_up(tmp_path):
     store = Store(tmp_path / "history.db")
     kept = [NOW - 28 * DAY, NOW, NOW + HOUR]
     store.loads.record([LoadSample(SERIES, at, 1.0) for at in (*kept, NOW - 30 * DAY, NOW + 2 * DAY)])

@@ -23,5 +23,5 @@ def test_a_load_has_an_instant_from_1970_to_2262(at, expected):
     assert expected == is_load(at, 1.0)
 
 
-def test_a_series_is_told_as_the_object_and_its_metric():
+def test_a_series_is_printed_as_the_object_and_its_metric():
     assert "shop/web cpu" == str(WEB)

@@ -39,7 +39,7 @@ def test_a_series_that_another_process_forgot_and_made_anew_is_read_as_the_new_o
     assert [(LATER, 8.0)] == everything(other)
 
 
-def test_as_many_series_as_were_forgotten_may_have_come(store, other):
+def test_as_many_series_may_come_as_were_forgotten(store, other):
     """The number of series is the same before and after, their largest id is not."""
     store.loads.record([LoadSample(WEB, NOON, 1.0)])
     other.compact(LATER)

@@ -134,7 +134,7 @@ def interrupted(store):
     assert [None] == outcomes
 
 
-def test_who_reads_while_another_process_compacts_misses_no_step(store, interrupted):
+def test_a_reader_misses_no_step_while_another_process_compacts(store, interrupted):
     """Five hours of steps, of which three become a day after the days were read and before the rows are."""
     store.loads.record([sample(60 * minute, 1.0) for minute in range(300)])
     reader = interrupted("(SELECT min(", lambda other: other.compact(NOON + 5 * HOUR))
@@ -143,7 +143,7 @@ def test_who_reads_while_another_process_compacts_misses_no_step(store, interrup
     reader.close()
 
 
-def test_who_reads_while_another_process_compacts_misses_no_minute(store, interrupted):
+def test_a_reader_misses_no_minute_while_another_process_compacts(store, interrupted):
     store.loads.record([sample(60 * minute, 1.0) for minute in range(300)])
     reader = interrupted("(SELECT min(", lambda other: other.compact(NOON + 5 * HOUR))
 
@@ -151,7 +151,7 @@ def test_who_reads_while_another_process_compacts_misses_no_minute(store, interr
     reader.close()
 
 
-def test_who_reads_a_fit_while_another_process_keeps_a_newer_one_reads_the_one_before(store, interrupted):
+def test_a_reader_sees_the_previous_fit_while_another_process_saves_a_newer_one(store, interrupted):
     old = Fit("m", 1, 1, b"old")
     store.fits.save(old, {WEB: FitInfo(1)})
     reader = interrupted("SELECT model", lambda other: other.fits.save(Fit("m", 2, 2, b"new"), {WEB: FitInfo(2)}))
@@ -228,7 +228,7 @@ def test_a_damaged_day_is_a_fault_for_its_reader_only(store):
     assert [(NOON, 2.0)] == everything(store, API)
 
 
-def test_a_value_that_is_none_of_its_column_is_a_fault_and_leaves_the_file_to_others(store):
+def test_a_value_that_does_not_fit_its_column_is_a_fault_and_leaves_the_file_to_others(store):
     """Half a blob, a text for a number: damage that SQLite itself does not see."""
     store.loads.backfill(WEB, [(NOON, 1.0)])
     store.forecasts.save([(WEB, forecast(NOON))])
@@ -303,7 +303,7 @@ def test_a_table_that_an_earlier_release_lacks_cannot_be_read(tmp_path):
         store.loads.minutes(WEB, 0, 2**63)
 
 
-def test_who_opens_to_read_sees_what_the_operator_has_just_written(store):
+def test_a_reader_sees_what_the_operator_has_just_written(store):
     with closing(Store.open_to_read(store.address)) as reader:
         store.loads.record([sample(0, 1.0)])
         first = everything(reader)
@@ -312,7 +312,7 @@ def test_who_opens_to_read_sees_what_the_operator_has_just_written(store):
         assert ([(NOON, 1.0)], [(NOON, 2.0)]) == (first, everything(reader))
 
 
-def test_who_opens_to_read_makes_no_file(tmp_path):
+def test_opening_to_read_makes_no_file(tmp_path):
     with pytest.raises(StoreError, match=r"none\.db: .*: an existing, readable file is needed"):
         Store.open_to_read(tmp_path / "none.db")
 
@@ -320,7 +320,7 @@ def test_who_opens_to_read_makes_no_file(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"buy milk\n" * 1000], ids=["empty", "text"])
-def test_what_is_no_store_cannot_be_opened_to_read(tmp_path, content):
+def test_a_file_that_is_no_store_cannot_be_opened_to_read(tmp_path, content):
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
 

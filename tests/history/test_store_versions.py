@@ -85,7 +85,7 @@ def test_an_operator_whose_store_is_migrated_meanwhile_writes_no_more(address):
     assert [(1.0,)] == raw(address, "SELECT high FROM step")
 
 
-def test_several_that_migrate_at_once_migrate_once(address):
+def test_several_processes_that_migrate_at_once_migrate_once(address):
     Store(address).close()
 
     with ThreadPoolExecutor(4) as pool:

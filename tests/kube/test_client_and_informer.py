@@ -48,7 +48,7 @@ def test_whatever_a_segment_of_a_path_is_it_is_quoted_as_one(text):
 
 
 @pytest.mark.parametrize("text", ["", ".", ".."])
-def test_what_would_leave_its_segment_is_no_name(text):
+def test_a_name_that_would_leave_its_segment_is_refused(text):
     with pytest.raises(ClusterError, match="is no name"):
         path_of("apis", text)
 
@@ -80,7 +80,7 @@ class Watched:
         return None if item is None else item.spec.replicas
 
 
-async def test_a_view_lists_and_follows():
+async def test_an_informer_lists_and_then_watches():
     api = FakeApi()
     api.answers[DEPLOYMENTS] = listing(deployment("shop", 5))
     api.watches[DEPLOYMENTS] = [[{"type": "MODIFIED", "object": deployment("shop", 11, replicas=3)}]]
@@ -89,7 +89,7 @@ async def test_a_view_lists_and_follows():
         await eventually(lambda: watched.replicas("shop") == 3)
 
 
-async def test_what_was_deleted_while_nobody_watched_is_dropped_by_the_next_list():
+async def test_the_next_list_drops_objects_that_were_deleted_while_nobody_watched():
     api = FakeApi()
     lists = [listing(deployment("shop", 5), deployment("old", 6)), listing(deployment("shop", 5))]
 
@@ -187,7 +187,7 @@ async def test_a_watch_that_fails_is_started_again():
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"items": ', "<html>gateway</html>", '{"items": 3}'])
-async def test_an_answer_that_is_none_is_an_error_and_not_an_empty_list(text):
+async def test_a_malformed_answer_is_an_error_and_not_an_empty_list(text):
     api = FakeApi()
     api.answers["/apis/metrics.k8s.io/v1beta1/namespaces/prod/pods"] = answering(text)
 
@@ -230,7 +230,7 @@ async def test_a_refused_token_is_read_anew_once(tmp_path):
     assert [None, "Bearer rotated"] == tries
 
 
-async def test_the_reason_and_message_of_a_refusal_are_the_api_servers():
+async def test_a_refusal_has_the_reason_and_message_of_the_api_server():
     api = FakeApi()
 
     async with api.client() as client:

@@ -24,17 +24,17 @@ def refused(*arguments):
     return caught.value
 
 
-def test_without_a_context_the_current_one_is_meant_with_its_namespace(kubeconfig):
+def test_without_a_context_the_current_one_and_its_namespace_are_used(kubeconfig):
     access = find_access(str(kubeconfig))
 
     assert ("stage", "shop", "http://127.0.0.1:1") == (access.context, access.namespace, access.host)
 
 
-def test_a_context_that_states_no_namespace_means_default(kubeconfig):
+def test_a_context_without_a_namespace_uses_default(kubeconfig):
     assert "default" == find_access(str(kubeconfig), "dev").namespace
 
 
-def test_a_context_that_is_not_there_is_told_with_those_that_are(kubeconfig):
+def test_a_missing_context_is_named_with_the_existing_ones(kubeconfig):
     error = refused(str(kubeconfig), "prod")
 
     assert f'context "prod" does not exist in {kubeconfig}: it has stage, dev' == str(error)
@@ -53,7 +53,7 @@ def test_a_kubeconfig_without_a_current_context_says_so(tmp_path):
     assert "it states no current context: name one with --context: it has only" in str(refused(str(file)))
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     assert f"no way to the Kubernetes API: {tmp_path}/none: there is no such file" in str(refused(f"{tmp_path}/none"))
 
 
@@ -67,7 +67,7 @@ def test_of_several_files_the_first_that_states_a_current_context_wins(tmp_path,
     assert "b" == find_access(None, "second").namespace
 
 
-def test_in_a_pod_without_a_kubeconfig_its_account_and_its_namespace_are_meant(tmp_path, monkeypatch):
+def test_in_a_pod_without_a_kubeconfig_its_account_and_its_namespace_are_used(tmp_path, monkeypatch):
     monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path}/none")
     monkeypatch.setattr(contexts.kubernetes.config, "load_incluster_config", lambda given: setattr(given, "host", "h"))
     monkeypatch.setattr(contexts, "pod_namespace", lambda: "cronhpa-system")

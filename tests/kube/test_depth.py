@@ -21,7 +21,7 @@ values = st.recursive(
 
 
 @given(values)
-def test_what_is_not_deep_stays_as_it_is(value):
+def test_a_shallow_text_stays_as_it_is(value):
     text = json.dumps(value).encode()
 
     assert text == shallow(text)
@@ -34,7 +34,7 @@ TOO_DEEP = 200
 @given(values, st.sampled_from(["[", '{"a\\"[":']), st.integers(1, 12_000))
 @example("", "[", TOO_DEEP - 1)
 @example("", "[", TOO_DEEP)
-def test_what_is_too_deep_becomes_an_empty_text_and_what_is_beside_it_stays(value, opening, levels):
+def test_a_part_that_is_too_deep_becomes_an_empty_text_and_its_siblings_stay(value, opening, levels):
     closing = "]" if opening == "[" else "}"
     deep = opening * levels + "1" + closing * levels
     text = f'{{"before":{json.dumps(value)},"deep":{deep},"after":{json.dumps(value)}}}'.encode()
@@ -83,20 +83,20 @@ texts = st.sampled_from(["", "[", "]]", '"', "\\", '\\"[', "a" * 2050]) | st.tex
 
 @given(st.lists(st.tuples(levels, levels, texts), max_size=30))
 @settings(max_examples=300)
-def test_blocks_at_a_time_leave_out_what_tokens_one_by_one_do(pieces):
+def test_a_scan_by_blocks_leaves_out_the_same_parts_as_a_scan_by_tokens(pieces):
     text = written(pieces)
 
     assert token_by_token(text) == shallow(text)
 
 
-def test_a_text_that_ends_in_the_depth_is_none():
+def test_a_text_that_ends_within_a_deep_part_is_no_json():
     with pytest.raises(msgspec.DecodeError):
         msgspec.json.decode(shallow(b"[" * 5000))
 
 
 @pytest.mark.parametrize("text", [b"a" * 200_000, b'\\"' * 100_000])
 @pytest.mark.parametrize("end", [b'"' + b"]" * 1200, b""])
-def test_a_long_string_beside_what_is_too_deep_takes_neither_memory_nor_time(text, end):
+def test_a_long_string_beside_a_deep_part_takes_neither_memory_nor_time(text, end):
     """Whoever writes a status may make it as long as an object may be. A string without its end: an answer cut off."""
     answer = b"[" * 1200 + b'"' + text + end
     tracemalloc.start()
@@ -111,7 +111,7 @@ def test_a_long_string_beside_what_is_too_deep_takes_neither_memory_nor_time(tex
 
 
 @pytest.mark.parametrize("repeated", ["[],", "[[]],", "[" * 101 + "]" * 101 + ","])
-def test_a_megabyte_of_it_takes_less_than_half_of_what_a_look_at_each_token_takes(repeated):
+def test_a_megabyte_takes_less_than_half_the_time_of_a_scan_by_tokens(repeated):
     """As much as a status may hold: token by token it took half a second of each read, and everybody waited for it."""
     text = ("[" * 99 + repeated * (1_400_000 // len(repeated)) + "1," + "[" * 1500 + "]" * 1599).encode()
     begun = time.thread_time()

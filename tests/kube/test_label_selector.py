@@ -71,7 +71,7 @@ def test_a_selector_is_read(text, requirements):
         "app=" + "x" * 64,
     ],
 )
-def test_what_is_no_selector_is_refused(text):
+def test_a_malformed_selector_is_refused(text):
     with pytest.raises(SelectorError, match="unable to parse requirement: "):
         parse_selector(text)
 

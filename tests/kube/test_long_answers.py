@@ -69,7 +69,7 @@ CASES = [
 
 @pytest.mark.parametrize(("path", "metric", "bound"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-async def test_a_metric_of_any_kind_is_broken_off_at_its_bound(path, metric, bound, packed):
+async def test_reading_a_metric_of_any_kind_ends_at_its_bound(path, metric, bound, packed):
     """Packed, 100 MiB of blanks are 100 kB: what counts is what they are unpacked."""
     endless = Streaming(
         gzip.compress(BLANKS * 100) if packed else b"", *[BLANKS] * (0 if packed else 100), packed=packed
@@ -325,7 +325,7 @@ async def test_the_lines_of_a_watch_are_the_same_however_they_are_cut(seed):
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"metadata":' * 100_000], ids=["lists", "objects"])
-async def test_what_is_too_deep_cannot_be_read(body):
+async def test_a_text_that_is_too_deep_cannot_be_read(body):
     api = FakeApi()
     api.answers["/objects"] = answering(body.decode())
     async with api.client() as client:

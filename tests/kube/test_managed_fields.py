@@ -34,7 +34,7 @@ async def test_the_newest_other_manager_of_the_replicas_is_named(entries, manage
         assert manager == await replicas_manager(client, PATH, "shop")
 
 
-async def test_an_object_of_another_name_is_nobodys_evidence():
+async def test_an_object_of_another_name_names_no_manager():
     """A server that does not know the selector of names lists them all."""
     api = FakeApi()
     items = [{"metadata": {"name": "other", "managedFields": [entry("argocd", 1)]}}]

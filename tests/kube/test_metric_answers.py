@@ -63,7 +63,7 @@ def test_of_a_container_metric_only_that_container_counts():
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Inf", "", "-1", "1e999999", "much", True, [], {}, None, 1e300])
-def test_a_pod_that_says_no_number_has_no_sample(text):
+def test_a_pod_without_a_number_has_no_sample(text):
     assert {"b": 100} == sampled(CPU, pod_metrics(app=text, proxy="1"), pod_metrics("b", app="100m"))
 
 
@@ -92,7 +92,7 @@ numbers = (
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["app", "proxy"]), numbers), max_size=3))
-def test_any_usage_is_a_sample_that_is_not_negative_or_none(pods):
+def test_any_usage_is_a_sample_of_at_least_zero_or_no_sample(pods):
     items = [pod_metrics(f"pod-{index}", **usage) for index, usage in enumerate(pods)]
     samples = samples_of(CPU, items)
 
@@ -152,7 +152,7 @@ long = st.sampled_from(["9" * 18 + "n", "9" * 19 + "n", "9" * 63 + "n", "9" * 64
 
 
 @given(st.lists(st.lists(nanocores | nanocores | nanocores | odd | long, max_size=2), max_size=6))
-def test_quantities_that_are_read_together_are_read_as_each_by_itself(given_pods):
+def test_quantities_read_together_equal_quantities_read_one_by_one(given_pods):
     """Where all are nanocores, where some are not, and where one cannot be read at all."""
     told = [
         {
@@ -172,7 +172,7 @@ def test_quantities_that_are_read_together_are_read_as_each_by_itself(given_pods
 
 
 @pytest.mark.parametrize("others", [[], ["2"], ["5n", "250m", "1"]])
-def test_a_negative_usage_is_no_sample_beside_others_that_are_no_nanocores_either(others):
+def test_a_negative_usage_is_no_sample_whatever_the_units_of_the_others(others):
     """-1 + 2 would be the load of half of the pods that are there."""
     told = [msgspec.to_builtins(pod_metrics(f"pod-{at}", app=text)) for at, text in enumerate(["-1", *others])]
     pods = msgspec.convert(told, list[PodMetrics[quantities_of(frozenset({"cpu"}))]])
@@ -209,7 +209,7 @@ def test_a_pods_metric_is_read_over_its_window():
 
 
 @pytest.mark.parametrize("value", NO_NUMBERS)
-def test_a_value_that_is_none_is_no_sample_of_a_pods_metric(value):
+def test_a_malformed_value_is_no_sample_of_a_pods_metric(value):
     assert {"b"} == set(pod_samples([custom("a", value), custom("b", "1"), custom("c", "1", timestamp="x")]))
 
 
@@ -218,7 +218,7 @@ def test_no_custom_metrics_are_an_absence():
 
 
 @pytest.mark.parametrize("value", NO_NUMBERS)
-def test_a_value_that_is_none_is_an_absence_of_an_object_or_external_metric(value):
+def test_a_malformed_value_is_an_absence_of_an_object_or_external_metric(value):
     assert "Malformed" == object_value(custom("web", value)).reason
     assert "Malformed" == external_value([ExternalMetricValue("1"), ExternalMetricValue(value)]).reason
 
@@ -362,7 +362,7 @@ async def test_where_other_resources_are_not_decoded_the_samples_are_the_same(co
 
 
 @pytest.mark.parametrize("items", [[7, None], 7], ids=["none readable", "no list"])
-async def test_a_list_of_which_nothing_can_be_read_is_no_empty_one(items):
+async def test_an_unreadable_list_is_not_an_empty_one(items):
     api = FakeApi()
     api.answers["/apis/metrics.k8s.io/v1beta1/namespaces/prod/pods"] = answering({"items": items})
     async with api.client() as client:

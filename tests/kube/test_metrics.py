@@ -84,9 +84,7 @@ async def test_a_pods_metric_is_asked_with_both_selectors_and_once_for_all():
         (("v2", "v1beta1"), "v2", "v1beta1"),
     ],
 )
-async def test_the_version_is_the_preferred_one_if_it_is_known_and_else_the_first_that_is(
-    versions, preferred, expected
-):
+async def test_the_version_is_the_preferred_one_if_it_is_known_else_the_first_known_one(versions, preferred, expected):
     api = served(*versions, preferred=preferred)
     api.answers[f"{GROUP}/{expected}/namespaces/prod/pods/*/rps"] = answering({"items": [sample()]})
 
@@ -158,7 +156,7 @@ async def test_a_value_counts_with_a_time_or_without_and_with_the_window_of_eith
     assert (12_500, window * 10**9) == (answer["shop-1"].value, answer["shop-1"].window)
 
 
-async def test_external_values_are_summed_and_one_that_is_none_is_an_absence():
+async def test_external_values_are_summed_and_a_malformed_one_is_an_absence():
     api = FakeApi()
     metric = ExternalMetric("queue", AVERAGE)
 
@@ -187,7 +185,7 @@ async def test_an_empty_list_says_that_there_is_nothing(items):
         ("Exists", ("x",), "values set must be empty"),
     ],
 )
-async def test_a_selector_of_series_that_says_nothing_is_an_absence_and_asks_nobody(operator, values, problem):
+async def test_an_unreadable_selector_of_series_is_an_absence_and_sends_no_request(operator, values, problem):
     """No API server checks these selectors. Dropping what cannot be read would ask for more than was meant."""
     api = served()
     selector = LabelSelector(match_expressions=(LabelRequirement("verb", operator, values),))

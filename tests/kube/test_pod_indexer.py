@@ -32,7 +32,7 @@ changes = st.lists(
 
 
 @given(changes, st.lists(selectors, min_size=1, max_size=5))
-def test_the_index_answers_as_looking_at_every_pod_does(changes, questions):
+def test_the_index_answers_as_a_scan_of_all_pods_does(changes, questions):
     index, known = PodIndexer(), {}
     for verb, namespace, number, of in changes:
         for selector in questions:  # what is kept of an answer must not outlive a change
@@ -84,7 +84,7 @@ def test_the_index_gives_the_pod_as_it_was_put_last():
     )
 
 
-def test_a_pod_that_lost_its_readiness_and_got_it_back_took_as_long_to_start_as_it_did():
+def test_the_start_up_time_of_a_pod_ends_at_its_first_readiness():
     """Ready 20 s after its creation; not Ready in the 30th minute, and not in the 40th."""
     index, began = PodIndexer(), NOW - HOUR
     lives = [("False", 0), ("True", 20), ("False", 1800), ("True", 1860), ("False", 2400), ("True", 2460)]
@@ -104,7 +104,7 @@ def test_another_pod_of_the_same_name_has_its_own_start():
     assert 45 * SECOND == start_up(index.matching("prod", parse_selector("app=shop")).pods)
 
 
-def test_pods_of_other_namespaces_are_never_meant():
+def test_pods_of_other_namespaces_never_match():
     index = PodIndexer()
     index.put("prod", SHOP, pod("a"))
 

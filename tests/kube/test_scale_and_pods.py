@@ -37,7 +37,7 @@ def test_a_workloads_selector_is_stated_as_its_scale_states_it(selector, text):
     assert text == workload_selector_text(selector)
 
 
-def test_what_is_stated_can_be_read_back():
+def test_a_stated_selector_can_be_read_back():
     expressions = [{"key": "app.kubernetes.io/name", "operator": "In", "values": ["shop", "web"]}]
 
     parsed = parse_selector(workload_selector_text({"matchLabels": {"app": "shop"}, "matchExpressions": expressions}))
@@ -100,7 +100,7 @@ def test_a_pod_that_has_just_been_made_has_no_readiness_and_no_start():
     assert ("", 0, None, ()) == (pod.ready, pod.ready_since, pod.start_time, pod.containers)
 
 
-def test_a_pod_that_is_going_says_so():
+def test_a_pod_that_is_being_deleted_is_marked():
     assert read(metadata={"name": "a", "deletionTimestamp": "2026-11-23T10:00:00Z"}).deleting
 
 

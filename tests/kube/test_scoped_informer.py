@@ -46,7 +46,7 @@ def api_with(namespaces):
     return api
 
 
-async def test_what_lies_in_other_shards_is_discarded_and_what_is_gained_is_listed():
+async def test_objects_of_other_shards_are_discarded_and_gained_shards_are_listed():
     scope, api = ShardScope(4), api_with(NAMESPACES)
     async with informed(scope, api) as (informer, seen):
         await listed(informer, scope.hold({0, 1}))
@@ -59,7 +59,7 @@ async def test_what_lies_in_other_shards_is_discarded_and_what_is_gained_is_list
         assert set(NAMESPACES) == seen
 
 
-async def test_an_empty_scope_asks_for_nothing_knows_nothing_and_is_not_silent():
+async def test_an_empty_scope_sends_no_request_has_no_objects_and_is_not_silent():
     scope, api = ShardScope(4), api_with(NAMESPACES)
     async with informed(scope, api) as (informer, seen):
         await listed(informer, 0)

@@ -108,7 +108,7 @@ def test_a_request_under_way_ends_on_its_own_connection(tmp_path):
     assert asyncio.run(scenario()) == {"late": True}
 
 
-def test_it_is_known_when_the_server_answered_last(tmp_path):
+def test_the_client_knows_when_the_server_answered_last(tmp_path):
     bundle, authority = tmp_path / "ca.crt", trustme.CA()
 
     async def scenario():

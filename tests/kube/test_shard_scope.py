@@ -66,7 +66,7 @@ def test_one_shard_is_everything_and_asks_for_no_part():
     assert {} == scope.params()
 
 
-def test_a_scope_tells_of_each_change_and_holds_what_it_was_given():
+def test_a_scope_reports_each_change_and_holds_the_given_shards():
     scope, told = ShardScope(16, by_server=True), []
     scope.on_change(lambda: told.append(scope.version))
     assert scope.is_empty

@@ -41,7 +41,7 @@ async def refused(work):
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_write_fails_at_once_is_not_sent_before_its_time_and_no_other_one_waits(status):
+async def test_a_throttled_write_fails_at_once_is_not_sent_before_its_time_and_delays_no_other(status):
     """What was decided before a wait would be old after it: the next turn decides anew."""
     api, asked, calm = FakeApi(), [], []
     api.answers[BUSY] = throttling(asked, times=1, status=status)
@@ -59,7 +59,7 @@ async def test_a_write_fails_at_once_is_not_sent_before_its_time_and_no_other_on
     assert pauses(asked)[0] >= 1.0
 
 
-async def test_a_read_fails_at_once_and_is_not_sent_again_before_its_time():
+async def test_a_throttled_read_fails_at_once_and_is_not_sent_again_before_its_time():
     api, asked = FakeApi(), []
     api.answers[BUSY] = throttling(asked, times=1)
     async with api.client() as client:
@@ -73,7 +73,7 @@ async def test_a_read_fails_at_once_and_is_not_sent_again_before_its_time():
     assert pauses(asked)[0] >= 1.0
 
 
-async def test_a_server_that_asks_for_an_hour_is_asked_after_the_time_of_a_request():
+async def test_a_retry_after_of_an_hour_is_cut_to_the_timeout_of_a_request():
     api, asked = FakeApi(), []
     api.answers[BUSY] = throttling(asked, times=1, after="3600")
     async with api.client(timeout_seconds=1) as client:
@@ -116,7 +116,7 @@ async def test_a_watch_that_is_throttled_is_begun_again_when_it_may_be():
     assert 1 == len(asked)
 
 
-def test_without_a_time_it_waits_twice_as_long_each_time_and_a_success_ends_that():
+def test_without_retry_after_the_wait_doubles_until_a_success():
     throttles, error = Throttles(30.0), ClusterError(429, "TooManyRequests", "busy")
     waits = []
     for turn in range(8):
@@ -129,7 +129,7 @@ def test_without_a_time_it_waits_twice_as_long_each_time_and_a_success_ends_that
     assert (0.0, 0) == (throttles.seconds("GET", BUSY, 900.0), len(throttles))
 
 
-def test_so_many_paths_are_kept_and_no_more():
+def test_at_most_4096_throttled_paths_are_kept():
     throttles, error = Throttles(30.0), ClusterError(429, "TooManyRequests", "busy", (), 5.0)
     for number in range(10_000):
         throttles.note("PATCH", str(number), error, 0.0)
@@ -141,5 +141,5 @@ def test_so_many_paths_are_kept_and_no_more():
     ("status", "header", "seconds"),
     [(429, "5", 5.0), (503, "0", 0.0), (500, "5", None), (429, None, None), (429, "-1", None), (429, "9" * 400, None)],
 )
-def test_the_seconds_of_a_header(status, header, seconds):
+def test_the_seconds_of_a_retry_after_header_are_read(status, header, seconds):
     assert seconds == retry_after(status, header)

@@ -46,7 +46,7 @@ async def test_a_row_says_what_explain_and_status_say():
     )
 
 
-async def test_what_needs_a_person_says_what_to_do():
+async def test_an_object_that_needs_a_person_says_what_to_do():
     _, rows = await rows_of(of("no-target"))
 
     (row,) = told(rows)["rows"]

@@ -109,7 +109,7 @@ def test_a_decision_of_the_past_is_explained_as_it_was(lived):
     assert document["at"] <= (OVERRIDDEN.begin + HOUR) / SECOND < document["until"]
 
 
-def test_nothing_is_said_of_what_was_not_kept(lived):
+def test_a_decision_that_was_not_kept_is_not_explained(lived):
     asked = DecisionQuestion(str(lived[0]), "prod", "shop", BEGIN - DAY)
 
     assert b"null" == past_decision(ENCODER.encode(asked))
@@ -163,7 +163,7 @@ def test_before_two_weeks_are_known_the_usual_load_is_that_of_past_days():
     assert (1.0, 3.0) == first[1:]
 
 
-def test_without_a_load_nothing_is_usual():
+def test_without_a_load_there_is_no_usual_load():
     assert [] == list(usual_loads({}, NOW))
 
 

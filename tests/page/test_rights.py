@@ -62,7 +62,7 @@ async def test_a_bearer_token_names_its_caller():
 
 @pytest.mark.parametrize("fields", [[], [("Authorization", "Basic YTpi")], [("Authorization", "Bearer ")],
                                     [("Authorization", "Bearer t-bob")]])  # fmt: skip
-async def test_nothing_else_names_anybody(fields):
+async def test_only_a_bearer_token_names_a_caller(fields):
     with pytest.raises(NotAuthenticatedError):
         await caller(fields)
 
@@ -135,5 +135,5 @@ def test_a_host_header_names_this_machine_or_another(host, expected):
         ({"Origin": "null", "Host": "page.example"}, False),
     ],
 )
-def test_what_has_a_body_comes_from_the_page_itself(fields, expected):
+def test_a_request_with_a_body_must_come_from_the_page_itself(fields, expected):
     assert expected == is_same_origin(fields)

@@ -78,7 +78,7 @@ def test_a_caller_sees_their_namespaces_alone(page):
 
 @pytest.mark.parametrize("path", ["/api/objects/secret/shop", "/api/objects/prod/none", "/api/objects/secret/none",
                                   "/api/objects/secret/shop/decision?at=1"])  # fmt: skip
-def test_what_is_not_for_a_caller_is_answered_as_what_is_not_there(page, path):
+def test_an_object_that_the_caller_may_not_get_is_answered_like_a_missing_one(page, path):
     assert (404, b'{"error":"there is no such object, or it is not for you"}') == ask(page, path, ANNA)[::2]
 
 
@@ -105,12 +105,12 @@ def test_a_run_is_begun_on_what_a_caller_may_get_alone(page):
         ({"Content-Type": "application/json", "Origin": "https://evil.example"}, b"{}", 403),
     ],
 )
-def test_a_body_that_is_not_ours_begins_nothing(open_page, headers, body, expected):
+def test_a_refused_body_begins_no_run(open_page, headers, body, expected):
     assert expected == ask(open_page, "/api/what-if", headers, body)[0]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_nothing_but_what_if_takes_anything_but_get(open_page, method):
+def test_only_what_if_takes_another_method_than_get(open_page, method):
     assert {405} == {ask(open_page, path, method=method)[0] for path in ("/", "/api/fleet", "/api/objects/prod/shop")}
 
 
@@ -147,7 +147,7 @@ def test_files_are_kept_by_browsers_and_data_is_not(open_page):
     assert "private, no-cache" == ask(open_page, "/api/fleet")[1]["Cache-Control"]
 
 
-def test_an_answer_that_is_known_is_not_sent_again(open_page):
+def test_an_answer_that_the_browser_has_is_not_sent_again(open_page):
     tag = ask(open_page, "/")[1]["ETag"]
 
     assert (304, b"") == ask(open_page, "/", {"If-None-Match": tag})[::2]
@@ -186,7 +186,7 @@ def test_a_name_with_anything_in_it_is_a_name(open_page):
 @pytest.mark.parametrize(
     "head", [b"GET /\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 9_000]
 )
-async def test_bytes_that_are_no_request_cost_the_page_nothing(open_page, head):
+async def test_malformed_requests_cost_the_page_nothing(open_page, head):
     host, port = open_page.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=5) as connection:
         connection.sendall(head[:60_000])

@@ -94,7 +94,7 @@ def test_only_the_spec_of_a_text_counts():
     assert "prod" == spec_of(text, "prod").namespace
 
 
-def test_what_cannot_be_decided_again_says_why(lived, tmp_path):
+def test_a_run_that_cannot_be_made_says_why(lived, tmp_path):
     no_metrics = {key: value for key, value in PLAIN.items() if key != "metrics"}
     target = {"type": "AverageValue", "averageValue": "5"}
     other = {**PLAIN, "metrics": [{"type": "Pods", "pods": {"metric": {"name": "rps"}, "target": target}}]}
