@@ -26,8 +26,9 @@ from cronhpa.operator.delaying_queue import Key
 _WAIT_SECONDS = 5.0
 # The turns that hold lists at a time, of more than one namespace: so many are decided in a second or two.
 _TURNS_MAX = 1_000
-# A list that takes longer than this to come keeps out nobody: a metrics server that hangs must not delay windows.
-_COMES_SECONDS = 1.0
+# A list that takes longer than this to come keeps nobody out: a metrics server that hangs must not delay windows. Where
+# the processor is busy, a list takes a second.
+_COMES_SECONDS = 3.0
 
 
 class HeldLists:
