@@ -292,7 +292,7 @@ class FastPath:
         period = spec.options.sync_period
         if (
             state.spec is not spec
-            or known.status is not state.status_text
+            or known.status is not state.packed_status
             or known.memory is not state.memory
             or now < known.at
             # A contest ends by the count that is found at a turn.

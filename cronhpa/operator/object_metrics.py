@@ -23,7 +23,7 @@ from cronhpa.core.spec import Metric, Mode, Spec, TargetRef, UnknownMetric
 from cronhpa.operator import families as of
 from cronhpa.operator.families import Family
 from cronhpa.operator.newest import Newest
-from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.object_state import ObjectState, text_of
 
 LOG = logging.getLogger(__name__)
 
@@ -182,7 +182,7 @@ _KEPT = (
 
 def _write_status(state: ObjectState, labels: str, lines: Lines) -> None:
     told = lines[of.CONDITION.name]
-    for condition in _SHOWN.decode(state.status_text).conditions:
+    for condition in _SHOWN.decode(text_of(state.packed_status)).conditions:
         kind, status = escaped(condition.type), escaped(condition.status)
         told.append(f'{of.CONDITION.name}{labels},type="{kind}",status="{status}"}} 1\n')
 

@@ -60,7 +60,7 @@ def _live(state: ObjectState) -> LiveObject:
         state.version,
         state.zone,
         state.spec_text,
-        state.status_text,
+        state.packed_status,
     )
 
 

@@ -63,7 +63,7 @@ class Member(Struct):
         state = self.state
         return (
             state.generation == self.generation
-            and state.status_text is self.status
+            and state.packed_status is self.status
             and state.kept_memory is self.memory
             and not state.in_doubt
             and self.match.is_current
@@ -116,7 +116,7 @@ class Rest:
         steady = kept.steady
         self.members[state.key] = Member(
             state,
-            state.status_text,
+            state.packed_status,
             state.generation,
             known,
             kept,

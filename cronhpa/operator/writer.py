@@ -39,7 +39,7 @@ from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.held_status import HeldStatus, RenderedStatus, WrittenStatus
 from cronhpa.operator.installations import Claim
 from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.object_state import ObjectState, path_to, status_of
+from cronhpa.operator.object_state import ObjectState, path_to, unpacked
 from cronhpa.operator.pending_write import PendingWrite
 from cronhpa.operator.repeatable import Repeatable, repeatable, surplus
 from cronhpa.operator.said import Said, said
@@ -106,7 +106,7 @@ class Writer:
         state, known = pending.state, pending.state.said
         if pending.repetition is not None:
             return False
-        if known is None or known.status is not state.status_text or known.memory is not state.memory:
+        if known is None or known.status is not state.packed_status or known.memory is not state.memory:
             return False
         if pending.acts or pending.claim is not None or state.noted.left_out or not self._is_current(pending):
             return False
@@ -190,36 +190,36 @@ class Writer:
         if not self._is_current(pending) or (pending.acts and not await self._claimed(pending)):
             return
         if state.told is None:
-            state.told = state.status_text
+            state.told = state.packed_status
         told = state.told
         pending.held.pin()
         if pending.repetition is not None:
             await self._restate(pending, pending.repetition)
         else:
             await self._act_and_record(pending)
-        if state.told is not pending.held.text:
+        if state.told is not pending.held.packed:
             # Decoded anew rather than kept since before the write, which may have waited with thousands of others.
-            before, after = status_of(told), pending.held.given
+            before, after = unpacked(told), pending.held.given
             for event in transition_events(before, after, state.zone, pending.now):
                 self._events.record(state, event, pending.now)
                 log_event(state, event)
             log_changes(state, before, after)
-            state.told = pending.held.text
+            state.told = pending.held.packed
 
     async def _restate(self, pending: PendingWrite, repetition: Repetition) -> None:
         """Writes the numbers of a turn that repeated the last one: nothing else of its status differs."""
         state, known = pending.state, pending.state.said
-        if known is None or known.status is not state.status_text:
+        if known is None or known.status is not state.packed_status:
             return  # somebody else has written
         pending.rendered = RenderedStatus(render(pending.held(), pending.turn_after(Withheld(), repetition.memory)))
         if has_drifted(pending.held(), pending.rendered()):
             async with self._places.place(state.namespace, pending.urgency_of_status, pending.pack):
                 if not self._is_current(pending) or not await self._put_rendered(pending):
                     return
-        state.said = known.restated(pending.held.text, repetition)
+        state.said = known.restated(pending.held.packed, repetition)
 
     async def _act_and_record(self, pending: PendingWrite) -> None:
-        state, decision, before = pending.state, pending.decision, pending.state.status_text
+        state, decision, before = pending.state, pending.decision, pending.state.packed_status
         if state.contest is not None and state.contest.is_unnamed:
             target = pending.spec.target
             state.contest.name(await self._targets.other_manager(state.namespace, target), target)
@@ -237,7 +237,7 @@ class Writer:
         else:
             memory = state.memory.after(decision, outcome, pending.spec, pending.observation)
         turn = pending.turn_after(outcome, memory)
-        told = (*events(turn), *(new_conflict_events(status_of(before), turn) if turn.conflicts else ()))
+        told = (*events(turn), *(new_conflict_events(unpacked(before), turn) if turn.conflicts else ()))
         if told and not await self._claimed(pending):
             return
         state.memory = memory
@@ -373,7 +373,7 @@ class Writer:
 
     def _said(self, pending: PendingWrite, memory: Memory) -> Said | None:
         """What the status says now that a turn has left this memory."""
-        text, decision = pending.held.text, pending.decision
+        text, decision = pending.held.packed, pending.decision
         return said(text, pending.turn, decision, pending.about, memory, self._repeatable(pending, memory))
 
     def _repeatable(self, pending: PendingWrite, memory: Memory) -> Repeatable | None:

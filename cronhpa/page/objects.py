@@ -17,7 +17,7 @@ class LiveObject(Struct, frozen=True, gc=False):
     A CronHPA as last seen.
 
     version: changes with the status. spec: as it was written, JSON packed by zlib, empty if it is unknown. zone: the
-    time zone in which its times are shown. status_text: as JSON.
+    time zone in which its times are shown. packed_status: JSON packed by zlib.
     """
 
     namespace: str
@@ -27,7 +27,7 @@ class LiveObject(Struct, frozen=True, gc=False):
     version: int
     zone: str
     spec: bytes
-    status_text: bytes
+    packed_status: bytes
 
     @property
     def key(self) -> tuple[str, str]:
@@ -35,7 +35,7 @@ class LiveObject(Struct, frozen=True, gc=False):
 
     @property
     def status(self) -> Json:
-        status: Json = msgspec.json.decode(self.status_text)
+        status: Json = msgspec.json.decode(zlib.decompress(self.packed_status))
         return status
 
     def body(self) -> Json:

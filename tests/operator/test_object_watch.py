@@ -137,9 +137,9 @@ def test_an_echo_of_our_own_write_is_not_read():
     state = inventory.items["prod", "shop"]
     spec, written = state.spec, {"currentReplicas": 3}
     state.status, state.version = written, 4
-    text = state.status_text
+    text = state.packed_status
 
     inventory.apply_event("MODIFIED", json.loads(json.dumps(body(4, status=written))))
 
-    assert state.status_text is text
+    assert state.packed_status is text
     assert state.spec is spec

@@ -139,10 +139,8 @@ def meta(namespace: str, name: str) -> dict:
 
 
 def live(namespace, name, spec, status, *, version=1, generation=4, zone="Europe/Berlin") -> LiveObject:
-    packed = zlib.compress(msgspec.json.encode(spec), 1)
-    return LiveObject(
-        namespace, name, f"uid-{namespace}-{name}", generation, version, zone, packed, msgspec.json.encode(status)
-    )
+    packed = (zlib.compress(msgspec.json.encode(of), 1) for of in (spec, status))
+    return LiveObject(namespace, name, f"uid-{namespace}-{name}", generation, version, zone, *packed)
 
 
 def fleet_of(count: int) -> list[LiveObject]:
