@@ -120,7 +120,7 @@ def test_a_metric_that_goes_with_the_hpa_brings_it_back_with_its_labels(served, 
 
 
 def test_a_metric_that_goes_while_it_is_watched_brings_the_hpa_back(served, cronhpa):
-    """It is there at the first looks without the HPA, and then no more."""
+    """The metric is there at the first looks without the HPA, and then is gone."""
     alone = iter([True] * 4)
     played = Played(served, has_metric=lambda hpa_is_there: hpa_is_there or next(alone, False))
 
@@ -177,7 +177,7 @@ def edited(**spec):
 
 
 def test_an_edit_just_before_the_deletion_is_not_lost(served, cronhpa):
-    """Found: with the uid as its only precondition the deletion took an edit with it that nobody had looked at."""
+    """With the uid as its only precondition, the deletion once removed an edit that nobody had seen."""
     played = Played(served)
     played.before_delete = [edited(maxReplicas=20)]
 
@@ -224,7 +224,7 @@ def test_a_cron_hpa_that_is_there_and_says_otherwise_is_named(served, cronhpa):
     ],
 )
 def test_an_hpa_that_could_not_be_put_back_is_refused(served, cronhpa, metadata, words):
-    """A deleted HPA that a finalizer holds cannot be created again, and goes later, with nobody looking."""
+    """A deleted HPA with a finalizer cannot be created again, and is removed later, when nobody watches."""
     played = Played(served, metadata=metadata)
 
     result = adopt(cronhpa)
@@ -276,5 +276,5 @@ def body(**conditions):
     ids=["both scale", "a metric of the operator alone", "neither has it", "not looked at yet"],
 )
 def test_on_the_way_back_the_hpa_must_have_the_metrics_that_the_cron_hpa_has(hpa, chpa, is_awaited):
-    """A source answers the CronHPA, and no adapter the HPA: deleting the CronHPA would leave nobody that scales."""
+    """A source serves the CronHPA and no adapter serves the HPA: without the CronHPA nothing would scale."""
     assert is_awaited == (until_the_hpa_scales(hpa, chpa) is not None)

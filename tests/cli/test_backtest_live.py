@@ -128,7 +128,7 @@ def operator_url(tmp_path):
 
 
 def test_an_object_of_the_cluster_is_run_on_what_the_operator_recorded(live, operator_url):
-    """Without a word on where: the same as on a copy of its store."""
+    """Without an option for the history: the same as with a copy of the operator's store."""
     result = live("--operator", operator_url, "--token-file", "token")
 
     assert scores(live("--history", "history.db")) == scores(result)

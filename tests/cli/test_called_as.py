@@ -160,7 +160,7 @@ def test_without_git_a_checkout_has_no_commit(checkout, monkeypatch):
 
 
 def test_a_release_is_that_of_the_package_that_runs(checkout, tmp_path):
-    """Another installation of the name is no answer."""
+    """Another installation of this name must not answer."""
     project = (checkout / "pyproject.toml").read_text()
     (checkout / "pyproject.toml").write_text(project.replace('version = "0.1.0"', 'version = "9.9.9"'))
 

@@ -102,7 +102,7 @@ def test_a_conflict_that_is_new_is_told_and_an_old_one_not(diff):
     ids=["no YAML", "no object", "a wrong spec", "an object twice"],
 )
 def test_an_error_is_more_than_a_difference(diff, old, new):
-    """As of diff and of kubectl diff: 1 is a difference, and a script must not take an error for one."""
+    """As with diff and kubectl diff, 1 means a difference: a script must not take an error for one."""
     result = diff(old, new)
 
     assert (2, "") == (result.exit_code, result.stdout)
@@ -151,7 +151,7 @@ def test_an_object_of_the_cluster_is_compared_with_the_file_that_will_be_applied
 @settings(max_examples=60)
 @given(specs(), specs())
 def test_the_intervals_are_those_in_which_the_bounds_differ(one, other):
-    """Asked at every edge of both timelines; and nothing differs from itself."""
+    """Checked at every edge of both timelines; no timeline differs from itself."""
     start = parse_instant("2026-11-23T00:00:00Z")
     old, new = (Subject("shop", of, "UTC", timeline(of, start, start + 2 * DAY)) for of in (one, other))
 

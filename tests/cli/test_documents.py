@@ -55,7 +55,7 @@ def test_the_document_and_line_of_each_field_can_be_looked_up(written):
 
 
 def test_a_key_that_stands_twice_is_told_with_both_lines(written):
-    """Of a merge that is no slip: its keys are meant to be replaced."""
+    """Keys of a merge may stand twice: replacing them is the purpose of a merge."""
     text = "a: &a {x: 1, y: 2}\nb:\n  <<: *a\n  x: 3\n  z: 4\n  z: 5\n"
 
     (document,) = read_with_lines(written(text))

@@ -1,4 +1,4 @@
-"""Files that somebody made to cost: a command ends with one line of words, in little memory, without a traceback."""
+"""Files made to exhaust memory or time: a command ends with one line of words, without much memory or a traceback."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cronhpa(*arguments, memory=768 * MIB, given=None):
 
 
 def refused(done, code, *said):
-    """Whether it ended so, with words on stderr and nothing that Python or a library wrote."""
+    """Asserts the exit code and one line on stderr with these words, and no output of Python or a library."""
     told = done.stderr.decode()
     assert (code, b"") == (done.returncode, done.stdout), told[-2000:]
     assert "Traceback" not in told

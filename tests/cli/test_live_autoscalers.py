@@ -14,7 +14,7 @@ LIST = {"metadata": {"resourceVersion": "1"}, "items": [HPA]}
 
 @pytest.fixture
 def cluster(served):
-    """It knows HorizontalPodAutoscalers, of which it has one, and none of the others."""
+    """A cluster that serves HorizontalPodAutoscalers, has one, and serves no other kind of autoscaler."""
     version = {"groupVersion": "autoscaling/v2", "version": "v2"}
     served.answers["/apis/autoscaling"] = answering({"versions": [version], "preferredVersion": version})
     kind = {"name": "horizontalpodautoscalers", "kind": "HorizontalPodAutoscaler"}

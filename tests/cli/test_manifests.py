@@ -130,7 +130,7 @@ def test_every_slip_of_a_file_is_told_at_once_with_its_line_and_what_was_meant(w
 
 
 def test_a_rule_is_run_on_what_is_left_without_a_wrong_type(written):
-    """The API server runs none of them then; two rounds would be needed to see both."""
+    """The API server would run no rule then, and the user would need two rounds to see both problems."""
     second = '  - {name: late, start: "0 8 * * mon-fry", durationMinutes: 5, minReplicas: 3}\n'
 
     assert [

@@ -10,7 +10,7 @@ import pytest
 
 
 def cronhpa(*arguments, stdout=subprocess.PIPE):
-    """A command's end: no cluster is near, and what it finds wrong is on stderr."""
+    """The completed command, with its stderr; it reaches no cluster."""
     environment = {**os.environ, "KUBECONFIG": "/nonexistent", "COLUMNS": "200"}
     command = [sys.executable, "-m", "cronhpa.cli", *map(str, arguments)]
     return subprocess.run(

@@ -323,7 +323,7 @@ def test_the_title_of_an_outcome_has_the_namespace_and_its_numbers():
 
 
 def test_a_number_in_a_gap_that_is_narrower_than_it_is_left_out(tmp_path):
-    """The 4 of the hour before a floor of 60: on the line that rises nobody reads it."""
+    """The 4 of the hour before a floor of 60 would lie on the rising line, where it is unreadable."""
     example = Path(__file__).parents[2] / "crds" / "examples" / "planned-event.yaml"
     picture = tmp_path / "week.svg"
 

@@ -11,7 +11,7 @@ DATABASES = ("sqlite", "postgresql")
 
 @pytest.fixture(scope="session", params=DATABASES)
 def new_address(request, tmp_path_factory):
-    """Makes the address of an empty store in one of the databases, the next time of another."""
+    """A function that returns the address of a new empty store in one of the databases at each call."""
     if request.param == "postgresql":
         return request.getfixturevalue("new_schema")
     return lambda: tmp_path_factory.mktemp("store") / "history.db"

@@ -1,4 +1,4 @@
-"""Which part of a load's past is asked of a Prometheus, and what is kept of the answers."""
+"""Which part of a load's past is queried from a Prometheus, and which samples are kept."""
 
 import pytest
 
@@ -29,7 +29,7 @@ async def test_the_first_backfill_asks_for_28_days_and_the_next_for_what_came_si
 
 
 async def test_an_answer_belongs_to_the_minute_that_ends_at_its_instant(store):
-    """What Prometheus says of 12:05 describes the minutes before: the last minute of the step from noon on."""
+    """The value of Prometheus at 12:05 describes the minute before: the last minute of the step from noon."""
     value = lambda at: "7" if at == (NOON + STEP) // SECOND else None  # noqa: E731 - read once, below
     async with Answering(value) as server, Prometheus(server.url) as prometheus:
         await backfill(store.loads, prometheus, WEB, TARGET, NOON + STEP)
@@ -60,7 +60,7 @@ async def test_a_prometheus_that_knows_nothing_is_not_asked_for_28_days_again(st
 
 
 async def test_a_store_that_cannot_be_written_ends_a_backfill(store):
-    """As a file that was opened to be read alone."""
+    """Such as a file that was opened to read."""
     reader = Store.open_to_read(store.address)
     async with Answering() as server, Prometheus(server.url) as prometheus:
         with pytest.raises(StoreError, match="nothing was recorded"):

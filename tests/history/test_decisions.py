@@ -33,7 +33,7 @@ def point(at, replicas=4):
 
 
 def tidy_all(store, now):
-    """Every minute of a round of six hours up to `now`: a call makes up for ten at most since the one before."""
+    """Tidies in every minute of the six hours up to `now`: a call covers at most ten minutes since the previous one."""
     for minute in range(now - 6 * HOUR, now + MINUTE, 10 * MINUTE):
         assert store.decisions.tidy(minute) is None
 
@@ -59,7 +59,7 @@ def test_another_object_has_another_past(store):
 
 
 def test_a_decision_is_not_written_again_after_a_restart(tmp_path):
-    """The digest of the newest decision decides; one that was in force before the newest is a change again."""
+    """Only the digest of the newest decision is compared: a return to an older decision is a change again."""
     path = tmp_path / "history.db"
     first = Store(path)
     first.decisions.record([kept(NOW, 4, digest="four"), kept(NOW + HOUR, 9, digest="nine")])
@@ -100,7 +100,7 @@ def test_a_span_gives_its_first_decisions_up_to_the_limit(store):
 
 
 def test_the_first_point_of_a_step_is_kept(store):
-    """A process that was started again notes one, too."""
+    """A restarted process records one, too."""
     store.decisions.record_points([point(NOW, 4)])
     store.decisions.record_points([point(NOW + MINUTE, 9), point(NOW + POINT_STEP, 5)])
 

@@ -59,7 +59,7 @@ def test_minutes_become_five_minute_maxima_and_gaps_stay_gaps(loads, written, na
 
 
 def test_a_file_by_the_minute_is_kept_by_the_minute(loads, written):
-    """A jump clock is learnt from single minutes: a file gives it nine days of them at once."""
+    """The spike hazard is fitted to single minutes: a file provides nine days of them at once."""
     path = written("timestamp,value", *[f"2026-03-01T12:0{minute}:00Z,{minute}" for minute in range(10)])
 
     import_csv(loads, WEB, path, now=LATER)
@@ -68,7 +68,7 @@ def test_a_file_by_the_minute_is_kept_by_the_minute(loads, written):
 
 
 def test_five_minute_maxima_that_come_back_change_no_minute(loads, written, tmp_path):
-    """The load jumped at 12:03. A step's maximum does not say so, and put at 12:00 it would move the jump."""
+    """The load jumped at 12:03. A step's maximum has no minute, and at 12:00 it would move the jump."""
     minutes = [(NOON + minute * MINUTE, 10.0 if minute == 3 else 1.0) for minute in range(5)]
     loads.backfill(WEB, minutes)
     by_minute = loads.minutes(WEB, 0, 2**63)

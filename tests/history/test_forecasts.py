@@ -1,4 +1,4 @@
-"""Which forecasts are kept, and what they had said one step ahead."""
+"""Which forecasts are kept, and the loads that they forecast one step ahead."""
 
 from cronhpa.core.instant import DAY, HOUR, MINUTE
 from cronhpa.history.forecasts import IssuedQuantile
@@ -20,7 +20,7 @@ def test_the_newest_forecast_is_kept_with_its_issue_time(store):
 
 
 def test_the_forecast_of_the_next_step_is_kept_for_a_day(store):
-    """The newest of each step counts: of the two made within the first, the second."""
+    """The newest forecast of each step counts: of the two made within the first step, the second."""
     store.loads.record([sample(0, 1.0)])
     for newest in (
         forecast(NOON, load=(1.0, 2.0)),

@@ -94,7 +94,7 @@ def test_a_writer_that_is_stopped_in_its_transaction_holds_up_others_no_longer_t
 
 
 class Proxy:
-    """Passes bytes on between a client and the server, until it is to keep them. tls: what it demands of clients."""
+    """Passes bytes on between a client and the server until it is told to hold them. tls: required of clients."""
 
     def __init__(self, port, tls=None):
         self._server_port = port
@@ -136,7 +136,7 @@ class Proxy:
 
 
 def test_a_server_that_is_cut_off_is_given_up_after_a_second_more_than_a_statement_may_take(postgres, address):
-    """It acknowledges every byte and answers none: the kernel sees nothing wrong, and the server ends no statement."""
+    """The peer acknowledges every byte and sends none: TCP sees no fault, and the server ends no statement."""
     with closing(Proxy(postgres.port)) as proxy:
         schema = address.url.rpartition("%3D")[2]
         through = PostgresAddress(postgres.url(schema, port=proxy.port) + "&connect_timeout=1")
@@ -164,7 +164,7 @@ def test_a_server_that_never_answers_is_named_within_seconds():
 
 
 def test_a_disk_that_is_full_costs_what_does_not_fit_and_the_next_writes_go_on():
-    """Of 2 MB at most is each file that the server may write: the table of the steps gets no longer."""
+    """The server may write files of at most 2 MB: the table of the steps cannot grow further."""
     with running(file_bytes_max=2 * 2**20) as server, closing(Store(PostgresAddress(server.url()))) as store:
         many = [Series("shop", f"web-{i}", "cpu") for i in range(500)]
         outcomes = []
@@ -269,7 +269,7 @@ def test_two_stores_in_two_schemas_of_a_database_know_nothing_of_each_other(new_
 
 
 def test_a_password_file_is_read_anew_for_each_connection(postgres, new_schema, tmp_path):
-    """As a Secret that is rotated: whoever is connected goes on, and the next connection has the new password."""
+    """As with a rotated Secret: open connections go on, and the next connection uses the new password."""
     schema = new_schema().url.rpartition("%3D")[2]
     postgres.execute(
         f"DROP ROLE IF EXISTS app; CREATE ROLE app LOGIN PASSWORD 'first'; GRANT ALL ON SCHEMA {schema} TO app"
@@ -334,7 +334,7 @@ def test_opening_to_read_changes_nothing(address):
 
 
 def test_a_reader_sees_one_state_while_another_replica_compacts(address):
-    """A read transaction keeps its state: of the rows that become a day meanwhile none is missed."""
+    """A read transaction sees one state: it misses no row that becomes a day meanwhile."""
     with closing(Store(address)) as store, closing(Store(address)) as other:
         store.loads.record([sample(60 * minute, 1.0) for minute in range(300)])
         database = PostgresDatabase.open_to_read(address)

@@ -1,4 +1,4 @@
-"""History from a Prometheus: what is asked, what is made of the answers, what is said where there are none."""
+"""History from a Prometheus: its queries, the loads read from the answers, and the errors without an answer."""
 
 import asyncio
 import json

@@ -51,7 +51,7 @@ async def loaded(url, **settings):
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 async def test_an_answer_without_an_end_is_broken_off(packed):
-    """64 MiB of blanks come in 64 KB of gzip: what counts is what they are unpacked."""
+    """64 MiB of blanks are 64 KB of gzip: the bound counts bytes after decompression."""
     sent = 0
 
     async def endless(request):
@@ -159,7 +159,7 @@ def store(tmp_path):
 
 
 async def test_a_failing_prometheus_is_not_queried_once_for_each_object(store):
-    """It rests 1, 2, 4, 8, 10, 10, ... minutes: asked at 0, 1, 3, 7, 15, 25, 35, 45 and 55 it is 9 times in an hour."""
+    """Pauses of 1, 2, 4, 8, 10, 10, ... minutes: queries at 0, 1, 3, 7, 15, 25, 35, 45 and 55 are 9 in an hour."""
     asked = []
 
     async def sign_in(request):

@@ -1,4 +1,4 @@
-"""What a tenant writes never changes which selectors a query has: it is a name, or there is no query."""
+"""A tenant's text never changes the selectors of a query: it is a name, or there is no query."""
 
 import re
 
@@ -34,7 +34,7 @@ names = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,20}[a-z0-9])?", fullmatch=True)
 
 
 def asked(template, **stated):
-    """What Prometheus would be asked about an object that states these."""
+    """The query for an object that states these."""
     given_ = SAFE | stated
     series = Series(given_["namespace"], given_["name"], given_["metric"])
     source = Prometheus("http://nobody", {given_["metric"]: template} if template else None)
@@ -149,7 +149,7 @@ def test_a_template_without_a_placeholder_is_the_query_itself(text):
 
 @given(hostile)
 def test_a_name_holds_only_harmless_characters(text):
-    """Quotes, line ends, backslashes, dollar signs and what repeats in a regular expression: none is in any name."""
+    """No name has a quote, a line end, a backslash, a dollar sign or a repetition of regular expressions."""
     try:
         name = Name(text)
     except QueryError:

@@ -1,4 +1,4 @@
-"""cronhpa.history.recorded: a load as the store has it, by the minute where minutes are kept."""
+"""cronhpa.history.recorded: a load from the store, by the minute where minutes are kept."""
 
 from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.history.recorded import recorded_load

@@ -19,7 +19,7 @@ def other(store):
 
 
 def test_a_series_that_another_process_forgot_is_recorded_under_its_name_again(store, other):
-    """Else its loads lie under an id without a name, and nobody else sees them."""
+    """Otherwise its loads have an id without a name, and no other process sees them."""
     store.loads.record([LoadSample(WEB, NOON, 1.0)])
     other.compact(LATER)
 

@@ -119,7 +119,7 @@ def test_several_processes_write_at_once_without_losing_anything(tmp_path):
 
 @pytest.fixture
 def interrupted(store):
-    """The store again, whose file another process changes just before the first statement with some words runs."""
+    """A second store; another process changes its file just before the first statement that contains some words."""
     other, outcomes = Store(store.address), []
 
     def open_interrupted(words, change):
@@ -135,7 +135,7 @@ def interrupted(store):
 
 
 def test_a_reader_misses_no_step_while_another_process_compacts(store, interrupted):
-    """Five hours of steps, of which three become a day after the days were read and before the rows are."""
+    """Five hours of steps; three of them become a day after the days and before the rows are read."""
     store.loads.record([sample(60 * minute, 1.0) for minute in range(300)])
     reader = interrupted("(SELECT min(", lambda other: other.compact(NOON + 5 * HOUR))
 

@@ -61,7 +61,7 @@ def pages(path):
 
 
 def test_the_file_stops_growing_at_what_28_days_need(file_store):
-    """Sixty days, compacted twice a day: what the last twenty add is what the earlier ones left."""
+    """Sixty days, compacted twice a day: the last twenty reuse the space that earlier days left."""
     sizes = []
     for half in range(120):
         start = NOON + half * DAY // 2

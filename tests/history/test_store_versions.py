@@ -52,7 +52,7 @@ def test_a_store_of_a_later_release_is_refused_in_words(address):
 
 
 def test_a_command_of_the_next_release_refuses_an_older_operators_store_and_leaves_it_as_it_is(address):
-    """Else the running operator of the older release could not read it any more."""
+    """Otherwise the running operator of the older release could no longer read it."""
     with closing(Store(address)) as store:
         store.loads.record([sample(0, 1.0)])
         with pytest.raises(
@@ -101,7 +101,7 @@ def test_several_processes_that_migrate_at_once_migrate_once(address):
     ["'; DROP TABLE step; --", "?$1%s%%", "\\0", "a\0b", "\\", "\\\\0", "Ünï-😀", "a\nb", "x" * 1000, "", "NULL"],
 )
 def test_a_series_of_any_name_is_kept_under_it(store, name):
-    """A name that the database cannot hold would cost the batch of everybody."""
+    """A name that the database refuses would lose the whole batch."""
     series = Series(name, name[::-1], name)
 
     assert RecordedBatch(2) == store.loads.record([sample(0, 1.0), sample(0, 2.0, series)])

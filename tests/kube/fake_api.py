@@ -1,4 +1,4 @@
-"""An API server of a few lines, for what the real one cannot be brought to do: it answers what a test has put there."""
+"""A small API server for cases that a real one cannot produce: it sends the answers that a test has set."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ async def test_the_next_list_drops_objects_that_were_deleted_while_nobody_watche
 
 
 async def test_a_list_whose_continuation_expires_is_begun_anew_and_its_first_page_drops_nothing():
-    """The second page is 410 Gone: what was on it before stays known until a whole list says otherwise."""
+    """The second page is 410 Gone: its objects stay known until a complete list lacks them."""
     api, asked = FakeApi(), []
     first, second = listing(deployment("shop", 5), deployment("late", 6)), listing(deployment("shop", 5))
     page = answering({"metadata": {"resourceVersion": "11", "continue": "more"}, "items": [deployment("shop", 5)]})
@@ -131,7 +131,7 @@ async def test_a_list_whose_continuation_expires_is_begun_anew_and_its_first_pag
 
 
 async def test_a_list_that_is_older_than_the_one_before_is_believed():
-    """The store was restored from a backup: its versions are smaller, and what it holds is so."""
+    """etcd was restored from a backup: its versions are smaller, and its objects are the true ones."""
     api = FakeApi()
     lists = [listing(deployment("shop", 20, replicas=7), version=30), listing(deployment("shop", 5), version=10)]
 
@@ -148,7 +148,7 @@ async def test_a_list_that_is_older_than_the_one_before_is_believed():
 
 
 async def test_an_older_state_than_the_one_known_is_ignored():
-    """A stale API server must not undo what was seen."""
+    """A stale API server must not undo newer states."""
     api = FakeApi()
     api.answers[DEPLOYMENTS] = listing(deployment("shop", 20, replicas=7))
     stale, other = deployment("shop", 15, replicas=2), deployment("done", 21)
@@ -246,7 +246,7 @@ async def test_a_refusal_has_the_reason_and_message_of_the_api_server():
     ids=["no UTF-8", "lists in lists", "no text", "nothing"],
 )
 async def test_a_refusal_that_cannot_be_read_is_one_all_the_same(body):
-    """Behind the API server stand others: an adapter of metrics says what it likes with its 503."""
+    """The API server forwards answers of other servers: a metrics adapter may send any body with its 503."""
     api = FakeApi()
 
     async def refusing(_):
@@ -270,7 +270,7 @@ async def test_a_tls_connection_is_read_through_a_small_buffer():
 
 
 def test_a_silent_peer_is_asked_whether_it_is_there():
-    """A watch is silent for minutes. After 30 s and three questions of 5 s a peer that is gone is known to be."""
+    """A watch may be silent for minutes. TCP keepalive finds a dead peer: after 30 s, three probes 5 s apart."""
     address = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 0))
     with keepalive_socket(address) as sock:
         asked = [sock.getsockopt(socket.IPPROTO_TCP, option) for option in (TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT)]

@@ -1,4 +1,4 @@
-"""cronhpa.kube.contexts: which cluster and which namespace is meant, as kubectl finds them."""
+"""cronhpa.kube.contexts: the cluster and the namespace of a command, found as kubectl finds them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_of_several_files_the_first_that_states_a_current_context_wins(tmp_path, monkeypatch):
-    """KUBECONFIG=one:two, as kubectl reads it; a file that is not there counts as empty."""
+    """KUBECONFIG=one:two, as kubectl reads it; a missing file counts as empty."""
     one = write_kubeconfig(tmp_path / "one", "http://one", {"first": "a"})
     two = write_kubeconfig(tmp_path / "two", "http://two", {"second": "b"})
     monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path}/none:{one}:{two}")

@@ -1,4 +1,4 @@
-"""cronhpa.kube.depth: what is nested too deep is left out, and nothing else."""
+"""cronhpa.kube.depth: parts that are nested too deep are left out, and nothing else is."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def test_a_part_that_is_too_deep_becomes_an_empty_text_and_its_siblings_stay(val
 
 
 def token_by_token(text):
-    """`shallow` as it is meant: of each list or object at level DEPTH_MAX + 1, how deep it goes."""
+    """What `shallow` must return: "" for each part at level DEPTH_MAX + 1 that goes deeper than TOO_DEEP."""
     parts, level, kept, opening, deepest = [], 0, 0, 0, 0
     for token in re.finditer(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', text, re.DOTALL):
         if token[0] in b"[{":
@@ -67,7 +67,7 @@ def token_by_token(text):
 
 
 def written(pieces):
-    """JSON of (how many levels are opened, closed again, a text): each as far as it can be."""
+    """JSON of pieces (levels to open, levels to close, text); no more levels are closed than are open."""
     out, open_now = [b"["], 1
     for ups, downs, text in pieces:
         out += [b"[" * ups, json.dumps(text).encode()]
@@ -97,7 +97,7 @@ def test_a_text_that_ends_within_a_deep_part_is_no_json():
 @pytest.mark.parametrize("text", [b"a" * 200_000, b'\\"' * 100_000])
 @pytest.mark.parametrize("end", [b'"' + b"]" * 1200, b""])
 def test_a_long_string_beside_a_deep_part_takes_neither_memory_nor_time(text, end):
-    """Whoever writes a status may make it as long as an object may be. A string without its end: an answer cut off."""
+    """A status may be as long as an object may be. A string without its end: an answer that was cut off."""
     answer = b"[" * 1200 + b'"' + text + end
     tracemalloc.start()
     begun = time.thread_time()
@@ -112,7 +112,7 @@ def test_a_long_string_beside_a_deep_part_takes_neither_memory_nor_time(text, en
 
 @pytest.mark.parametrize("repeated", ["[],", "[[]],", "[" * 101 + "]" * 101 + ","])
 def test_a_megabyte_takes_less_than_half_the_time_of_a_scan_by_tokens(repeated):
-    """As much as a status may hold: token by token it took half a second of each read, and everybody waited for it."""
+    """As long as a status may be: a scan by tokens took half a second of each read, and all objects waited for it."""
     text = ("[" * 99 + repeated * (1_400_000 // len(repeated)) + "1," + "[" * 1500 + "]" * 1599).encode()
     begun = time.thread_time()
     cut = shallow(text)

@@ -1,4 +1,4 @@
-"""cronhpa.kube.discovery: which resource a kind is served as, and for how long that is believed."""
+"""cronhpa.kube.discovery: the resource that serves a kind, and how long the answer is remembered."""
 
 import pytest
 

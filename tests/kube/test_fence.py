@@ -66,7 +66,7 @@ def test_behind_a_closed_fence_nothing_is_written_and_everything_is_read():
 
 
 def test_a_fence_that_closes_while_the_connection_is_made_keeps_the_body_back():
-    """The first look is before the connection, the second when the body leaves."""
+    """The fence is checked before the connection is made, and again before the body is sent."""
     looks = []
 
     def fence(_path):

@@ -1,4 +1,4 @@
-"""The names and the fields of a Lease, and what a renewal leaves of what others wrote on it."""
+"""The names and the fields of a Lease, and the fields of others that a renewal keeps."""
 
 import json
 
@@ -23,7 +23,7 @@ def test_a_time_is_written_in_microseconds():
 
 
 async def test_a_renewal_leaves_labels_annotations_owners_and_finalizers():
-    """A PUT takes away what it does not send: two renewals, with what somebody put on the Lease between them."""
+    """A PUT removes fields that it does not send: two renewals, with a change by somebody else between them."""
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "release", "uid": "u-1", "controller": True}
     others = {
         "labels": {"team": "shop"},

@@ -1,4 +1,4 @@
-"""Answers that are too long, too deep, packed, slow or elsewhere: each is broken off at a bound for its purpose."""
+"""Answers that are too long, too deep, compressed, slow or redirected: reading ends at a bound for each purpose."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUEUE = ExternalMetric("queue", AVERAGE)
 
 
 class Streaming:
-    """An answer of parts; `sent` is how many bytes of them went out."""
+    """An answer of parts; `sent` is the number of bytes sent."""
 
     def __init__(self, *parts, packed=False):
         self.parts, self.packed, self.sent = parts, packed, 0
@@ -70,7 +70,7 @@ CASES = [
 @pytest.mark.parametrize(("path", "metric", "bound"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 async def test_reading_a_metric_of_any_kind_ends_at_its_bound(path, metric, bound, packed):
-    """Packed, 100 MiB of blanks are 100 kB: what counts is what they are unpacked."""
+    """Compressed, 100 MiB of blanks are 100 kB: the bound counts bytes after decompression."""
     endless = Streaming(
         gzip.compress(BLANKS * 100) if packed else b"", *[BLANKS] * (0 if packed else 100), packed=packed
     )
@@ -140,7 +140,7 @@ async def test_a_long_list_of_pods_is_read_pod_by_pod(listed, found):
 
 
 class Answered:
-    """A client that has the answer at hand, so that nothing but its reading takes time."""
+    """A client that holds the answer already: only reading it takes time."""
 
     def __init__(self, body):
         self.body = body
@@ -150,7 +150,7 @@ class Answered:
 
 
 async def test_the_loop_goes_on_while_a_long_list_of_pods_is_read():
-    """100,000 pods, 16 MB. msgspec lets nobody else run until it is done: at once they stop the loop for so long."""
+    """100,000 pods, 16 MB. msgspec blocks the event loop while it decodes: decoded at once, they block it too long."""
     body = ('{"items": [' + pod_list(100_000) + "]}").encode()
     gc.collect()
     gc.freeze()  # as the operator does once it is ready: what the other tests left is not looked through any more
@@ -165,7 +165,7 @@ async def test_the_loop_goes_on_while_a_long_list_of_pods_is_read():
 
 
 async def test_the_loop_goes_on_while_the_numbers_of_a_long_answer_are_read():
-    """A megabyte of them, each in the form that takes longest: read at once they stop it for a fifth of a second."""
+    """A megabyte of numbers in the slowest form: read at once, they block the loop for a fifth of a second."""
     body = ('{"items": [' + ",".join(['{"value":"1.5e-3"}'] * 55_000) + "]}").encode()
     values = [ExternalMetricValue("1.5e-3")] * 55_000
     begun = time.perf_counter()
@@ -244,7 +244,7 @@ async def test_a_long_answer_of_one_api_takes_no_place_of_another():
 
 
 async def test_answers_of_a_tick_are_asked_for_again_rather_than_kept_without_bound():
-    """Of 1 MiB each, 16 are kept: after the 17th nothing of the first is there."""
+    """16 answers of 1 MiB are kept: the 17th replaces the first."""
     api = FakeApi()
     body = '{"items": [{"value": "3"}]' + " " * (MIB - 100) + "}"
     queues = [ExternalMetric(f"queue-{i}", AVERAGE) for i in range(17)]

@@ -35,7 +35,7 @@ async def test_the_newest_other_manager_of_the_replicas_is_named(entries, manage
 
 
 async def test_an_object_of_another_name_names_no_manager():
-    """A server that does not know the selector of names lists them all."""
+    """A server that ignores the field selector lists all objects."""
     api = FakeApi()
     items = [{"metadata": {"name": "other", "managedFields": [entry("argocd", 1)]}}]
     api.answers[PATH] = answering(json.dumps({"items": items}))

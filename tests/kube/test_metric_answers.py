@@ -115,7 +115,7 @@ some_pods = st.lists(
 
 @given(some_pods, st.sampled_from([CPU, APP]))
 def test_the_usage_of_all_pods_is_the_sum_of_their_samples_or_nothing(pods, metric):
-    """Nothing where any of them has no sample, or is not listed."""
+    """None if a pod has no sample, or is not listed."""
     for index, pod in enumerate(pods):
         pod.metadata = replace(pod.metadata, name=f"pod-{index}")
     listed = PodMetricsByName(pods)
@@ -228,7 +228,7 @@ def test_external_values_are_added():
 
 
 def test_a_negative_running_sum_is_the_largest_number_as_upstream():
-    """Its guard against overflow takes a negative number for one; a negative value behind a larger one is added."""
+    """The upstream takes a negative running sum for an overflow; a negative value after a larger one is added."""
     assert 2**63 - 1 == external_value([ExternalMetricValue("-1")])
     assert 1000 == external_value([ExternalMetricValue("2"), ExternalMetricValue("-1")])
     assert 2**63 - 1 == external_value([ExternalMetricValue("9e15"), ExternalMetricValue("9e15")])
@@ -349,7 +349,7 @@ usage_lists = st.lists(
 
 @given(usage_lists, st.sampled_from([CPU, APP]))
 async def test_where_other_resources_are_not_decoded_the_samples_are_the_same(containers, metric):
-    """The operator decodes what its objects ask for."""
+    """The operator decodes only the resources that its objects name."""
     answer = {"items": [told_of(f"pod-{place}", containers=container) for place, container in enumerate(containers)]}
 
     whole = await listed(answer)

@@ -1,4 +1,4 @@
-"""An index of pods that answers label selectors as looking at every pod would."""
+"""An index of pods that answers label selectors as a scan of all pods would."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_pods_of_other_namespaces_never_match():
 
 
 def test_a_change_is_noticed_by_a_selector_of_the_oldest_key_that_is_indexed_and_of_a_new_one():
-    """A hundred keys are, and each of a hundred selectors has asked for one."""
+    """A hundred keys are indexed, each for one of a hundred selectors."""
     index, of = PodIndexer(), {f"key-{number}": "v" for number in range(101)}
     index.put("prod", of, pod("a"))
     for number in range(100):
@@ -127,7 +127,7 @@ def test_a_change_is_noticed_by_a_selector_of_the_oldest_key_that_is_indexed_and
 
 
 def test_labels_that_no_selector_asks_for_take_no_room_in_the_index():
-    """Of five labels of each of a hundred templates, one is asked for."""
+    """A hundred templates have five labels each; selectors name one of them."""
 
     def traced(keys):
         index = PodIndexer()

@@ -103,7 +103,7 @@ def test_numbered_namespaces_are_in_all_shards(pattern):
 
 
 def test_by_the_servers_hash_numbered_namespaces_share_a_shard():
-    """Why it is not the default: the last characters reach the upper bits of FNV-1a hardly."""
+    """The reason against it as the default: the last characters of a name hardly change the upper bits of FNV-1a."""
     assert 2 == len({shard_of(f"team-{number}", 16, by_server=True) for number in range(100)})
 
 

@@ -1,4 +1,4 @@
-"""cronhpa.kube.throttles: an API server that asks to be asked later, over real HTTP."""
+"""cronhpa.kube.throttles: an API server that answers Retry-After, over real HTTP."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ LIST = "/apis/apps/v1/deployments"
 
 
 def throttling(asked, *, times, status=429, after="1", then=None):
-    """Asks to be asked later, so many times; `asked` are the seconds at which it was asked."""
+    """Answers Retry-After so many times; `asked` are the seconds at which requests came."""
 
     async def answer(_request):
         asked.append(asyncio.get_running_loop().time())
@@ -42,7 +42,7 @@ async def refused(work):
 
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_throttled_write_fails_at_once_is_not_sent_before_its_time_and_delays_no_other(status):
-    """What was decided before a wait would be old after it: the next turn decides anew."""
+    """A decision would be outdated after a wait: the next turn decides anew."""
     api, asked, calm = FakeApi(), [], []
     api.answers[BUSY] = throttling(asked, times=1, status=status)
     api.answers[CALM] = throttling(calm, times=0)

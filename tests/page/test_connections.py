@@ -25,7 +25,7 @@ async def opened(limits, scenario):
 
 
 async def connect(connections, count):
-    """Each is answered once before the next: so all are accepted, in order."""
+    """Each connection is answered before the next one opens, so that all are accepted in order."""
     made = []
     for _ in range(count):
         reader, writer = await asyncio.open_connection(*connections.address)
@@ -62,7 +62,7 @@ async def test_one_address_has_fewer_than_there_are():
 
 
 async def test_a_connection_ends_whatever_it_does():
-    """One that sends a byte now and then would otherwise hold its place for ever."""
+    """Otherwise a client that sends a byte now and then would hold its place for ever."""
 
     async def scenario(connections):
         ((reader, _),) = await connect(connections, 1)

@@ -129,7 +129,7 @@ def test_every_answer_forbids_what_it_does_not_need(open_page, path):
 
 
 def test_the_document_has_no_script_or_style_of_its_own_and_names_no_other_host(open_page):
-    """The policy would stop them; a browser without it must not need to."""
+    """The content security policy would block them; the page must be safe without it."""
     _, _, body = ask(open_page, "/")
 
     assert b" style=" not in body

@@ -47,7 +47,7 @@ def test_the_week_is_decided_as_it_is_and_as_it_would_be(lived, tmp_path):
     """
     Six pods at least instead of three: more pod-hours in the nights and at the weekend, no minute less.
 
-    Every other five minutes was seen of what happened: 84 of 168 hours.
+    Every second five minutes were recorded: 84 of 168 hours.
     """
     progress = tmp_path / "progress"
     progress.touch()
@@ -88,7 +88,7 @@ def test_a_spec_may_stand_alone_and_its_fields_may_be_empty():
 
 
 def test_only_the_spec_of_a_text_counts():
-    """Whose object it is, and where its target is, the page has asked the API server about."""
+    """The page has reviewed only the object of the request, in its own namespace."""
     text = yaml.safe_dump({"metadata": {"name": "other", "namespace": "secret"}, "spec": PLAIN})
 
     assert "prod" == spec_of(text, "prod").namespace
