@@ -33,7 +33,7 @@ def nodes(node, path="") -> list[tuple[str, dict]]:
         children.append((f"{path}[]", node["items"]))
     if isinstance(node.get("additionalProperties"), dict):
         children.append((f"{path}{{}}", node["additionalProperties"]))
-    return [(path, node), *(found for name, child in children for found in nodes(child, name))]
+    return [(path, node), *(entry for name, child in children for entry in nodes(child, name))]
 
 
 def test_no_field_of_a_spec_holds_an_address_or_names_a_secret():

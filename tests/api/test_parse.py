@@ -89,7 +89,7 @@ def test_each_kind_of_metric_is_read():
     }
     average = {"type": "AverageValue", "averageValue": "1500m"}
     ingress = {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "web"}
-    found = parsed(
+    parsed_spec = parsed(
         metrics=[
             {"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "app", "target": average}},
             {"type": "Pods", "pods": {"metric": {"name": "hits", "selector": selector}, "target": average}},
@@ -107,17 +107,17 @@ def test_each_kind_of_metric_is_read():
 
     target = MetricTarget("AverageValue", average_value=1500)
     labels = LabelSelector((("a", "1"), ("b", "2")), (LabelRequirement("c", "In", ("x",)),))
-    assert ResourceMetric("cpu", target, container="app") == found[0]
-    assert PodsMetric("hits", target, labels) == found[1]
+    assert ResourceMetric("cpu", target, container="app") == parsed_spec[0]
+    assert PodsMetric("hits", target, labels) == parsed_spec[1]
     assert (
         ObjectMetric("hits", MetricTarget("Value", value=2000), TargetRef("networking.k8s.io/v1", "Ingress", "web"))
-        == found[2]
+        == parsed_spec[2]
     )
-    assert ExternalMetric("queue", target) == found[3]
+    assert ExternalMetric("queue", target) == parsed_spec[3]
 
 
 def test_a_behavior_is_read_with_the_upstreams_defaults():
-    found = parsed(
+    parsed_spec = parsed(
         metrics=[CPU],
         behavior={
             "scaleDown": {
@@ -131,7 +131,7 @@ def test_a_behavior_is_read_with_the_upstreams_defaults():
 
     up = ScalingRules((Policy("Pods", 4, 15 * SECOND), Policy("Percent", 100, 15 * SECOND)), SelectPolicy.MAX, 0)
     down = ScalingRules((Policy("Pods", 2, 30 * SECOND),), SelectPolicy.MIN, 60 * SECOND, 0.009000000000000001)
-    assert Behavior(up, down) == found
+    assert Behavior(up, down) == parsed_spec
 
 
 def test_what_the_object_leaves_open_is_the_operators():
@@ -328,7 +328,7 @@ FIELDS = ["minReplicas", "maxReplicas", "metrics", "behavior", "schedules", "ove
 @given(st.dictionaries(st.sampled_from([*FIELDS, "scaleTargetRef", "syncPeriodSeconds", "else"]), json_values))
 def test_any_spec_is_read_or_refused_with_its_problems(text):
     try:
-        found = parse_spec({"scaleTargetRef": SHOP, "maxReplicas": 10, **text}, "prod", ControllerOptions())
+        parsed_spec = parse_spec({"scaleTargetRef": SHOP, "maxReplicas": 10, **text}, "prod", ControllerOptions())
     except SpecError as error:
-        found = error.problems
-    assert found
+        parsed_spec = error.problems
+    assert parsed_spec

@@ -64,8 +64,8 @@ def conditions(taken, previous=None):
 
 def said(taken, kind):
     """A condition as (status, reason)."""
-    found = conditions(taken)[kind]
-    return found["status"], found["reason"]
+    condition = conditions(taken)[kind]
+    return condition["status"], condition["reason"]
 
 
 # --- counts ------------------------------------------------------------------------------------------------------
@@ -171,10 +171,10 @@ TORN = "Schedule/a asks for at least 30, Schedule/b for at most 20, at equal ran
 
 
 def test_bounds_that_contradict_each_other_are_named_with_the_time():
-    found = conditions(torn())["BoundsConsistent"]
+    condition = conditions(torn())["BoundsConsistent"]
 
-    assert ("False", "Contradiction") == (found["status"], found["reason"])
-    assert found["message"] == f"from 2026-11-23T12:00:00Z until 2026-11-23T18:00:00Z {TORN}"
+    assert ("False", "Contradiction") == (condition["status"], condition["reason"])
+    assert condition["message"] == f"from 2026-11-23T12:00:00Z until 2026-11-23T18:00:00Z {TORN}"
 
 
 def test_a_contradiction_is_an_event_once():
@@ -299,8 +299,8 @@ def test_a_forecast_names_the_methods_that_cannot_be_used():
     told = forecast(1255, metric="requests", track_record=TrackRecord(41.7, 61.0, 2.84, 7), unusable=lost)
     uncovered = forecast(1255, metric="requests", coverage_percent=10, unusable=lost)
 
-    for each, its_forecast in ((of, told), (preview, told), (of, uncovered)):
-        taken = turn(each, seen(NO_METRICS, current=8), told=its_forecast, forecast=its_forecast)
+    for rendered_spec, its_forecast in ((of, told), (preview, told), (of, uncovered)):
+        taken = turn(rendered_spec, seen(NO_METRICS, current=8), told=its_forecast, forecast=its_forecast)
         assert conditions(taken)["ForecastActive"]["message"].endswith(f"; {lost}")
 
 

@@ -163,7 +163,7 @@ def is_admitted(text):
     """What the CRD's rules say of five fields."""
     fields = text.lower().split()
     return len(fields) == 5 and all(
-        re.search(known.pattern, field) for field, known in zip(fields, cron.FIELDS, strict=True)
+        re.search(field_spec.pattern, field) for field, field_spec in zip(fields, cron.FIELDS, strict=True)
     )
 
 

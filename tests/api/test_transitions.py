@@ -95,7 +95,7 @@ def test_a_window_that_an_edit_ends_says_so():
     life.turn(DAY, queued(80, current=20), "10:02")
     removed = life.turn(spec(), queued(80, current=20), "10:03")
 
-    assert ["WindowClosed", "WindowClosed"] == [item.reason for item in (*suspended, *removed)]
+    assert ["WindowClosed", "WindowClosed"] == [event.reason for event in (*suspended, *removed)]
     assert suspended[0].message.startswith("day is suspended; 2 to 120 are allowed, 20 to 80 before")
     assert removed[0].message.startswith("day is not in the spec any more; 2 to 120")
 
@@ -129,7 +129,7 @@ def test_an_override_is_told_when_it_is_set_replaced_and_over():
     over = life.turn(spec(override=replace(first, floor=40)), queued(80, current=8), "12:00")
 
     assert [] == again
-    assert ["OverrideSet", "OverrideSet", "OverrideEnded"] == [item.reason for item in (*set_, *changed, *over)]
+    assert ["OverrideSet", "OverrideSet", "OverrideEnded"] == [event.reason for event in (*set_, *changed, *over)]
     assert set_[0].message.startswith(
         "the override asks for at least 30 replicas until Mon 2026-11-23 12:00 +00:00; 30 to 120 are allowed, "
         "2 to 120 before; there are 8, 16 are wanted"
@@ -166,7 +166,7 @@ def test_a_forecast_that_begins_and_ceases_to_act_is_told():
 
     # That the count is above maxReplicas says nothing of the forecast.
     assert [] == learning + same + jump + back
-    assert ["ForecastOn", "ForecastOff"] == [item.reason for item in (*on, *off)]
+    assert ["ForecastOn", "ForecastOff"] == [event.reason for event in (*on, *off)]
     assert on[0].message.startswith("the forecast acts: ")
     assert off[0].message.startswith("the forecast acts no more: CoverageLost: ")
     life.turn(of, blind, "10:01:30", told)

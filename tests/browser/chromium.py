@@ -56,9 +56,9 @@ def _install(folder: Path) -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copy(FOLDER / name, folder / name)
     npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=optional"]
-    found = subprocess.run(npm, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
-    if found.returncode:
-        raise RuntimeError(f"npm ci: {found.stderr[-2000:]}")
+    installed = subprocess.run(npm, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
+    if installed.returncode:
+        raise RuntimeError(f"npm ci: {installed.stderr[-2000:]}")
     packed = folder / "node_modules" / "@sparticuz" / "chromium" / "bin"
     unpacked = folder / "unpacked"
     unpacked.mkdir(exist_ok=True)
@@ -69,8 +69,8 @@ def _install(folder: Path) -> None:
         with tarfile.open(fileobj=io.BytesIO(brotli.decompress(archive.read_bytes()))) as files:
             files.extractall(unpacked, filter="data")
     # The one in the package names the folders of a function in a cloud.
-    fonts, known = folder / "unpacked" / "fonts", folder / "fonts-cache"
+    fonts, font_cache = folder / "unpacked" / "fonts", folder / "fonts-cache"
     configuration = (
-        f"<fontconfig><dir>{fonts}</dir><dir>/usr/share/fonts</dir><cachedir>{known}</cachedir></fontconfig>"
+        f"<fontconfig><dir>{fonts}</dir><dir>/usr/share/fonts</dir><cachedir>{font_cache}</cachedir></fontconfig>"
     )
     (unpacked / "fonts.conf").write_text(configuration, "utf-8")

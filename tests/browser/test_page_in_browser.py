@@ -195,7 +195,7 @@ def barriers(page):
 def test_what_if_is_run_from_the_form_and_its_yaml_is_there_to_copy(opened, lived, axe):
     """Without a forecast and with a turn a minute, as that is quick."""
     path, shop = lived
-    spec = {**{key: each for key, each in SPEC.items() if key != "forecast"}, "syncPeriodSeconds": 60}
+    spec = {**{key: field for key, field in SPEC.items() if key != "forecast"}, "syncPeriodSeconds": 60}
     with served(MadeObjects([live("prod", "shop", spec, shop.status)]), store=path) as url:
         page = opened(url, scheme="dark", bypass_csp=True)
         go(page, "what-if")
@@ -252,7 +252,7 @@ def hostile(value):
     """The same value with a hostile text wherever a text is that nothing is computed from."""
     kept = {"status", "type", "lastTransitionTime", "time", "until", "state", "source", "role", "rule", "schedule"}
     if isinstance(value, dict):
-        return {key: each if key in kept else hostile(each) for key, each in value.items()}
+        return {key: field if key in kept else hostile(field) for key, field in value.items()}
     if isinstance(value, list):
         return [hostile(element) for element in value]
     return f"{value}{HOSTILE}" if isinstance(value, str) else value
@@ -261,7 +261,9 @@ def hostile(value):
 def test_scripts_in_whatever_a_tenant_writes_stay_text(opened, lived):
     path, _ = lived
     body = named("contradictory")
-    status = {**hostile({key: each for key, each in body["status"].items() if key not in {"memory", "lastScaleTime"}})}
+    status = {
+        **hostile({key: field for key, field in body["status"].items() if key not in {"memory", "lastScaleTime"}})
+    }
     spec = {**SPEC, "override": {"minReplicas": 4, "until": "2026-11-26T00:00:00Z", "reason": HOSTILE}}
     spec["schedules"] = [{**schedule, "name": f"{schedule['name']}{HOSTILE[:40]}"} for schedule in SPEC["schedules"]]
     target = {"type": "AverageValue", "averageValue": "5"}

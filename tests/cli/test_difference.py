@@ -118,10 +118,14 @@ def test_two_are_compared(words):
 
 
 def test_json_has_both_versions_of_each_interval(diff):
-    (found,) = json.loads(diff(SHOP, MORE, "--from", "2026-11-26T08:00", "--to", "1h", "-o", "json").stdout)
+    (document,) = json.loads(diff(SHOP, MORE, "--from", "2026-11-26T08:00", "--to", "1h", "-o", "json").stdout)
 
-    assert ("prod/shop", "Changed", ["maxReplicas", "schedules"]) == (found["name"], found["change"], found["fields"])
-    (interval,) = found["bounds"]
+    assert ("prod/shop", "Changed", ["maxReplicas", "schedules"]) == (
+        document["name"],
+        document["change"],
+        document["fields"],
+    )
+    (interval,) = document["bounds"]
     assert ("2026-11-26T08:00:00+01:00", "2026-11-26T09:00:00+01:00") == (interval["from"], interval["to"])
     assert [20, 30] == [interval[version]["minReplicas"] for version in ("old", "new")]
     assert ["Spec", "Spec"] == [interval[version]["maxReplicasBy"] for version in ("old", "new")]

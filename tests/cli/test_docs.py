@@ -23,7 +23,7 @@ def printed(command):
 
 
 def blocks():
-    return [(found[1], [line[4:] for line in found[2].splitlines()]) for found in BLOCK.finditer(PAGE.read_text())]
+    return [(block[1], [line[4:] for line in block[2].splitlines()]) for block in BLOCK.finditer(PAGE.read_text())]
 
 
 @pytest.mark.parametrize(("command", "shown"), blocks(), ids=[command for command, _ in blocks()])

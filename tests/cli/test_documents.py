@@ -48,8 +48,8 @@ def test_the_document_and_line_of_each_field_can_be_looked_up(written):
     key, items = child_of(second.node, "b")
     assert [{"a": 1}, {"b": [{"c": 2, "d": 3}, {"e": 4}]}] == [document.body for document in documents]
     assert [3, 5, 6] == [
-        line_of(found)
-        for found in (key, child_of(child_of(items, 0)[1], "d")[0], child_of(child_of(items, 1)[1], "e")[0])
+        line_of(node)
+        for node in (key, child_of(child_of(items, 0)[1], "d")[0], child_of(child_of(items, 1)[1], "e")[0])
     ]
     assert [None, None, None] == [child_of(items, 2), child_of(items, "b"), child_of(second.node, 0)]
 

@@ -19,7 +19,7 @@ def live(namespace, name="shop", **status):
 
 def shown_names(result):
     assert 0 == result.exit_code, result.output
-    return [item["name"] for item in json.loads(result.stdout)]
+    return [shown["name"] for shown in json.loads(result.stdout)]
 
 
 def test_objects_of_the_cluster_are_shown_by_name_by_namespace_or_all(served, cronhpa, monkeypatch, tmp_path):
@@ -37,9 +37,9 @@ def test_an_object_of_the_cluster_has_the_measured_start_up_of_its_pods(served, 
     memory = {"version": 1, "recommendations": [], "scaleUpEvents": [], "scaleDownEvents": [], "startUpSeconds": 75}
     served.hold(live("prod", memory=memory))
 
-    (found,) = json.loads(cronhpa("preview", "shop", "-o", "json").stdout)
+    (document,) = json.loads(cronhpa("preview", "shop", "-o", "json").stdout)
 
-    assert 75 == found["podStartupSeconds"]
+    assert 75 == document["podStartupSeconds"]
 
 
 def test_a_word_with_a_cluster_beside_it_is_a_name_also_where_a_folder_is_called_so(

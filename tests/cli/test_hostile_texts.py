@@ -40,8 +40,8 @@ def test_a_line_stays_a_line_of_what_it_is_and_a_block_keeps_its_lines(capsys):
 
 def test_explain_shows_a_tenants_words_as_they_are(served, cronhpa):
     condition = {"type": "Ready", "status": "False", "reason": "x", "message": HOSTILE}
-    item = {"source": HOSTILE, "name": "n", "role": "Floor", "replicas": 2, "reason": HOSTILE}
-    status = {"conditions": [condition], "decision": {"reason": HOSTILE, "proposals": [item]}, "target": HOSTILE}
+    proposal = {"source": HOSTILE, "name": "n", "role": "Floor", "replicas": 2, "reason": HOSTILE}
+    status = {"conditions": [condition], "decision": {"reason": HOSTILE, "proposals": [proposal]}, "target": HOSTILE}
     body = manifest(status=status)
     served.hold(body)
 

@@ -125,11 +125,11 @@ def test_the_operator_is_reached_by_kubectl_with_the_same_kubeconfig_and_shown_i
         serving = asyncio.create_task(listener.run())
         seen = kubectl(listener.address[1])
         async with opened(PastWhere(kubeconfig=config, context="x")) as source:
-            found = await source.decision("prod", "shop", NOW), await source.decision("prod", "cart", NOW)
+            decisions = await source.decision("prod", "shop", NOW), await source.decision("prod", "cart", NOW)
             timeline = await source.timeline("prod", "shop", 0, NOW)
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
-        return found, timeline, seen()
+        return decisions, timeline, seen()
 
     config = kubeconfig({"token": "t-anna"})
     (shop, cart), timeline, called = asyncio.run(scenario())

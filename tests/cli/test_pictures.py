@@ -152,10 +152,10 @@ def test_the_most_important_label_chooses_its_place_first(preview):
     """Numbers of steps give way to the name of a conflict and of a clock change."""
     of = written_spec(yaml.safe_load(SHOP + FULL))
     with rc_context(style.RC):
-        found = [text for text, _ in boxes(*pictures.drawn(subject(of, 7)))]
+        texts = [text for text, _ in boxes(*pictures.drawn(subject(of, 7)))]
 
-    assert "conflict 1" in found
-    assert "Europe/Berlin\nthe clocks go from 03:00 to 02:00" in found
+    assert "conflict 1" in texts
+    assert "Europe/Berlin\nthe clocks go from 03:00 to 02:00" in texts
 
 
 # --- to scale ----------------------------------------------------------------------------------------------------
@@ -243,7 +243,9 @@ def outcome(days, *, begin=0, minutes=None):
         for at in range(span.begin, span.end + 1, 5 * MINUTE)
     ]
     plan = Backtest("prod/shop", of, Load(points), Environment(capacity=10.0), span, "UTC")
-    runs = {variant: run(each, plan.load, plan.environment, span) for variant, each in variants(of).items()}
+    runs = {
+        variant: run(variant_spec, plan.load, plan.environment, span) for variant, variant_spec in variants(of).items()
+    }
     return dataclasses.replace(plan, runs=runs)
 
 

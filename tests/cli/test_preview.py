@@ -48,8 +48,8 @@ def lines(result):
 
 def only(result):
     assert 0 == result.exit_code, result.stderr
-    (found,) = json.loads(result.stdout)
-    return found
+    (document,) = json.loads(result.stdout)
+    return document
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_every_object_of_a_file_and_of_its_lists_is_shown(preview):
     several = f"{SHOP}---\n{json.dumps({'kind': 'ConfigMap'})}\n---\n{other}"
 
     assert ["prod/shop", "checkout"] == [
-        item["name"] for item in json.loads(preview(several, *MONDAY, "-o", "json").stdout)
+        shown["name"] for shown in json.loads(preview(several, *MONDAY, "-o", "json").stdout)
     ]
 
 

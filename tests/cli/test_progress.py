@@ -26,7 +26,7 @@ class Clock:
 def told(*reports):
     """What is said; None where nothing was reported in ten seconds."""
     said = []
-    clock = Clock(*(lambda each=report: each and lines.report(*each) for report in reports))
+    clock = Clock(*(lambda reported=report: reported and lines.report(*reported) for report in reports))
     lines = Lines(said.append, "running forecast", lambda: clock.now)
     lines.run(clock.wait)
     return said

@@ -58,9 +58,9 @@ class Shop:
 
     @staticmethod
     def condition(body, kind):
-        found = ((body or {}).get("status") or {}).get("conditions") or ()
+        conditions = ((body or {}).get("status") or {}).get("conditions") or ()
         return next(
-            (stated_condition["status"] for stated_condition in found if stated_condition["type"] == kind), None
+            (stated_condition["status"] for stated_condition in conditions if stated_condition["type"] == kind), None
         )
 
     def _only(self, path):

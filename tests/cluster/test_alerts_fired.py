@@ -118,8 +118,8 @@ def learn(path, objects, now):
         body = objects[name]
         series = Series(body["metadata"]["namespace"], name, "cpu")
         options = ControllerOptions(sync_period=SECOND)
-        known = FitInfo(now, digest(parse_spec(body["spec"], series.namespace, options)))
-        assert store.fits.save(Fit(MODEL, now - SECOND, now - HOUR, b"no fit"), {series: known}) is None
+        fit_info = FitInfo(now, digest(parse_spec(body["spec"], series.namespace, options)))
+        assert store.fits.save(Fit(MODEL, now - SECOND, now - HOUR, b"no fit"), {series: fit_info}) is None
         forecast = Forecast(
             metric="cpu", issued_at=now + 5 * MINUTE, start=now - HOUR, step=5 * MINUTE, load=(1.0,) * 72, ceiling=9.0,
             model="made", quantile_percent=90, trained_until=now, track_record=TrackRecord(30, 60, 4.0, 7),
@@ -140,8 +140,8 @@ def scraping(operator, rules):
         manifest for manifest in yaml.safe_load_all(rendered) if manifest and manifest["kind"] == "ServiceMonitor"
     )
     (endpoint,) = monitor["spec"]["endpoints"]
-    found = {"targets": [f"127.0.0.1:{operator.ports[0]}"], "labels": {"namespace": NAMESPACE}}
-    job = {"job_name": "cronhpa", "metrics_path": endpoint["path"], "static_configs": [found]}
+    targets = {"targets": [f"127.0.0.1:{operator.ports[0]}"], "labels": {"namespace": NAMESPACE}}
+    job = {"job_name": "cronhpa", "metrics_path": endpoint["path"], "static_configs": [targets]}
     job["honor_labels"] = endpoint["honorLabels"]
     return {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
@@ -186,7 +186,7 @@ def test_every_alert_on_an_object_fires_and_of_no_other_object(made, record_prop
     def firing():
         return {alert for alert in prometheus.firing() if "Operator" not in alert[0]}
 
-    wait_until(firing, lambda found: found == FIRED, within_s=240, every_s=1)
+    wait_until(firing, lambda alerts: alerts == FIRED, within_s=240, every_s=1)
     record_property("told", "\n".join(f"fired: {alert} of {name}" for alert, name in sorted(FIRED)))
 
 
@@ -194,8 +194,8 @@ def test_a_namespace_is_that_of_the_object_and_of_the_operator_where_it_is_about
     prometheus, _, namespace = made
     wait_until(lambda: prometheus.query("cronhpa_object_info"))
 
-    found = {sample["metric"]["namespace"] for sample in prometheus.query("cronhpa_object_info")}
-    assert {namespace} == found
+    namespaces = {sample["metric"]["namespace"] for sample in prometheus.query("cronhpa_object_info")}
+    assert {namespace} == namespaces
     assert [NAMESPACE] == [sample["metric"]["namespace"] for sample in prometheus.query("cronhpa_leader")]
     assert [] == prometheus.query('{exported_namespace!=""}')
 
@@ -225,8 +225,8 @@ def test_an_operator_that_stands_still_lags_and_one_that_is_gone_decides_nothing
     operator.signal(signal.SIGSTOP)
     time.sleep(6)
     operator.signal(signal.SIGCONT)
-    wait_until(prometheus.firing, lambda found: ("CronHPAOperatorLagging", "") in found, within_s=30)
+    wait_until(prometheus.firing, lambda alerts: ("CronHPAOperatorLagging", "") in alerts, within_s=30)
 
     operator.kill()
-    wait_until(prometheus.firing, lambda found: ("CronHPAOperatorNotDeciding", "") in found, within_s=30)
+    wait_until(prometheus.firing, lambda alerts: ("CronHPAOperatorNotDeciding", "") in alerts, within_s=30)
     record_property("told", "fired: CronHPAOperatorLagging\nfired: CronHPAOperatorNotDeciding")

@@ -82,7 +82,7 @@ QUICK = {"500 on everything", "no metrics with 200", "each connection is cut"}
 
 @pytest.mark.parametrize(
     "troubles",
-    [pytest.param(each, id=name, marks=[] if name in QUICK else pytest.mark.faults) for name, each in HELD.items()],
+    [pytest.param(fault, id=name, marks=[] if name in QUICK else pytest.mark.faults) for name, fault in HELD.items()],
 )
 def test_nothing_falls_while_requests_fail_and_a_step_is_followed_after_it(shop, plant, proxy, troubles):
     """What fell to one core behind a fault is not believed before it is seen; 4 cores are, soon after its end."""
@@ -185,9 +185,9 @@ def test_a_watch_that_falls_silent_is_followed_within_75_s(shop, plant, proxy, p
         time.sleep(2)
         plant.set_load(shop.load, 4.0)
         wait_until(lambda: shop.ready, lambda seen: seen == 8, within_s=100)
-        known = len(proxy.asked)
+        requests_before = len(proxy.asked)
         do(shop, plant)
-        wait_until(lambda: path in {asked for _, _, asked, _ in proxy.asked[known:]}, within_s=85)
+        wait_until(lambda: path in {asked for _, _, asked, _ in proxy.asked[requests_before:]}, within_s=85)
         shop.reaches(replicas, within_s=30)
 
 

@@ -43,7 +43,7 @@ def test_an_hpa_read_as_v1_and_as_v2_is_the_same(control_plane, namespace, body)
         control_plane.get(f"/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers/{name}")
         for version in ("v1", "v2")
     ]
-    one, two = (convert([Document("live", item)], now=0) for item in read)
+    one, two = (convert([Document("live", live_body)], now=0) for live_body in read)
 
     assert () == one.remarks
     assert one == two

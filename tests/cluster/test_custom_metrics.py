@@ -146,4 +146,4 @@ def test_kubectl_reads_what_the_plant_was_told(control_plane, plant, web):
     base = f"/apis/{CUSTOM}/v1beta2/namespaces/{shop.namespace}"
     listed = control_plane.get(f"{base}/pods/*/job:rps:rate1m?labelSelector=app%3Dweb&metricLabelSelector=verb%3DGET")
 
-    assert {"12500m"} == {item["value"] for item in listed["items"]}
+    assert {"12500m"} == {value["value"] for value in listed["items"]}

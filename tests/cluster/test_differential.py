@@ -118,11 +118,11 @@ def both(*feeds):
 
 def rules(select=None, window=None, tolerance=None, **policies):
     """`rules(Pods=(2, 4))`: two pods in four seconds."""
-    found = {"selectPolicy": select, "stabilizationWindowSeconds": window, "tolerance": tolerance}
-    found["policies"] = [
+    scaling_rules = {"selectPolicy": select, "stabilizationWindowSeconds": window, "tolerance": tolerance}
+    scaling_rules["policies"] = [
         {"type": kind, "value": amount, "periodSeconds": seconds} for kind, (amount, seconds) in policies.items()
     ]
-    return {key: each for key, each in found.items() if each not in (None, [])}
+    return {key: rule for key, rule in scaling_rules.items() if rule not in (None, [])}
 
 
 CASES = [

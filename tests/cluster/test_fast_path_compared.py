@@ -80,10 +80,10 @@ def test_no_turn_differs_while_loads_swing_windows_open_specs_are_edited_and_the
             disturb(dice, dice.choice(objects), operator)
     told = operator.log.read_text()
 
-    found = [(int(turns), int(differ)) for turns, differ in COMPARED.findall(told)]
+    counts = [(int(turns), int(differ)) for turns, differ in COMPARED.findall(told)]
     # The last line of each process: the next one begins with less.
-    of_processes = [turns for (turns, _), (later, _) in pairwise([*found, (0, 0)]) if later < turns]
+    of_processes = [turns for (turns, _), (later, _) in pairwise([*counts, (0, 0)]) if later < turns]
     print(f"{sum(of_processes)} turns were compared by {len(of_processes)} processes")
     assert "the fast path differs" not in told
     assert sum(of_processes) > SECONDS * OBJECTS / 10
-    assert {0} == {differ for _, differ in found}
+    assert {0} == {differ for _, differ in counts}

@@ -229,8 +229,10 @@ def test_no_write_by_a_replica_that_does_not_lead_in_two_hundred_handovers(
         called = getattr(how, "name", how)
         for label, column in (("lead", 0), ("write", 1)):
             seconds = sorted(row[column] for row in seen)
-            each, median = " ".join(f"{second:.2f}" for second in seconds), statistics.median(seconds)
-            record_property("told", f"{called}, {len(seconds)} handovers, seconds to {label}: {median:.2f} of {each}")
+            listed_seconds, median = " ".join(f"{second:.2f}" for second in seconds), statistics.median(seconds)
+            record_property(
+                "told", f"{called}, {len(seconds)} handovers, seconds to {label}: {median:.2f} of {listed_seconds}"
+            )
             # Who leads is promised of each; a first write waits for a load that asks for one.
             judged = seconds[-1] if label == "lead" else median
             assert judged <= (0 if how is signal.SIGTERM else LEASE_S) + 2 + 1

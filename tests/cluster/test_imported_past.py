@@ -42,7 +42,7 @@ def test_an_imported_past_makes_pods_ready_before_the_rise(control_plane, namesp
     tried = re.match(
         r"(\d+) of (\d+) under-provisioned minutes avoided at \+?(-?\d+\.\d) % pod-hours over (\d) days?", told
     )
-    avoided, of, extra, days = (float(each) for each in tried.groups())
+    avoided, of, extra, days = (float(number) for number in tried.groups())
     assert 0 < avoided <= of
     # By the decisions themselves, on as many of the newest days as it takes to see that it pays.
     assert extra <= 2 * 5

@@ -158,7 +158,7 @@ def test_explain_and_status_tell_of_an_object_that_runs(control_plane, namespace
     assert (2, []) == (told["currentReplicas"], told["problems"])
     assert told["decidedBy"] in DECIDED_BY
     assert (namespace, "web", "Deciding") in {
-        (item["namespace"], item["name"], item["status"]) for item in json.loads(everywhere.stdout)
+        (row["namespace"], row["name"], row["status"]) for row in json.loads(everywhere.stdout)
     }
 
 
@@ -213,7 +213,7 @@ def without_nulls(status):
 
 def aged(table):
     """A table in which each object is nine seconds old; AGE has room for three characters then."""
-    return re.sub(r"\b[0-9]+s *", lambda found: "9s".ljust(len(found[0])), re.sub(r" +\n", "\n", table))
+    return re.sub(r"\b[0-9]+s *", lambda match: "9s".ljust(len(match[0])), re.sub(r" +\n", "\n", table))
 
 
 @pytest.mark.usefixtures("no_operator")

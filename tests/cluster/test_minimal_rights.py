@@ -100,9 +100,9 @@ def granted(control_plane):
 def used(control_plane, earlier):
     """What was asked for since, allowed or not. Paths that are no resource, such as /apis, are everybody's."""
     return {
-        (each.verb, each.group, _right_to(each))
-        for each in control_plane.requests() - earlier
-        if each.user == USER and not each.resource.startswith("/")
+        (request.verb, request.group, _right_to(request))
+        for request in control_plane.requests() - earlier
+        if request.user == USER and not request.resource.startswith("/")
     }
 
 

@@ -31,9 +31,9 @@ from testbed.wait import wait_until
 pytestmark = pytest.mark.long
 
 FOLLOWED = {
-    str(page.relative_to(PROJECT)): found
+    str(page.relative_to(PROJECT)): followed
     for page in PAGES
-    if page.name != "tutorial.md" and (found := [command for command in commands(page) if is_followed(command)])
+    if page.name != "tutorial.md" and (followed := [command for command in commands(page) if is_followed(command)])
 }
 # What a reader puts in place of a word, and what here takes the place of a past, of a port, and of process 1.
 STANDS_FOR = (
@@ -307,5 +307,5 @@ def test_each_command_of_the_page_ends_well(world, folder, page):
         for pattern, standing in STANDS_FOR:
             text = re.sub(pattern, standing, text)
         world.run(text, folder)
-    for name in re.findall(r"--picture (\S+)", " ".join(each.text for each in FOLLOWED[page])):
+    for name in re.findall(r"--picture (\S+)", " ".join(command.text for command in FOLLOWED[page])):
         assert (folder / name).stat().st_size > 1000

@@ -132,7 +132,7 @@ def test_who_may_get_the_object_reads_its_past_and_nobody_else(shop, command, co
     control_plane.kubectl("delete", "serviceaccount", "gone", "-n", namespace)
 
     read = command("explain", "--at", "now", kubeconfig=may)
-    refused = [command("explain", "--at", "now", kubeconfig=each) for each in (may_not, elsewhere)]
+    refused = [command("explain", "--at", "now", kubeconfig=kubeconfig) for kubeconfig in (may_not, elsewhere)]
     unknown = command("explain", "--at", "now", kubeconfig=gone)
 
     assert 0 == read.exit_code, read.stderr

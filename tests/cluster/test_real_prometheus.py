@@ -64,7 +64,7 @@ def series(pod, samples):
 
 def push(url, all_series):
     """One remote-write request: protobuf by hand, in a Snappy block that holds one literal."""
-    plain = b"".join(field(1, each) for each in all_series)
+    plain = b"".join(field(1, one_series) for one_series in all_series)
     block = varint(len(plain)) + bytes([62 << 2]) + (len(plain) - 1).to_bytes(3, "little") + plain
     headers = {"Content-Encoding": "snappy", "Content-Type": "application/x-protobuf"}
     headers["X-Prometheus-Remote-Write-Version"] = "0.1.0"

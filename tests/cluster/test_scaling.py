@@ -103,7 +103,7 @@ def test_a_floor_comes_from_a_forecast_before_the_load_does(web, plant, operator
     # The least of the last days' peaks, 8.3 cores, over 0.9 cores a pod is 10 pods; the load of now needs 3.
     wait_until(lambda: shop.replicas, lambda seen: seen >= 10, within_s=(rise - time.time_ns()) / SECOND)
     assert "Forecast/cpu" == wait_until(lambda: shop.decided_by, lambda by: by == "Forecast/cpu")
-    assert any("reason: Forecast/cpu asks for at least" in item for item in wait_until(shop.events))
+    assert any("reason: Forecast/cpu asks for at least" in event for event in wait_until(shop.events))
 
 
 @pytest.mark.parametrize(
@@ -256,8 +256,10 @@ def test_broken_objects_do_not_slow_the_good_ones(web, plant, control_plane, nam
     assert time.monotonic() - begun < 6
     listed = control_plane.kubectl("get", "chpa", "-n", namespace, "-o", "json")
     told = {
-        item["metadata"]["name"]: next(c["reason"] for c in item["status"]["conditions"] if c["type"] == "Ready")
-        for item in json.loads(listed)["items"]
+        listed_object["metadata"]["name"]: next(
+            c["reason"] for c in listed_object["status"]["conditions"] if c["type"] == "Ready"
+        )
+        for listed_object in json.loads(listed)["items"]
     }
     assert {"unreadable": "SpecUnreadable", "targetless": "TargetUnreachable", "kindless": "TargetUnreachable"} == {
         name: reason for name, reason in told.items() if name != "web"

@@ -72,15 +72,15 @@ class Fleet:
 
     def shares(self):
         holders = list(self.holders().values())
-        return sorted(holders.count(name) for name, each in self.running.items() if each.is_running)
+        return sorted(holders.count(name) for name, operator in self.running.items() if operator.is_running)
 
     def served(self):
         """By replica that answers: how many shards it serves, as it says itself."""
         told = {}
-        for name, each in self.running.items():
+        for name, operator in self.running.items():
             with suppress(OSError):  # it is ending
-                if each.is_running:
-                    told[name] = int(each.get("/readyz").split()[1])
+                if operator.is_running:
+                    told[name] = int(operator.get("/readyz").split()[1])
         return told
 
     def are_served(self, *shares):

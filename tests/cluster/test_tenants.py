@@ -51,14 +51,16 @@ def policed(control_plane):
             "namespaces": {namespace: LIMITS, larger: {**LIMITS, "maxReplicas": 1000}, simple: {"maxReplicas": 100}},
         }
     }
-    found = [
-        each for each in yaml.safe_load_all(helm_template(values=values)) if each and each["kind"].startswith(POLICY)
+    policies = [
+        rendered
+        for rendered in yaml.safe_load_all(helm_template(values=values))
+        if rendered and rendered["kind"].startswith(POLICY)
     ]
-    control_plane.apply(*found)
+    control_plane.apply(*policies)
     # The API server takes up a policy within a second or two.
     wait_until(lambda: refusal(control_plane, written(namespace, maxReplicas=101)), within_s=30)
     yield namespace
-    for manifest in found:
+    for manifest in policies:
         control_plane.kubectl("delete", manifest["kind"], manifest["metadata"]["name"])
 
 
@@ -183,15 +185,17 @@ def test_an_object_that_is_older_than_its_limits_can_be_labelled(control_plane, 
     """Its spec stays as it is."""
     control_plane.apply(written(namespace, maxReplicas=5000))
     values = {"policy": {"enabled": True, "namespaces": {namespace: LIMITS}}, "fullnameOverride": "later"}
-    found = [
-        each for each in yaml.safe_load_all(helm_template(values=values)) if each and each["kind"].startswith(POLICY)
+    policies = [
+        rendered
+        for rendered in yaml.safe_load_all(helm_template(values=values))
+        if rendered and rendered["kind"].startswith(POLICY)
     ]
-    control_plane.apply(*found)
+    control_plane.apply(*policies)
     try:
         wait_until(lambda: refusal(control_plane, written(namespace, maxReplicas=5001)), within_s=30)
         control_plane.kubectl("label", "cronhpa", "shop", "-n", namespace, "team=web")
     finally:
-        for manifest in found:
+        for manifest in policies:
             control_plane.kubectl("delete", manifest["kind"], manifest["metadata"]["name"])
 
 

@@ -33,14 +33,14 @@ def condition(pod, kind):
 
 
 def ready_pods(plane, namespace):
-    found = [pod for pod in pods(plane, namespace) if condition(pod, "Ready")]
-    return [pod for pod in found if condition(pod, "Ready")["status"] == "True"]
+    with_condition = [pod for pod in pods(plane, namespace) if condition(pod, "Ready")]
+    return [pod for pod in with_condition if condition(pod, "Ready")["status"] == "True"]
 
 
 def measured(plane, namespace):
     """Millicores of each pod, as the metrics API says through the API server."""
     answer = plane.get(f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods?labelSelector=app%3Dweb")
-    quantities = [item["containers"][0]["usage"]["cpu"] for item in answer["items"]]
+    quantities = [pod_metrics["containers"][0]["usage"]["cpu"] for pod_metrics in answer["items"]]
     return [round(int(quantity.removesuffix("n")) / 1e6) for quantity in quantities]
 
 

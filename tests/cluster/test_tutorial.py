@@ -33,11 +33,11 @@ EXPLAINED = ["working-hours", "INC-4711", "Learning"]
 
 def steps():
     """("file", text) and ("shell", command) of the page, in its order."""
-    for found in BLOCK.finditer((PROJECT / "docs" / "tutorial.md").read_text("utf-8")):
-        if found["file"]:
-            yield "file", found["file"]
+    for block in BLOCK.finditer((PROJECT / "docs" / "tutorial.md").read_text("utf-8")):
+        if block["file"]:
+            yield "file", block["file"]
             continue
-        for line in found["shell"].replace("\\\n", " ").splitlines():
+        for line in block["shell"].replace("\\\n", " ").splitlines():
             command = re.sub(r"\s{2,}", " ", line.partition("   #")[0]).strip()
             if command and not ELSEWHERE.match(command):
                 yield "shell", command

@@ -77,23 +77,25 @@ def held(spec: Spec, tick: dict[str, Any], memory: Memory) -> Iterator[tuple[Any
     selector = select(tick["scale"].get("selector", ""))
     if isinstance(selector, Absent):
         return
-    pods, known = pods_of(tick, selector), None
+    pods, steady_turn = pods_of(tick, selector), None
     for seconds, thousandths in ((0, 0), *HELD):
         now = parse_instant(tick["now"]) + seconds * SECOND
         tick = {**tick, "now": format_instant(now), "resource": moved(tick.get("resource"), thousandths)}
         for kind in ("custom", "external"):
-            tick[kind] = {name: with_moved_value(each, thousandths) for name, each in (tick.get(kind) or {}).items()}
+            tick[kind] = {
+                name: with_moved_value(sample, thousandths) for name, sample in (tick.get(kind) or {}).items()
+            }
         observation = observe_tick(spec, tick, now)
         decision = decide(spec, observation, None, memory, now)
         after = memory.after(decision, Withheld(), spec, observation)
         repetition = None
-        if known is not None:
-            usages = usages_read(known, tick, pods, observation, now)
-            repetition = None if usages is None else repeat(known, usages, memory, now, now)
+        if steady_turn is not None:
+            usages = usages_read(steady_turn, tick, pods, observation, now)
+            repetition = None if usages is None else repeat(steady_turn, usages, memory, now, now)
             told = repetition and (repetition.readings, repetition.decision, repetition.memory)
             yield told, (observation.readings, decision, after)
         if repetition is None:
-            known = steady(Record(spec, observation, None, memory, now), pods, decision, after)
+            steady_turn = steady(Record(spec, observation, None, memory, now), pods, decision, after)
         memory = after
 
 
@@ -127,19 +129,23 @@ def moved_quantity(text: str, thousandths: int) -> str:
 
 
 def usages_read(
-    known: Steady, tick: dict[str, Any], pods: tuple[Pod, ...], observation: Observation, now: int
+    steady_turn: Steady, tick: dict[str, Any], pods: tuple[Pod, ...], observation: Observation, now: int
 ) -> tuple[int, ...] | None:
     """The usages of a turn as the operator reads them: off one list of all pods, or off the readings."""
-    if not all(isinstance(metric, ResourceMetric) for metric in known.spec.metrics):
-        return usages_of(known, observation.readings)
-    return listed_usages(known.spec, tick, pods) if now >= known.started or trusts(known, tick) else None
+    if not all(isinstance(metric, ResourceMetric) for metric in steady_turn.spec.metrics):
+        return usages_of(steady_turn, observation.readings)
+    return (
+        listed_usages(steady_turn.spec, tick, pods) if now >= steady_turn.started or trusts(steady_turn, tick) else None
+    )
 
 
-def trusts(known: Steady, tick: dict[str, Any]) -> bool:
+def trusts(steady_turn: Steady, tick: dict[str, Any]) -> bool:
     """Whether the pods that are starting count with their samples."""
     items = msgspec.convert((tick.get("resource") or {}).get("items") or [], list[PodMetrics])
-    cpu = next(metric for metric in known.spec.metrics if isinstance(metric, ResourceMetric) and metric.name == "cpu")
-    return known.trusts(PodMetricsByName(items).samples(cpu, [pod.name for pod in known.starting]))
+    cpu = next(
+        metric for metric in steady_turn.spec.metrics if isinstance(metric, ResourceMetric) and metric.name == "cpu"
+    )
+    return steady_turn.trusts(PodMetricsByName(items).samples(cpu, [pod.name for pod in steady_turn.starting]))
 
 
 def listed_usages(spec: Spec, tick: dict[str, Any], pods: tuple[Pod, ...]) -> tuple[int, ...] | None:
@@ -152,7 +158,7 @@ def listed_usages(spec: Spec, tick: dict[str, Any], pods: tuple[Pod, ...]) -> tu
     items = msgspec.convert((tick.get("resource") or {}).get("items") or [], list[PodMetrics])
     assert not isinstance(selector, Absent)
     raw = (tick.get("resource") or {}).get("items") or []
-    selected = {item["metadata"]["name"] for item in raw if selector.matches(item["metadata"].get("labels") or {})}
+    selected = {body["metadata"]["name"] for body in raw if selector.matches(body["metadata"].get("labels") or {})}
     listed = PodMetricsByName(items)
     if spec.metrics and selected != {pod.name for pod in pods}:
         return None

@@ -136,7 +136,7 @@ def _measured(metric: Metric, tick: dict[str, Any], selector: Selector) -> Measu
         return Absent("Unavailable", f"unable to fetch metrics from {kind} metrics API: {answer['error']}")
     items = answer.get("items") or []
     if isinstance(metric, ResourceMetric):
-        listed = [item for item in items if selector.matches(item["metadata"].get("labels") or {})]
+        listed = [body for body in items if selector.matches(body["metadata"].get("labels") or {})]
         return metric_values.samples_of(metric, msgspec.convert(listed, list[metric_values.PodMetrics]))
     if isinstance(metric, PodsMetric):
         return metric_values.pod_samples(msgspec.convert(items, list[metric_values.CustomMetric]))
@@ -181,9 +181,9 @@ def _without_overflow(value: Any, recorded: Any) -> Any:
     if recorded == _OVERFLOW:
         return "?"
     if isinstance(value, dict) and isinstance(recorded, dict):
-        return {key: _without_overflow(item, recorded.get(key)) for key, item in value.items()}
+        return {key: _without_overflow(field, recorded.get(key)) for key, field in value.items()}
     if isinstance(value, list) and isinstance(recorded, list) and len(value) == len(recorded):
-        return [_without_overflow(item, other) for item, other in zip(value, recorded, strict=True)]
+        return [_without_overflow(element, other) for element, other in zip(value, recorded, strict=True)]
     return value
 
 
@@ -199,12 +199,12 @@ def score(path: Path) -> Score:
     """How many lives and ticks of a file match, and where the first difference is."""
     total = Score()
     for life in read(path):
-        differing = [(index, found) for index, found in replay(life) if found]
+        differing = [(index, difference) for index, difference in replay(life) if difference]
         total.trajectories += 1
         total.trajectories_matched += not differing
         total.ticks += len(life["ticks"])
         total.ticks_matched += len(life["ticks"]) - len(differing)
         if differing and not total.first_difference:
-            index, found = differing[0]
-            total.first_difference = f"{life['name']}, tick {index}: {json.dumps(found, indent=1)}"
+            index, difference = differing[0]
+            total.first_difference = f"{life['name']}, tick {index}: {json.dumps(difference, indent=1)}"
     return total

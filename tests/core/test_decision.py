@@ -33,7 +33,7 @@ def test_a_source_is_told_by_its_kind_and_its_name(source, text):
 
 def test_a_recommendation_can_hold_the_larger_of_what_was_merged_and_what_the_metrics_asked_for():
     """A cap of 10 where the metrics ask for 50; a floor of 9 where they ask for 4, and where they say nothing."""
-    counts = [Recommendation(*each).highest for each in ((10, NOW, 50), (9, NOW, 4), (9, NOW, None))]
+    counts = [Recommendation(*fields).highest for fields in ((10, NOW, 50), (9, NOW, 4), (9, NOW, None))]
 
     assert [50, 9, 9] == counts
 

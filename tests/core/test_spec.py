@@ -26,9 +26,9 @@ def test_schedules_and_a_forecast_ask_ahead_of_time_and_an_override_does_not():
 
 def test_only_a_metric_that_needs_no_pods_wakes_a_target_from_zero():
     of_pods, of_an_object = PodsMetric("requests", queue().target), ObjectMetric("requests", queue().target, SERVICE)
-    each = [(cpu(),), (of_pods,), (of_an_object,), (queue(),), (cpu(), queue())]
+    metric_sets = [(cpu(),), (of_pods,), (of_an_object,), (queue(),), (cpu(), queue())]
 
-    assert [False, False, True, True, True] == [spec(metrics=metrics).scales_to_zero for metrics in each]
+    assert [False, False, True, True, True] == [spec(metrics=metrics).scales_to_zero for metrics in metric_sets]
 
 
 def test_the_longest_period_is_that_of_any_policy():

@@ -102,7 +102,7 @@ def ready(count, **fields):
 def repeated(life, turns):
     """Which of these turns, (seconds, usage) or (seconds, usage, age), are repeated."""
     told = [life.turn(*turn)[0] for turn in turns]
-    return [each is not None for each in told]
+    return [repetition is not None for repetition in told]
 
 
 resource_metrics = st.builds(

@@ -65,8 +65,8 @@ def kinds(objects):
 
 def own_role(objects):
     """The operator's ClusterRole, not those that are added to people's roles."""
-    (found,) = [manifest for manifest in of_kind(objects, "ClusterRole") if not aggregated(manifest)]
-    return found
+    (role,) = [manifest for manifest in of_kind(objects, "ClusterRole") if not aggregated(manifest)]
+    return role
 
 
 def aggregated(role):
@@ -112,8 +112,8 @@ def environment(objects):
 
 
 def named(objects, kind, name):
-    (found,) = (manifest for manifest in of_kind(objects, kind) if manifest["metadata"]["name"] == name)
-    return found
+    (only_one,) = (manifest for manifest in of_kind(objects, kind) if manifest["metadata"]["name"] == name)
+    return only_one
 
 
 def roles(objects):
@@ -324,9 +324,9 @@ def test_its_settings_are_environment_variables():
 def test_every_environment_variable_is_a_setting_of_the_operator():
     from cronhpa.operator.settings import Settings
 
-    known = {f"CRONHPA_{name.upper()}" for name in Settings.model_fields}
+    variables = {f"CRONHPA_{name.upper()}" for name in Settings.model_fields}
 
-    assert set(environment(render(namespaces=["shop"]))) <= known
+    assert set(environment(render(namespaces=["shop"]))) <= variables
 
 
 def test_the_charts_defaults_are_the_operators_defaults():
@@ -641,7 +641,7 @@ def test_names_and_labels_can_be_the_users():
     objects = render(fullnameOverride="scaler", nameOverride="hpa", commonLabels={"team": "web"})
 
     assert {"scaler"} == {
-        each["metadata"]["name"] for each in of_kind(objects, "StatefulSet") + of_kind(objects, "Service")
+        manifest["metadata"]["name"] for manifest in of_kind(objects, "StatefulSet") + of_kind(objects, "Service")
     }
     assert [] == [
         manifest["metadata"]["name"]

@@ -26,8 +26,8 @@ def rendered(**values):
 
 
 def only(objects, kind):
-    (found,) = (manifest for manifest in objects if manifest["kind"] == kind)
-    return found
+    (only_one,) = (manifest for manifest in objects if manifest["kind"] == kind)
+    return only_one
 
 
 def test_the_operator_reads_the_sources_as_they_are_stated_from_a_file_that_is_mounted():

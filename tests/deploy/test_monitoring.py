@@ -32,11 +32,11 @@ def test_no_made_file_is_stale(scripts):
 
 
 def expressions(scripts):
-    found = [alert.expr for alert in scripts["rules"].alerts()]
-    found += [expr for _, expr in scripts["rules"].recordings()]
+    asked = [alert.expr for alert in scripts["rules"].alerts()]
+    asked += [expr for _, expr in scripts["rules"].recordings()]
     for rows in (scripts["dashboards"].FLEET, scripts["dashboards"].OBJECT):
-        found += [expr for _, expr in scripts["dashboards"].queries(rows)]
-    return found
+        asked += [expr for _, expr in scripts["dashboards"].queries(rows)]
+    return asked
 
 
 def test_rules_and_panels_ask_for_declared_families_and_recorded_series_alone(scripts):

@@ -56,10 +56,10 @@ def test_the_plugin_in_one_file_runs_on_each_python_that_is_here_and_krew_finds_
     assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
     with tarfile.open(archive) as packed:
         packed.extract(platform["bin"], tmp_path, filter="data")
-    found = {each: shutil.which(f"python{each}") for each in release.PYTHONS}
-    found[f"{sys.version_info.major}.{sys.version_info.minor}"] = sys.executable
+    interpreters = {supported: shutil.which(f"python{supported}") for supported in release.PYTHONS}
+    interpreters[f"{sys.version_info.major}.{sys.version_info.minor}"] = sys.executable
 
-    for version, python in found.items():
+    for version, python in interpreters.items():
         if python is not None:
             (tmp_path / version).mkdir()
             (tmp_path / version / "python3").symlink_to(Path(python).resolve())

@@ -18,7 +18,7 @@ IMAGE = {"sys_platform": "linux", "python_full_version": "3.11.9", "python_versi
 
 def entries(lock):
     """(name, version) to the hashes of each entry. Raises AssertionError for a line that pins nothing."""
-    found, hashes = {}, set()
+    versions, hashes = {}, set()
     for line in (PROJECT / lock).read_text().splitlines():
         text = line.strip().removesuffix("\\").strip()
         if text.startswith("--hash=sha256:"):
@@ -26,13 +26,13 @@ def entries(lock):
         elif text and not text.startswith("#"):
             match = PINNED.match(line)
             assert match, f"{lock}: {line!r} pins nothing"
-            hashes = found[match["name"], match["version"]] = set()
-    return found
+            hashes = versions[match["name"], match["version"]] = set()
+    return versions
 
 
 def closure(name, extras):
     """What a distribution that is installed here needs on the image, all the way down."""
-    found, waiting = set(), [(name, extras)]
+    names, waiting = set(), [(name, extras)]
     while waiting:
         name, extras = waiting.pop()
         for text in requires(name) or ():
@@ -40,10 +40,10 @@ def closure(name, extras):
             is_meant = wanted.marker is None or any(
                 wanted.marker.evaluate(IMAGE | {"extra": extra}) for extra in ("", *extras)
             )
-            if is_meant and canonicalize_name(wanted.name) not in found:
-                found.add(canonicalize_name(wanted.name))
+            if is_meant and canonicalize_name(wanted.name) not in names:
+                names.add(canonicalize_name(wanted.name))
                 waiting.append((wanted.name, wanted.extras))
-    return found
+    return names
 
 
 @pytest.mark.parametrize("lock", LOCKS)

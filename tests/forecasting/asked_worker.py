@@ -51,7 +51,7 @@ def ask(store, now, *subjects):
     """Fitted and forecast at one instant."""
     fitted = fit(store, now, *subjects)
     return forecast(store, now, *subjects) | {
-        each: value for each, value in fitted.items() if isinstance(value, Absent)
+        series: value for series, value in fitted.items() if isinstance(value, Absent)
     }
 
 

@@ -129,10 +129,10 @@ def test_what_the_week_before_cost_is_known_to_the_next_choice():
     target = msgspec.structs.replace(WEB, spec=one_percent)
     plain, dear = (DailyWalk(by_minute(every_four_hours(6)), target, catalog=()) for _ in range(2))
 
-    found = [walk.day(5 * STEPS_PER_DAY, spent).fitted for walk, spent in ((plain, 0.0), (dear, 20.0))]
+    fits = [walk.day(5 * STEPS_PER_DAY, spent).fitted for walk, spent in ((plain, 0.0), (dear, 20.0))]
 
-    assert isinstance(found[0].choice, Choice)
-    assert found[1].expected_percent <= 0.5 < found[0].expected_percent <= 1.0
+    assert isinstance(fits[0].choice, Choice)
+    assert fits[1].expected_percent <= 0.5 < fits[0].expected_percent <= 1.0
 
 
 def test_coverage_is_counted_on_the_day_before_from_a_third_of_it_on():

@@ -67,10 +67,10 @@ def test_the_floors_of_many_objects_are_those_of_each(fitted, objects, seed):
 
     together = floors_of(asked)
 
-    for one, found in zip(asked, together, strict=True):
+    for one, floors in zip(asked, together, strict=True):
         (alone,) = floors_of([one])
         for name in ("replicas", "load", "level", "ceiling"):
-            np.testing.assert_array_equal(getattr(alone, name), getattr(found, name))
+            np.testing.assert_array_equal(getattr(alone, name), getattr(floors, name))
 
 
 def test_nobody_asks_for_nothing():

@@ -19,7 +19,7 @@ class Together(Odd):
 
     def distributions(self, several, later, origins, windows):
         type(self).times += 1
-        return [each.distribution(*one, windows) for each, *one in zip(several, later, origins, strict=True)]
+        return [fitted.distribution(*one, windows) for fitted, *one in zip(several, later, origins, strict=True)]
 
 
 def asked_of(method):

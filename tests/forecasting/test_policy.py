@@ -273,8 +273,8 @@ def test_what_is_asked_for_at_one_origin_is_what_is_asked_for_at_many(fitted, by
     together = asked(fitted, load, origins)
 
     for place, origin in enumerate(origins):
-        known = origin // 5 if by_the_minute else origin
-        alone = RecentLoad(steps[:known], minutes[: RUN_UP_MINUTES + origin] if by_the_minute else None)
+        rows_known = origin // 5 if by_the_minute else origin
+        alone = RecentLoad(steps[:rows_known], minutes[: RUN_UP_MINUTES + origin] if by_the_minute else None)
         floors_asked = asked(fitted, alone, np.array([origin]))
         assert together.replicas[:, place].tolist() == floors_asked.replicas[:, 0].tolist()
         # Sums over other shapes differ in their last digit.
@@ -290,7 +290,7 @@ def test_a_policy_that_was_kept_asks_for_the_same(fitted):
 
     assert fitted == back
     load = recent(300)
-    for one, other in zip(*(vars(asked(each, load)).values() for each in (fitted, back)), strict=True):
+    for one, other in zip(*(vars(asked(kept_policy, load)).values() for kept_policy in (fitted, back)), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

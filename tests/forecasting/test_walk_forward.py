@@ -83,11 +83,11 @@ def test_nothing_that_comes_later_is_known():
     """Where all behind 00:30 is noise, every forecast made up to 00:30:30 is the same."""
     turn = MIDNIGHT + 30 * MINUTE
 
-    known, noisy = (asked(points).answers for points in (days(4), days(4, noise_from=turn)))
+    plain, noisy = (asked(points).answers for points in (days(4), days(4, noise_from=turn)))
 
-    assert turn + DELAY == known[30][0]
-    assert known[:31] == noisy[:31]
-    assert known[31:] != noisy[31:]
+    assert turn + DELAY == plain[30][0]
+    assert plain[:31] == noisy[:31]
+    assert plain[31:] != noisy[31:]
 
 
 def test_a_history_too_short_to_learn_from_says_so():

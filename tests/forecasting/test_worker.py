@@ -180,10 +180,10 @@ def test_an_edit_of_the_spec_is_confirmed_anew(store):
     """What was found for a maximum of 99 says nothing of one of 2, and the other way round."""
     remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
 
-    found = [ask(store, MIDNIGHT, target)[WEB] for target in (subject(WEB), capped(subject(WEB), 2), subject(WEB))]
+    fits = [ask(store, MIDNIGHT, target)[WEB] for target in (subject(WEB), capped(subject(WEB), 2), subject(WEB))]
 
     assert ["3 of 3 in 1 d", "NothingToGain", "3 of 3 in 1 d"] == [
-        candidate.reason if isinstance(candidate, Absent) else in_words(candidate.track_record) for candidate in found
+        candidate.reason if isinstance(candidate, Absent) else in_words(candidate.track_record) for candidate in fits
     ]
 
 
@@ -226,7 +226,7 @@ def test_who_is_fitted_later_is_forecast_beside_those_fitted_before(store):
 
     answers = forecast(store, MIDNIGHT + HOUR, subject(WEB), subject(API))
 
-    assert {WEB: MIDNIGHT, API: MIDNIGHT + HOUR} == {each: value.trained_until for each, value in answers.items()}
+    assert {WEB: MIDNIGHT, API: MIDNIGHT + HOUR} == {series: value.trained_until for series, value in answers.items()}
 
 
 def test_one_that_is_learning_does_not_keep_another_from_its_forecast(store):

@@ -40,9 +40,9 @@ def test_half_of_the_tolerance_counts_as_missing():
     """Nine pods run for 8.7 at a target of 1: enough for 8.5 * 1.05 = 8.925, too few for 8.7 * 1.05 = 9.135."""
     tight = msgspec.structs.replace(PODS, target=1.0)
 
-    found = [shortages(np.append(np.full(60, 8.7), load), tight)[-1] for load in (8.5, 8.7)]
+    shortages_at_end = [shortages(np.append(np.full(60, 8.7), load), tight)[-1] for load in (8.5, 8.7)]
 
-    assert [False, True] == found
+    assert [False, True] == shortages_at_end
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=40), st.integers(0, 8))

@@ -87,7 +87,7 @@ def fits_and_cannot_keep_it_while_the_disk_is_full(payload):
 def fits_nothing_of_web(payload):
     fitted = msgspec.msgpack.decode(fits_all(payload), type=FitResponse)
     fits = [pair for pair in fitted.fits if pair[0] != WEB]
-    absent = [(each, Absent("Learning", "1 h of 48")) for each, _ in fitted.fits if each == WEB]
+    absent = [(series, Absent("Learning", "1 h of 48")) for series, _ in fitted.fits if series == WEB]
     return msgspec.msgpack.encode(FitResponse(fits, absent, None))
 
 

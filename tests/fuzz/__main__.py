@@ -43,12 +43,12 @@ def main() -> int:
 
 def run(name: str, seconds: int, inputs: int) -> tuple[int, str]:
     """The exit code of one harness, and what it said."""
-    kept, found = BUILD / name, BUILD / f"{name}-broken"
-    for folder in (kept, found):
+    kept, broken = BUILD / name, BUILD / f"{name}-broken"
+    for folder in (kept, broken):
         folder.mkdir(parents=True, exist_ok=True)
     options = [
         f"-max_total_time={seconds}", f"-runs={inputs}", f"-timeout={SECONDS_MAX}", f"-rss_limit_mb={MIB_MAX}",
-        f"-max_len={LENGTH_MAX.get(name, 4096)}", "-print_final_stats=1", "-verbosity=0", f"-artifact_prefix={found}/",
+        f"-max_len={LENGTH_MAX.get(name, 4096)}", "-print_final_stats=1", "-verbosity=0", f"-artifact_prefix={broken}/",
     ]  # fmt: skip
     command = [sys.executable, "-m", "fuzz.fuzzer", name, str(kept), str(CORPUS / name), *options]
     done = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")

@@ -30,8 +30,8 @@ class Draw:
         self._at = 0
 
     def rest(self) -> bytes:
-        found, self._at = self._data[self._at :], len(self._data)
-        return found
+        rest, self._at = self._data[self._at :], len(self._data)
+        return rest
 
     def byte(self) -> int:
         self._at += 1
@@ -89,10 +89,10 @@ class Draw:
                 return self.text() if self.byte() % 2 else self.number()
 
     def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
-        found = {}
+        drawn = {}
         for name, inner in schema.get("properties", {}).items():
             if name in schema.get("required", ()) or self.byte() % 3 == 1:
-                found[name] = self.from_schema(inner, depth + 1)
+                drawn[name] = self.from_schema(inner, depth + 1)
         if "additionalProperties" in schema:
-            found |= {self.text(): self.text() for _ in range(self.byte() % 3)}
-        return found
+            drawn |= {self.text(): self.text() for _ in range(self.byte() % 3)}
+        return drawn

@@ -102,14 +102,14 @@ def spec(data: bytes) -> None:
         return
     text = json.loads(json.dumps(text))  # what the API serves has no NaN and no shared parts
     try:
-        found = parse_spec(text, "prod", ControllerOptions())
+        parsed = parse_spec(text, "prod", ControllerOptions())
         reject_slips(text)
     except SpecError as error:
         assert error.problems  # noqa: PT017 - it is let pass, and must say something
         return
     if any(True for _ in broken_rules(text)):
         return
-    decided(found, current, Memory(), draw)
+    decided(parsed, current, Memory(), draw)
 
 
 def decided(of: Spec, current: int, memory: Memory, draw: Draw) -> None:
@@ -144,9 +144,9 @@ def memory(data: bytes) -> None:
     text = _json(data) if data[:1] == b"{" else with_slips(draw, specs.memory(draw))
     current = draw.number(0, 200)
     of = REMEMBERING[draw.byte() % len(REMEMBERING)]
-    found = read_memory({"memory": text})
-    assert found.problem is None or Memory() == found.memory
-    kept = resume(found.memory, current, NOW, of.behavior)
+    memory_read = read_memory({"memory": text})
+    assert memory_read.problem is None or Memory() == memory_read.memory
+    kept = resume(memory_read.memory, current, NOW, of.behavior)
     decided(of, current, kept, draw)
     for events in (kept.scale_ups, kept.scale_downs):
         assert all(0 < event.change < 2**31 and event.at <= NOW for event in events)
@@ -289,23 +289,23 @@ def metrics(data: bytes) -> None:
 async def _read_metrics(answer: bytes) -> None:
     client: Any = Answering(answer)
     listed = await list_pod_metrics(client, "prod")
-    found: list[Any] = [listed] if isinstance(listed, Absent) else []
+    readings: list[Any] = [listed] if isinstance(listed, Absent) else []
     if not isinstance(listed, Absent):
         for container in (None, "app"):
-            found.append(samples_of(ResourceMetric("cpu", TARGET, container=container), listed.values()))
-            if not isinstance(found[-1], Absent):
-                assert all(sample.value >= 0 for sample in found[-1].values())
+            readings.append(samples_of(ResourceMetric("cpu", TARGET, container=container), listed.values()))
+            if not isinstance(readings[-1], Absent):
+                assert all(sample.value >= 0 for sample in readings[-1].values())
     # As the operator reads it, whose objects ask for cpu.
     decoded = await list_pod_metrics(client, "prod", frozenset({"cpu"}))
     assert isinstance(decoded, Absent) or all(usage >= 0 for usage in decoded.usages("cpu").values())
     reader = MetricReader(client, Mapped())
     described = TargetRef("v1", "Namespace", "prod")
-    found += [
+    readings += [
         await reader.pods("prod", PodsMetric("q", TARGET), "app=shop"),
         await reader.object("prod", ObjectMetric("q", TARGET, described)),
         await reader.external("prod", External("q", TARGET)),
     ]
-    for candidate in found:
+    for candidate in readings:
         if isinstance(candidate, Absent):
             assert candidate.reason
             candidate.message.encode()
@@ -345,10 +345,10 @@ def documents(data: bytes) -> None:
     path = FOLDER / "objects.yaml"
     path.write_bytes(data)
     try:
-        found = list(read_documents(path))
+        read = list(read_documents(path))
     except UnreadableFileError:
         return
-    manifests = convert([Document("f", body) for body in found], now=NOW).manifests
+    manifests = convert([Document("f", body) for body in read], now=NOW).manifests
     (FOLDER / "again.yaml").write_text(as_yaml(manifests))
     assert list(manifests) == list(read_documents(FOLDER / "again.yaml")), manifests
 
@@ -384,5 +384,5 @@ def _json(data: bytes) -> Any:
 
 
 HARNESSES: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (spec, memory, quantities, crons, promql, metrics, csv, documents, sources)
+    harness.__name__: harness for harness in (spec, memory, quantities, crons, promql, metrics, csv, documents, sources)
 }

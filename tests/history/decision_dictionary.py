@@ -111,11 +111,11 @@ def decisions(text, readings):
             for reading in readings
         )
         observation = Observation(Scale(4, 4, "app=app"), seen, None, 12 * SECOND, {"cpu": 1000, "memory": 2**30})
-        known = forecast() if "forecast" in text else None
-        record = Record(parsed, observation, known, memory, now)
+        issued = forecast() if "forecast" in text else None
+        record = Record(parsed, observation, issued, memory, now)
         decision = decide(*msgspec.structs.astuple(record))
         memory = memory.after(decision, outcome, parsed, observation)
-        status = render(status, Turn(parsed, decision, outcome, memory, 1, forecast=known))
+        status = render(status, Turn(parsed, decision, outcome, memory, 1, forecast=issued))
         meta = {"namespace": "default", "name": "app", "uid": "", "generation": 1}
         body = {"metadata": meta, "spec": text, "status": status}
         yield PastDecision(now, Raw(msgspec.json.encode(body)), Raw(msgspec.json.encode(record)), "0.1.0")

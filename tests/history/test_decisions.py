@@ -124,7 +124,7 @@ def test_decisions_are_kept_for_a_week_and_points_thinned_to_hours_for_90_days(s
     week = [recorded_point for recorded_point in points if recorded_point.at >= end - 7 * DAY]
     older = [recorded_point for recorded_point in points if recorded_point.at < end - 8 * DAY]
     assert 7 * 288 == len(week)
-    assert {HOUR} == {later.at - each.at for each, later in pairwise(older)}
+    assert {HOUR} == {later.at - earlier.at for earlier, later in pairwise(older)}
 
 
 def test_the_decisions_of_a_deleted_object_go_a_week_after_its_last_turn(store):

@@ -131,8 +131,8 @@ class Proxy:
             pass
 
     def close(self):
-        for each in (self._listener, *self._sockets):
-            each.close()
+        for connection in (self._listener, *self._sockets):
+            connection.close()
 
 
 def test_a_server_that_is_cut_off_is_given_up_after_a_second_more_than_a_statement_may_take(postgres, address):
@@ -177,7 +177,7 @@ def test_a_disk_that_is_full_costs_what_does_not_fit_and_the_next_writes_go_on()
         full = store.loads.record([LoadSample(series, NOON + 2 * DAY, 1.0) for series in many])
         assert isinstance(full, Fault)
         # Every batch before the first refusal is whole, and nothing of those refused is there.
-        assert {len(outcomes) - 1} == {len(everything(store, each)) for each in (many[0], many[250], many[499])}
+        assert {len(outcomes) - 1} == {len(everything(store, series)) for series in (many[0], many[250], many[499])}
         raw(store.address, "TRUNCATE step", "TRUNCATE minute")
         assert RecordedBatch(500) == store.loads.record([LoadSample(series, NOON + 2 * DAY, 1.0) for series in many])
 

@@ -86,11 +86,11 @@ def test_a_disk_that_fills_up_costs_what_does_not_fit_and_nothing_before_or_afte
     assert ("RecordedBatch", "None") == (after, compacted)
     store = Store(path)
     assert [("ok",)] == raw(path, "PRAGMA integrity_check")
-    known = dict(everything(store, Series("shop", "web-7", "cpu")))
+    recorded = dict(everything(store, Series("shop", "web-7", "cpu")))
     # Every step that was full before the first refusal has its maximum: 20 batches of 15 s each.
     whole = range(int(first_bad) // 20)
-    assert [20.0 * step + 19 for step in whole] == [known[NOON + step * STEP] for step in whole]
-    assert 300.0 == known[NOON + 15 * STEP]
+    assert [20.0 * step + 19 for step in whole] == [recorded[NOON + step * STEP] for step in whole]
+    assert 300.0 == recorded[NOON + 15 * STEP]
     store.close()
 
 

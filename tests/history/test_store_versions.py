@@ -108,5 +108,5 @@ def test_a_series_of_any_name_is_kept_under_it(store, name):
 
     assert ([(NOON, 2.0)], [(NOON, 1.0)]) == (everything(store, series), everything(store))
     assert sorted(
-        [WEB, series], key=lambda each: [part.encode() for part in (each.namespace, each.name, each.metric)]
+        [WEB, series], key=lambda member: [part.encode() for part in (member.namespace, member.name, member.metric)]
     ) == (store.loads.series())

@@ -71,13 +71,13 @@ class Watched:
         await asyncio.gather(self._task, return_exceptions=True)
         await self._context.__aexit__(*error)
 
-    def _on_change(self, _namespace, name, item):
-        if item is None:
+    def _on_change(self, _namespace, name, changed):
+        if changed is None:
             self.gone.append(name)
 
     def replicas(self, name):
-        item = self.informer.objects.get(("prod", name))
-        return None if item is None else item.spec.replicas
+        known_object = self.informer.objects.get(("prod", name))
+        return None if known_object is None else known_object.spec.replicas
 
 
 async def test_an_informer_lists_and_then_watches():

@@ -80,10 +80,10 @@ async def test_reading_a_metric_of_any_kind_ends_at_its_bound(path, metric, boun
     api.answers["/api/v1"] = answering({"resources": [{"name": "services", "kind": "Service"}]})
 
     async with api.client() as client:
-        found = await (list_pod_metrics(client, "prod") if metric is None else measured(client, metric))
+        reading = await (list_pod_metrics(client, "prod") if metric is None else measured(client, metric))
 
-    assert "TooLarge" == found.reason
-    assert f"is longer than {bound} bytes" in found.message
+    assert "TooLarge" == reading.reason
+    assert f"is longer than {bound} bytes" in reading.message
     # What was sent beyond the bound lies in sockets.
     assert endless.sent < bound + 16 * MIB
 
@@ -253,7 +253,7 @@ async def test_answers_of_a_tick_are_asked_for_again_rather_than_kept_without_bo
 
     async with api.client() as client:
         reader = MetricReader(client, Discovery(client))
-        answers = [await reader.external("prod", each) for each in (queues[0], *queues, queues[0])]
+        answers = [await reader.external("prod", queue) for queue in (queues[0], *queues, queues[0])]
 
     assert [3000] * 19 == answers
     assert 18 == len(api.asked)

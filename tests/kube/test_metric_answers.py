@@ -45,7 +45,7 @@ def pod_metrics(name="a", *, timestamp=NOON, window="30s", **usage):
 
 
 def sampled(metric, *items):
-    return {name: item.value for name, item in samples_of(metric, items).items()}
+    return {name: sample.value for name, sample in samples_of(metric, items).items()}
 
 
 # --- resource metrics --------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_quantities_read_together_equal_quantities_read_one_by_one(given_pods):
         for index, texts in enumerate(given_pods)
     ]
     each_alone = (sampled(CPU, msgspec.convert(pod, PodMetrics)) for pod in told)
-    alone = {name: value for found in each_alone for name, value in found.items()}
+    alone = {name: value for samples in each_alone for name, value in samples.items()}
 
     for resources in (frozenset({"cpu"}), frozenset({"cpu", "memory"}), frozenset({"cpu", "gpu"})):
         pods = msgspec.convert(told, list[PodMetrics[quantities_of(resources)]])
@@ -284,10 +284,10 @@ MALFORMED = [
 @pytest.mark.parametrize("answer", MALFORMED, ids=lambda answer: repr(answer[:40]))
 @pytest.mark.parametrize("ask", [listed, external])
 async def test_an_answer_that_cannot_be_read_is_an_absence(ask, answer):
-    found = await ask(answer)
+    reading = await ask(answer)
 
-    assert "Malformed" == found.reason
-    assert "metrics API: the answer cannot be read" in found.message
+    assert "Malformed" == reading.reason
+    assert "metrics API: the answer cannot be read" in reading.message
 
 
 async def test_an_api_that_is_gone_is_an_absence_with_its_reason():
@@ -333,9 +333,9 @@ async def test_a_pod_that_cannot_be_read_does_not_cost_the_others_of_its_namespa
     listed = {"items": [told_of("good"), broken, told_of("fine")]}
     api.answers["/apis/metrics.k8s.io/v1beta1/namespaces/prod/pods"] = answering(listed)
     async with api.client() as client:
-        found = await list_pod_metrics(client, "prod")
+        metrics = await list_pod_metrics(client, "prod")
 
-    assert {"good", "fine"} == set(found)
+    assert {"good", "fine"} == set(metrics)
 
 
 anything = st.one_of(st.none(), st.integers(), st.floats(), st.text(max_size=3), st.lists(st.none(), max_size=1))
@@ -366,6 +366,6 @@ async def test_an_unreadable_list_is_not_an_empty_one(items):
     api = FakeApi()
     api.answers["/apis/metrics.k8s.io/v1beta1/namespaces/prod/pods"] = answering({"items": items})
     async with api.client() as client:
-        found = await list_pod_metrics(client, "prod")
+        metrics = await list_pod_metrics(client, "prod")
 
-    assert "Malformed" == found.reason
+    assert "Malformed" == metrics.reason

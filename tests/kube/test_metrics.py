@@ -203,6 +203,6 @@ async def test_an_unreadable_selector_of_series_is_an_absence_and_sends_no_reque
 def reading(metric, measured):
     spec = Spec(TargetRef("apps/v1", "Deployment", "shop"), 1, 10, namespace="prod", metrics=(metric,))
     pod = Pod("shop-1", "Running", False, "True", 0, 0, 0, ())
-    found = observe(spec, Scale(1, 1, "app=shop"), [pod], [measured], 10**9).readings[0]
-    assert isinstance(found, Absent)
-    return found
+    absent = observe(spec, Scale(1, 1, "app=shop"), [pod], [measured], 10**9).readings[0]
+    assert isinstance(absent, Absent)
+    return absent

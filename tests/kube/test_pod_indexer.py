@@ -33,26 +33,26 @@ changes = st.lists(
 
 @given(changes, st.lists(selectors, min_size=1, max_size=5))
 def test_the_index_answers_as_a_scan_of_all_pods_does(changes, questions):
-    index, known = PodIndexer(), {}
+    index, pods_by_key = PodIndexer(), {}
     for verb, namespace, number, of in changes:
         for selector in questions:  # what is kept of an answer must not outlive a change
             index.matching(namespace, selector)
         name = f"pod-{number}"
         if verb == "put":
             index.put(namespace, of, pod(name))
-            known[namespace, name] = of
+            pods_by_key[namespace, name] = of
         else:
             index.drop(namespace, name)
-            known.pop((namespace, name), None)
+            pods_by_key.pop((namespace, name), None)
 
-    assert set(known) == index.names()
-    assert len(known) == index.count()
+    assert set(pods_by_key) == index.names()
+    assert len(pods_by_key) == index.count()
     for selector in questions:
         for namespace in ("prod", "test", "dev"):
-            naive = {name for (home, name), of in known.items() if home == namespace and selector.matches(of)}
-            found = [listed_pod.name for listed_pod in index.matching(namespace, selector).pods]
-            assert naive == set(found)
-            assert len(naive) == len(found)
+            naive = {name for (home, name), of in pods_by_key.items() if home == namespace and selector.matches(of)}
+            names = [listed_pod.name for listed_pod in index.matching(namespace, selector).pods]
+            assert naive == set(names)
+            assert len(naive) == len(names)
 
 
 def test_pods_of_one_template_share_their_labels_and_containers():

@@ -22,8 +22,8 @@ def deployment(namespace, version=5):
 async def informed(scope, api):
     seen = set()
 
-    def changed(namespace, _name, item):
-        (seen.discard if item is None else seen.add)(namespace)
+    def changed(namespace, _name, changed_object):
+        (seen.discard if changed_object is None else seen.add)(namespace)
 
     async with api.client() as client:
         informer = Informer(client, DEPLOYMENTS, Workload, changed, scope=scope)

@@ -88,7 +88,7 @@ def last_job(jobs, is_off=lambda _: False):
             if not is_off(day):
                 due = [(time, second, what) for cron, second, what in crons for time in cron.of_day(day) if time <= at]
                 if due:
-                    return max(due, key=lambda item: item[:2])[2]
+                    return max(due, key=lambda due_edge: due_edge[:2])[2]
             day -= DAY
 
     return rule

@@ -39,7 +39,7 @@ def test_what_an_hpa_cannot_say_is_named_with_its_path():
         "CronHPA/shop.spec.schedules": "found day, night",
         "CronHPA/shop.spec.forecast": "found settings",
         "CronHPA/shop.spec.metricMaxAgeSeconds": "found 60",
-    } == {path: found for path, found, _ in notes}
+    } == {path: finding for path, finding, _ in notes}
 
 
 def test_without_a_metric_there_is_no_honest_hpa():

@@ -30,5 +30,5 @@ def test_a_time_within_a_change_is_named_with_its_date(text, zone, named):
     remark_clock_changes(FieldReader({}, "spec", notes), "start", [text], zone, WALL)
 
     assert ([] if named is None else [f"the clock of {zone} skips or repeats {named}"]) == [
-        found for _, found, _ in notes
+        finding for _, finding, _ in notes
     ]

@@ -22,11 +22,11 @@ def test_a_window_of_every_day_means_the_same():
 
 def test_days_of_the_start_alone_are_told_with_the_first_time_that_differs():
     """KEDA is active when the next edge is an end: on Saturday at 00:00 that is 18:00; here the last edge counts."""
-    _, ((path, found, meaning),) = made("0 8 * * mon-fri", "0 18 * * *")
+    _, ((path, finding, meaning),) = made("0 8 * * mon-fri", "0 18 * * *")
 
     assert "trigger.end" == path
-    assert "KEDA is active, because the next edge is an end" in found
-    assert "Sat 2026-10-03" in found or "Fri 2026-10-02" in found
+    assert "KEDA is active, because the next edge is an end" in finding
+    assert "Sat 2026-10-03" in finding or "Fri 2026-10-02" in finding
     assert "here the window is closed, because the last edge was an end" in meaning
 
 

@@ -49,9 +49,9 @@ def test_without_a_difference_a_window_is_open_exactly_while_keda_is_active(star
     assume(job_windows.difference(start, end, WALL, tie_is_active=True) is None)
     fields = {"start": start, "end": end}
 
-    found = [(is_open(fields, at), is_active_at_keda(start, end, at)) for at in INSTANTS]
+    states = [(is_open(fields, at), is_active_at_keda(start, end, at)) for at in INSTANTS]
 
-    assert [other for _, other in found] == [own for own, _ in found]
+    assert [other for _, other in states] == [own for own, _ in states]
 
 
 @given(texts, texts)
@@ -84,9 +84,9 @@ def last_set(jobs, at):
     return max(firings)[1]
 
 
-def sizes(found, at):
+def sizes(windows, at):
     """The sizes of the windows open at `at`; a one-off beats what recurs."""
-    opened = [(job, fields) for job, fields in found if is_open(fields, at)]
+    opened = [(job, fields) for job, fields in windows if is_open(fields, at)]
     once = [job.size for job, fields in opened if "from" in fields]
     return set(once or [job.size for job, _ in opened])
 

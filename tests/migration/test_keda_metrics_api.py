@@ -27,18 +27,18 @@ def scaled(reference=None, lowest=1, metric_type=None, **metadata):
     return converted(json.dumps(body))
 
 
-def source(found):
+def source(conversion):
     """The one source of a conversion, which the operator takes as it stands."""
-    ((name, definition),) = found.sources.items()
-    parse_sources(yaml.safe_dump({"sources": found.sources}), "values.yaml")
-    assert [name] == [metric["external"]["metric"]["name"] for metric in only(found)["metrics"]]
+    ((name, definition),) = conversion.sources.items()
+    parse_sources(yaml.safe_dump({"sources": conversion.sources}), "values.yaml")
+    assert [name] == [metric["external"]["metric"]["name"] for metric in only(conversion)["metrics"]]
     return definition["url"]
 
 
-def why(found):
+def why(conversion):
     """The remarks on the fields of the trigger."""
     return {path.removeprefix("spec.triggers[0].").removeprefix("metadata."): remark.meaning
-            for path, remark in remarks(found).items()}  # fmt: skip
+            for path, remark in remarks(conversion).items()}  # fmt: skip
 
 
 def test_it_is_a_source_of_its_url_and_an_external_metric_without_a_remark():

@@ -22,8 +22,8 @@ def scaled(kind, metadata):
     )
 
 
-def carried(found):
-    ((metric,), (source,)) = only(found)["metrics"], found.sources.values()
+def carried(conversion):
+    ((metric,), (source,)) = only(conversion)["metrics"], conversion.sources.values()
     return metric["external"]["target"]["averageValue"], source["prometheus"]["query"]
 
 

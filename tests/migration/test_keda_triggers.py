@@ -145,15 +145,17 @@ def test_predictkube_is_its_query_with_a_forecast():
     ],
 )
 def test_a_queue_is_asked_by_way_of_an_exporter_if_its_prometheus_is_known(trigger, query):
-    without, known = (converted(scaled_object(trigger, prometheus()), prometheus=url) for url in (None, "http://p"))
+    without, with_url = (converted(scaled_object(trigger, prometheus()), prometheus=url) for url in (None, "http://p"))
 
     told = remarks(without)["spec.triggers[0]"].meaning
     assert "convert it together with KEDA's own HPA" in told or "no exporter" in told
     assert any("--prometheus" in remark.meaning and "https://" in remark.meaning for remark in without.remarks)
-    (made,) = (source["prometheus"] for source in known.sources.values() if source["prometheus"]["url"] == "http://p")
+    (made,) = (
+        source["prometheus"] for source in with_url.sources.values() if source["prometheus"]["url"] == "http://p"
+    )
     assert query is None or query == made["query"]
-    assert 2 == len(only(known)["metrics"])
-    assert (2 if "metrics-api" in trigger else 1) == len(known.remarks)
+    assert 2 == len(only(with_url)["metrics"])
+    assert (2 if "metrics-api" in trigger else 1) == len(with_url.remarks)
 
 
 def test_a_scaler_that_no_exporter_serves_is_named():

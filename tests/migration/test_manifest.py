@@ -55,7 +55,7 @@ def test_what_other_tools_keep_on_an_object_stays_there():
 )
 def test_what_the_api_server_would_refuse_is_named_by_its_path(change, path):
     assert [] == list(problems(SPEC))
-    assert [path] == [found for found, _ in problems(SPEC | change)]
+    assert [path] == [problem_path for problem_path, _ in problems(SPEC | change)]
 
 
 @given(st.lists(st.text("ab-", min_size=1, max_size=3) | st.just("x" * 63) | st.just("x" * 70)))

@@ -60,7 +60,7 @@ REAL = {
     "r39": ("aws-samples/containers-blog-maelstrom", ["aws-sqs-queue 1"], (0, 2000)),
     "r40": ("a queue by a regular expression", ["rabbitmq 5"], None),
 }
-ITEMS = {item["metadata"]["name"]: item for item in yaml.safe_load((MANIFESTS / "keda-real.yaml").read_text())["items"]}
+ITEMS = {body["metadata"]["name"]: body for body in yaml.safe_load((MANIFESTS / "keda-real.yaml").read_text())["items"]}
 
 
 def one(name, prometheus=None):
@@ -72,14 +72,14 @@ def kinds(name):
     return {what.split()[0] for what in REAL[name][1]}
 
 
-def decides(name, spec, found):
+def decides(name, spec, conversion):
     """What a converted spec decides by, in the words of the table."""
     out = []
     triggers = [trigger["type"] for trigger in ITEMS[name]["spec"]["triggers"]]
     external = [kind for kind in triggers if kind not in {"cpu", "memory", "cron"}]
     for metric in spec.get("metrics", ()):
         if metric["type"] == "External":
-            assert metric["external"]["metric"]["name"] in found.sources
+            assert metric["external"]["metric"]["name"] in conversion.sources
             out.append(f"{external.pop(0)} {metric['external']['target']['averageValue']}")
         else:
             target = metric["resource"]["target"]
@@ -93,9 +93,9 @@ def test_each_means_what_it_says(name):
     """With the Prometheus of their exporters known. r07 has a placeholder as its queue, which the query then names."""
     _, wanted, bounds = REAL[name]
 
-    spec, found = one(name, prometheus="http://prometheus:9090")
+    spec, conversion = one(name, prometheus="http://prometheus:9090")
 
-    assert sorted(wanted) == decides(name, spec, found)
+    assert sorted(wanted) == decides(name, spec, conversion)
     assert bounds == (spec["minReplicas"], spec["maxReplicas"])
 
 
@@ -103,11 +103,11 @@ def test_each_means_what_it_says(name):
 def test_all_of_cron_cpu_memory_prometheus_predictkube_and_metrics_api_decide_without_keda(name):
     _, wanted, bounds = REAL[name]
 
-    spec, found = one(name)
+    spec, conversion = one(name)
 
-    assert sorted(wanted) == decides(name, spec, found)
+    assert sorted(wanted) == decides(name, spec, conversion)
     assert bounds == (spec["minReplicas"], spec["maxReplicas"])
-    assert not any("KEDA serves this" in remark.finding for remark in found.remarks)
+    assert not any("KEDA serves this" in remark.finding for remark in conversion.remarks)
 
 
 def test_how_many_of_them_decide_without_keda():

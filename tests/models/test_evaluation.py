@@ -104,11 +104,11 @@ def test_a_method_is_scored_on_the_coming_step():
     """
     Always one too low: none covered, an error of 1 against yesterday's 24, and a loss of 0.9 over a mean load of 63.5.
     """
-    found = scored(Chosen(Repeated(), ("Repeated",)), hours(80), steps_per_day=24, first=48)["Repeated"]
+    scores = scored(Chosen(Repeated(), ("Repeated",)), hours(80), steps_per_day=24, first=48)["Repeated"]
 
-    assert (0.0, 1.0) == (found.coverage, found.known)
-    assert pytest.approx(1 / 24) == found.mase
-    assert pytest.approx(100 * 0.9 / 63.5) == found.pinball
+    assert (0.0, 1.0) == (scores.coverage, scores.known)
+    assert pytest.approx(1 / 24) == scores.mase
+    assert pytest.approx(100 * 0.9 / 63.5) == scores.pinball
 
 
 def test_what_was_not_forecast_is_counted_and_not_scored():
@@ -116,10 +116,10 @@ def test_what_was_not_forecast_is_counted_and_not_scored():
         def fit(self, load, **options):
             return None if len(self.fitted) else super().fit(load, **options)
 
-    found = scored(Chosen(Silent(), ("Repeated",)), hours(96), steps_per_day=24, first=48)["Repeated"]
+    scores = scored(Chosen(Silent(), ("Repeated",)), hours(96), steps_per_day=24, first=48)["Repeated"]
 
-    assert 0.5 == found.known
-    assert pytest.approx(1 / 24) == found.mase
+    assert 0.5 == scores.known
+    assert pytest.approx(1 / 24) == scores.mase
 
 
 def test_a_quantile_that_is_rounded_covers_the_load_that_made_it():

@@ -142,9 +142,11 @@ def test_just_after_a_step_and_just_before_the_next_the_forecasts_are_those_of_t
     at_steps = on_grid(fitted.load, later, len(fitted.load) - 1 + np.array([5, 6]))
     beside = Origins(at_steps.position + np.array([0.001, -0.001]), at_steps.recent)
 
-    expected, found = (quantiles(name, fitted.distribution(later, origins), (0.5,)) for origins in (at_steps, beside))
+    expected, beside_steps = (
+        quantiles(name, fitted.distribution(later, origins), (0.5,)) for origins in (at_steps, beside)
+    )
 
-    np.testing.assert_allclose(found, expected, rtol=0.05)
+    np.testing.assert_allclose(beside_steps, expected, rtol=0.05)
 
 
 @pytest.mark.parametrize("name", [*CONFORMAL, "Clock"])
@@ -195,10 +197,10 @@ def test_a_higher_level_is_never_a_smaller_load_and_none_is_negative(name, seed,
 
     values = forecast(name, load, days - 1)
 
-    known = values[:, ~np.isnan(values).any(axis=(0, 2))]
-    assert (np.diff(known, axis=0) >= 0).all()
-    assert (known >= 0).all()
-    assert np.isfinite(known).all()
+    known_values = values[:, ~np.isnan(values).any(axis=(0, 2))]
+    assert (np.diff(known_values, axis=0) >= 0).all()
+    assert (known_values >= 0).all()
+    assert np.isfinite(known_values).all()
 
 
 @every_method

@@ -155,7 +155,7 @@ def test_a_load_unseen_for_three_steps_is_still_forecast_and_then_no_more():
     load[-4:] = np.nan
 
     fitted = PeriodicAutoregression().fit(load[:-6], steps_per_day=DAY, windows=(1,))
-    found = quantiles(fitted, load[-6:], [0.9])[0, :, 0]
+    upper = quantiles(fitted, load[-6:], [0.9])[0, :, 0]
 
-    assert [4.0] * 6 == pytest.approx(found[:6].tolist())
-    assert np.isnan(found[6])
+    assert [4.0] * 6 == pytest.approx(upper[:6].tolist())
+    assert np.isnan(upper[6])

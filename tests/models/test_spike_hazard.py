@@ -224,8 +224,8 @@ def test_several_hazards_at_once_are_what_they_are_one_by_one(seeds, seed):
     """Of other histories, leads and numbers of spikes, at one origin or many; heights of the likely ones alone."""
     several, later, exceeded, origins = [], [], [], []
     draw = np.random.default_rng(seed)
-    for each in seeds:
-        of = np.random.default_rng(each)
+    for drawn_seed in seeds:
+        of = np.random.default_rng(drawn_seed)
         days = int(of.integers(3, 9))
         jumps = of.random(days * DAY) < of.choice([0.003, 0.05])
         jumps[:: int(of.integers(100, 2000))] = True
@@ -242,14 +242,16 @@ def test_several_hazards_at_once_are_what_they_are_one_by_one(seeds, seed):
     together = spikes(several, later, exceeded, origins, np.concatenate(enough), unlikely)
     alone = [one.spikes(*asked) for one, *asked in zip(several, later, exceeded, origins, enough, strict=True)]
 
-    chance = np.concatenate([each.chance for each in alone])
+    chance = np.concatenate([single.chance for single in alone])
     np.testing.assert_array_equal(chance, together.chance)
     np.testing.assert_array_equal(np.flatnonzero(chance > unlikely), together.at)
     loads = np.broadcast_to(together.load, together.cdf.shape)
-    of_each = [(each, row) for each in alone for row in each.at]
-    for (each, row), load, cdf in zip([of_each[place] for place in together.at], loads, together.cdf, strict=True):
-        count = each.cdf.shape[1]
+    of_each = [(single, row) for single in alone for row in single.at]
+    for (drawn_seed, row), load, cdf in zip(
+        [of_each[place] for place in together.at], loads, together.cdf, strict=True
+    ):
+        count = drawn_seed.cdf.shape[1]
         looked_back = min(count, len(cdf))
-        np.testing.assert_array_equal(np.broadcast_to(each.load, each.cdf.shape)[row], load[-count:])
-        np.testing.assert_array_equal(each.cdf[row], cdf[-count:])
+        np.testing.assert_array_equal(np.broadcast_to(drawn_seed.load, drawn_seed.cdf.shape)[row], load[-count:])
+        np.testing.assert_array_equal(drawn_seed.cdf[row], cdf[-count:])
         assert not cdf[:-looked_back].any(), "what others look back at says nothing here"

@@ -85,13 +85,13 @@ def listed() -> Counter[Change]:
 
 def unlisted() -> dict[str, Change]:
     left = listed()
-    found = {}
+    reported = {}
     for mutant, what in survivors().items():
         if left[what]:
             left[what] -= 1
         else:
-            found[mutant] = what
-    return found
+            reported[mutant] = what
+    return reported
 
 
 def test() -> None:

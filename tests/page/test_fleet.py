@@ -94,11 +94,11 @@ async def test_an_object_whose_status_cannot_be_read_costs_only_itself():
     broken = live("prod", "broken", {}, {"conditions": [17]})
     _, rows = await rows_of(broken, of("good"))
 
-    found = {row["name"]: row for row in told(rows)["rows"]}
+    rows_by_name = {row["name"]: row for row in told(rows)["rows"]}
 
-    assert {"broken", "good"} == {*found}
+    assert {"broken", "good"} == {*rows_by_name}
     assert (True, ["its status cannot be read: the operator's log says why"]) == (
-        found["broken"]["needsPerson"], found["broken"]["notes"],
+        rows_by_name["broken"]["needsPerson"], rows_by_name["broken"]["notes"],
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ from cronhpa.ports.accepting import gives_way
 )
 def test_the_oldest_of_the_address_that_holds_most_gives_way(peer, held, place):
     """Four places, two for one address; each letter is a connection of that address, the oldest first."""
-    connections = [SimpleNamespace(peer=each) for each in held]
+    connections = [SimpleNamespace(peer=peer) for peer in held]
 
     chosen = gives_way(peer, connections, connections=4, per_peer=2)
 

@@ -186,7 +186,7 @@ def test_samples_are_the_mean_share_counted_second_by_second(moves, values):
             of.advance(of.now + SECOND)
         for name, sample in of.samples().items():
             end, length = sample.at // SECOND, sample.window // SECOND
-            known = [did[second].get(name, math.nan) for second in range(end - length, end) if second in did]
-            if len(known) == length:
-                assert sample.value / 1000 == pytest.approx(sum(known) / length, abs=0.001)
+            usages = [did[second].get(name, math.nan) for second in range(end - length, end) if second in did]
+            if len(usages) == length:
+                assert sample.value / 1000 == pytest.approx(sum(usages) / length, abs=0.001)
         of.scale(replicas)

@@ -68,10 +68,10 @@ async def test_each_kind_of_source_answers_by_its_name():
 async def test_an_absence_names_its_source():
     sources = await with_sources(requests=REQUESTS, inflight=INFLIGHT)
 
-    found = await sources.external(external("requests"), measured())
-    assert found.message.startswith("source requests: it cannot be reached")
-    found = await sources.pods(of_pods("inflight"), measured())
-    assert found.message.startswith("source inflight: none of the target's pods is ready")
+    answer = await sources.external(external("requests"), measured())
+    assert answer.message.startswith("source requests: it cannot be reached")
+    answer = await sources.pods(of_pods("inflight"), measured())
+    assert answer.message.startswith("source inflight: none of the target's pods is ready")
     await sources.close()
 
 
@@ -91,12 +91,12 @@ async def test_a_selector_is_refused_rather_than_ignored():
     """The upstream's reason for a selector that cannot be used; also an empty one, which selects everything there."""
     sources = await with_sources(requests=REQUESTS, inflight=INFLIGHT)
     for selector in (LabelSelector(), LabelSelector((("queue", 'a"} or up'),))):
-        for found in (
+        for answer in (
             await sources.external(external("requests", selector), measured()),
             await sources.pods(of_pods("inflight", selector), measured()),
         ):
-            assert INVALID_METRIC_SELECTOR == found.reason
-            assert "takes no selector" in found.message
+            assert INVALID_METRIC_SELECTOR == answer.reason
+            assert "takes no selector" in answer.message
     await sources.close()
 
 

@@ -107,10 +107,10 @@ def test_a_page_has_a_sample_or_several_that_are_combined(fields, milli):
     ],
 )
 def test_what_is_no_number_is_none_with_the_reason(body, reason, words):
-    found = why(body, value="a")
+    problem = why(body, value="a")
 
-    assert reason == found[0]
-    assert words in found[1]
+    assert reason == problem[0]
+    assert words in problem[1]
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,10 @@ def test_a_text_that_is_no_number_is_none_and_is_not_repeated(body):
     ],
 )
 def test_a_page_without_the_one_sample_is_no_value(fields, reason, words):
-    found = why(PAGE, format="prometheus", **fields)
+    problem = why(PAGE, format="prometheus", **fields)
 
-    assert reason == found[0]
-    assert words in found[1]
+    assert reason == problem[0]
+    assert words in problem[1]
 
 
 @pytest.mark.parametrize("number", ["NaN", "+Inf", "-1"])

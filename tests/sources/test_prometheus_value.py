@@ -130,9 +130,9 @@ async def test_a_header_that_is_secret_is_read_from_its_file_and_repeated_to_nob
 
     (tmp_path / "key").write_text("s3cr3t\n")
     async with serving(answer) as port:
-        found = await valued(port, headerFiles={"X-API-KEY": str(tmp_path / "key")})
+        answered = await valued(port, headerFiles={"X-API-KEY": str(tmp_path / "key")})
 
-    assert "it refused the query: no rights for ..." == found.message
+    assert "it refused the query: no rights for ..." == answered.message
 
 
 async def test_a_login_that_cannot_be_read_is_no_value_and_told_to_nobody(tmp_path):

@@ -48,9 +48,9 @@ def test_two_scrapes_in_a_moment_make_no_rate_and_do_not_spoil_the_next():
 @given(st.lists(st.floats(0, 1e12), min_size=2, max_size=20))
 def test_no_rate_is_below_zero(values):
     pod = PodRates()
-    found = [pod.rates(counters(a=value), float(at)) for at, value in enumerate(values)]
+    steps = [pod.rates(counters(a=value), float(at)) for at, value in enumerate(values)]
 
-    assert all(rates[0][0] >= 0 for rates in found[1:])
+    assert all(rates[0][0] >= 0 for rates in steps[1:])
 
 
 def test_the_counters_of_a_pod_are_remembered_in_little_memory():
@@ -68,7 +68,7 @@ def test_the_counters_of_a_pod_are_remembered_in_little_memory():
     finally:
         tracemalloc.stop()
     # Threads of other tests may be at work in this process: only what these two files asked for is theirs.
-    here = [tracemalloc.Filter(True, each) for each in (__file__, cronhpa.sources.rates.__file__)]
+    here = [tracemalloc.Filter(True, file) for file in (__file__, cronhpa.sources.rates.__file__)]
     kept = sum(trace.size for trace in snapshot.filter_traces(here).traces)
 
     assert kept < 48 * 1024

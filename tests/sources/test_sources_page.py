@@ -21,10 +21,10 @@ def test_every_field_of_a_source_is_on_the_page_and_no_other():
 
 def test_the_sizes_of_samples_are_those_of_the_formula():
     rows = re.findall(r"^\| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)
-    found = [[int(cell.replace(",", "")) for cell in row] for row in rows]
+    numbers = [[int(cell.replace(",", "")) for cell in row] for row in rows]
 
-    assert 4 == len(found)
-    assert [[row[0], *(sample_size(row[0], variation) for variation in (0.1, 0.3, 1.0))] for row in found] == found
+    assert 4 == len(numbers)
+    assert [[row[0], *(sample_size(row[0], variation) for variation in (0.1, 0.3, 1.0))] for row in numbers] == numbers
 
 
 def test_the_example_is_a_file_of_sources():

@@ -73,13 +73,13 @@ def test_of_an_answer_about_many_objects_each_gets_its_own():
 )  # fmt: skip
 def test_what_is_no_number_of_the_object_is_none_with_the_reason(body, reason, words):
     try:
-        found = value(body)
+        number = value(body)
     except NoAnswerError as error:
-        found = Absent(error.reason, error.message)
+        number = Absent(error.reason, error.message)
 
-    assert isinstance(found, Absent)
-    assert reason == found.reason
-    assert words in found.message
+    assert isinstance(number, Absent)
+    assert reason == number.reason
+    assert words in number.message
 
 
 def test_where_one_number_is_meant_two_series_are_none():

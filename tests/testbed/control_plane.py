@@ -284,7 +284,7 @@ class ControlPlane:
         rendered = yaml.safe_load_all(
             helm_template(chart, namespace=namespace, release=release, values=values, kubernetes=self.kubernetes)
         )
-        wanted = [each for each in rendered if each and each["kind"] not in _WORKLOADS | _FOREIGN]
+        wanted = [candidate for candidate in rendered if candidate and candidate["kind"] not in _WORKLOADS | _FOREIGN]
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         for manifest in wanted:
             # `helm install` puts what names no namespace into that of the release.
@@ -296,7 +296,7 @@ class ControlPlane:
             }:
                 manifest["metadata"].setdefault("namespace", namespace)
         self.apply(*wanted)
-        return [f"{each['kind']}/{each['metadata']['name']}" for each in wanted]
+        return [f"{created['kind']}/{created['metadata']['name']}" for created in wanted]
 
     def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
         """A kubeconfig that holds a real token of a service account: whoever uses it has that account's RBAC only."""
@@ -603,9 +603,9 @@ def _free_ports(count: int) -> Iterable[int]:
     """Ports that nobody listens on now; held together, so that they differ."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for bound_socket in sockets:
+            bound_socket.bind(("127.0.0.1", 0))
+        return [bound_socket.getsockname()[1] for bound_socket in sockets]
 
 
 def die_with(parent: int) -> Callable[[], None]:

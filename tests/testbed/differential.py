@@ -165,31 +165,31 @@ class Timeline:
     edits: list[tuple[Nanoseconds, Nanoseconds]] = field(default_factory=list)
     """When the test had our operator take a turn that is no tick."""
 
-    def note_deployment(self, at: Nanoseconds, _kind: str, item: Mapping[str, Any]) -> None:
-        count = item["spec"]["replicas"]
-        known = self.replicas[item["metadata"]["name"]]
-        if not known or known[-1][1] != count:
-            known.append((at, count))
+    def note_deployment(self, at: Nanoseconds, _kind: str, body: Mapping[str, Any]) -> None:
+        count = body["spec"]["replicas"]
+        replicas = self.replicas[body["metadata"]["name"]]
+        if not replicas or replicas[-1][1] != count:
+            replicas.append((at, count))
 
-    def note_pod(self, at: Nanoseconds, kind: str, item: Mapping[str, Any]) -> None:
-        ready = next((one["status"] for one in item["status"].get("conditions", ()) if one["type"] == "Ready"), "")
-        state = kind if kind == "DELETED" else f"{item['status'].get('phase')} {ready}"
-        self.pods[item["metadata"]["labels"]["app"]].append((at, f"{item['metadata']['name']} {state}"))
+    def note_pod(self, at: Nanoseconds, kind: str, body: Mapping[str, Any]) -> None:
+        ready = next((one["status"] for one in body["status"].get("conditions", ()) if one["type"] == "Ready"), "")
+        state = kind if kind == "DELETED" else f"{body['status'].get('phase')} {ready}"
+        self.pods[body["metadata"]["labels"]["app"]].append((at, f"{body['metadata']['name']} {state}"))
 
     def note_tick(self, side: str, at: Nanoseconds) -> None:
         """A request that shows a tick; several close together are one."""
-        known = self.ticks[side]
-        if not known or at - known[-1] > _SAME_TICK:
-            known.append(at)
+        ticks = self.ticks[side]
+        if not ticks or at - ticks[-1] > _SAME_TICK:
+            ticks.append(at)
 
     def ticks_of(self, side: str, since: Nanoseconds, until: Nanoseconds) -> list[Nanoseconds]:
-        found = self.ticks[side]
-        found = found[bisect.bisect_right(found, since) : bisect.bisect_left(found, until)]
-        return [at for at in found if side != "ours" or not any(begun < at < ended for begun, ended in self.edits)]
+        ticks = self.ticks[side]
+        ticks = ticks[bisect.bisect_right(ticks, since) : bisect.bisect_left(ticks, until)]
+        return [at for at in ticks if side != "ours" or not any(begun < at < ended for begun, ended in self.edits)]
 
     def replicas_at(self, side: str, at: Nanoseconds) -> int:
-        known = self.replicas[side]
-        return known[bisect.bisect_right(known, at, key=lambda item: item[0]) - 1][1]
+        changes = self.replicas[side]
+        return changes[bisect.bisect_right(changes, at, key=lambda change: change[0]) - 1][1]
 
     def rests(self, since: Nanoseconds, until: Nanoseconds) -> bool:
         """Whether nothing has changed for two ticks of both: no replicas, no pod."""
@@ -323,7 +323,7 @@ class Twins:
         # Ours takes a first turn at once, the upstream after a period.
         self._since = time.time_ns() + SECOND
         made = [self.case.autoscaler(self._namespace, side) for side in SIDES]
-        self._api.send(*(("POST", path, each) for path, each in zip(self._paths, made, strict=True)))
+        self._api.send(*(("POST", path, manifest) for path, manifest in zip(self._paths, made, strict=True)))
         for number, step in enumerate(script):
             if number:
                 self._change(step)
@@ -362,14 +362,14 @@ class Twins:
 
     def _oldest_pods(self, side: str) -> list[str]:
         """Names of a twin's ready pods, the oldest first."""
-        found = []
-        for listed_item in self._plane.get(f"/api/v1/namespaces/{self._namespace}/pods?labelSelector=app%3D{side}")[
+        created = []
+        for listed_pod in self._plane.get(f"/api/v1/namespaces/{self._namespace}/pods?labelSelector=app%3D{side}")[
             "items"
         ]:
-            told = listed_item["status"].get("conditions", ())
+            told = listed_pod["status"].get("conditions", ())
             if any(one["type"] == "Ready" and one["status"] == "True" for one in told):
-                found.append((listed_item["metadata"]["creationTimestamp"], listed_item["metadata"]["name"]))
-        return [name for _, name in sorted(found)]
+                created.append((listed_pod["metadata"]["creationTimestamp"], listed_pod["metadata"]["name"]))
+        return [name for _, name in sorted(created)]
 
     def _wait(self, ticks: int) -> dict[str, Mapping[str, Any]]:
         """Until both have ticked so often, and neither will for a while; our whole status, if it could be had."""
@@ -396,8 +396,8 @@ class Twins:
         raise AssertionError(f"{self.case.name}: not both have ticked {ticks} times: {counts}")
 
     def _statuses(self) -> dict[str, Mapping[str, Any]]:
-        found = zip(SIDES, self._paths, strict=True)
-        return {side: self._plane.get(f"{path}/{side}").get("status") or {} for side, path in found}
+        sides = zip(SIDES, self._paths, strict=True)
+        return {side: self._plane.get(f"{path}/{side}").get("status") or {} for side, path in sides}
 
     def _refresh(self) -> dict[str, Mapping[str, Any]]:
         """
@@ -412,13 +412,13 @@ class Twins:
         self.timeline.edits.append((begun, begun + SECOND))
         # Of no consequence: there is no schedule.
         self._api.send(("PATCH", path, {"spec": {"timeZone": "Etc/UTC" if self._edits % 2 else "UTC"}}))
-        found = wait_until(
+        settled = wait_until(
             lambda: self._plane.get(path),
             lambda seen: seen.get("status", {}).get("observedGeneration") == seen["metadata"]["generation"],
             every_s=0.05,
         )
         self.timeline.edits[-1] = (begun, time.time_ns() + round(_POLL_S * SECOND))
-        return {"ours": found["status"]}
+        return {"ours": settled["status"]}
 
 
 def run(
@@ -434,11 +434,11 @@ def run(
     ]
     for twin in twins:
         twin.create(script[0])
-    wait_until(lambda: all(each.are_ready() for each in twins), within_s=90, every_s=0.5)
+    wait_until(lambda: all(one_twin.are_ready() for one_twin in twins), within_s=90, every_s=0.5)
     # Behind the next whole second, so that every sample lies behind the second in which its pod turned ready.
     time.sleep(2)
     with ThreadPoolExecutor(max_workers=len(twins)) as pool:
-        for done in [pool.submit(each.live, script) for each in twins]:
+        for done in [pool.submit(one_twin.live, script) for one_twin in twins]:
             done.result()
     witness.check()
     return twins
@@ -446,10 +446,10 @@ def run(
 
 def conditions(status: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Status and reason of the conditions that the upstream knows."""
-    found = {
+    by_type = {
         condition["type"]: (condition["status"], condition["reason"]) for condition in status.get("conditions") or ()
     }
-    return {kind: found[kind] for kind in CONDITIONS if kind in found}
+    return {kind: by_type[kind] for kind in CONDITIONS if kind in by_type}
 
 
 def measured(status: Mapping[str, Any]) -> list[Any]:
@@ -513,16 +513,16 @@ def compare(all_twins: Sequence[Twins], clocks: Clocks) -> Comparison:
     Behind a tick that saw something else for a reason of the clocks the two remember something else: for as long as
     they do, that is why.
     """
-    found = Comparison()
+    comparison = Comparison()
     for twins in all_twins:
         history: Nanoseconds = 0
         for plateau in twins.plateaus[1:]:
-            history = _compare_step(found, twins, plateau, history, clocks)
-    return found
+            history = _compare_step(comparison, twins, plateau, history, clocks)
+    return comparison
 
 
 def _compare_step(
-    found: Comparison, twins: Twins, plateau: Plateau, history: Nanoseconds, clocks: Clocks
+    comparison: Comparison, twins: Twins, plateau: Plateau, history: Nanoseconds, clocks: Clocks
 ) -> Nanoseconds:
     """Counts one case in one step; until when the two may remember something else."""
     timeline = twins.timeline
@@ -535,12 +535,12 @@ def _compare_step(
         reason = _reason(timeline, plateau, at, clocks)
         is_exact = replicas[0] == replicas[1]
         if is_exact:
-            found.exact += 1
+            comparison.exact += 1
         elif reason or min(at.values()) < history:
-            found.allowed[reason or "because of what they remember"] += 1
+            comparison.allowed[reason or "because of what they remember"] += 1
         else:
             text = f"{twins.case.name}, {plateau.step.name}, tick {number + 1}: {after}"
-            found.unexplained.append(f"{text}; {_told(timeline, plateau)}")
+            comparison.unexplained.append(f"{text}; {_told(timeline, plateau)}")
         # Two recommendations may differ and be stabilized to the same replicas, until one is forgotten.
         if reason or not is_exact:
             history = max(at.values()) + round(max(clocks.windows) * SECOND)
@@ -551,9 +551,9 @@ def _compare_step(
             if not statuses:
                 continue
             theirs, ours = (what(statuses[side]) for side in SIDES)
-            found.statuses += 1
+            comparison.statuses += 1
             if theirs != ours:
-                found.unexplained.append(f"{twins.case.name}, {plateau.step.name}: {theirs} and {ours}")
+                comparison.unexplained.append(f"{twins.case.name}, {plateau.step.name}: {theirs} and {ours}")
     return history
 
 

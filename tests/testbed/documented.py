@@ -66,8 +66,8 @@ def commands(page: Path) -> Iterator[Command]:
             text = re.split(r"\s{2,}#|\s+# ", line.removeprefix("$ "))[0].strip()
             if _COMMAND.fullmatch(text):
                 yield Command(name, text)
-    for found in _INLINE.findall(_BLOCK.sub("", plain)):
-        text = " ".join(found.split())
+    for inline in _INLINE.findall(_BLOCK.sub("", plain)):
+        text = " ".join(inline.split())
         if not _NO_SENTENCE.fullmatch(text):
             yield Command(name, text)
 
@@ -83,9 +83,9 @@ class Block:
 def yaml_blocks(page: Path) -> Iterator[Block]:
     """Whole manifests, and the parts of files that pages show."""
     name, text = str(page.relative_to(PROJECT)), page.read_text("utf-8")
-    for found in _FENCE.finditer(text):
-        if found["language"] == "yaml":
-            yield Block(name, found["text"])
+    for fence in _FENCE.finditer(text):
+        if fence["language"] == "yaml":
+            yield Block(name, fence["text"])
     for block in _BLOCK.findall(_FENCE.sub("", text)):
         lines = [line[4:] for line in block.splitlines()]
         if re.match(r"(- \{)?[a-z][A-Za-z_]*:( |$)", lines[0]):

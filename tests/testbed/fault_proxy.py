@@ -191,7 +191,7 @@ class FaultProxy:
             # What is sent into a partition is lost; it is not delivered when the partition ends.
             await self._connected.wait()
             return _abort(request)
-        trouble = next((each for each in self._troubles if each.concerns(request)), None)
+        trouble = next((candidate for candidate in self._troubles if candidate.concerns(request)), None)
         if trouble is None:
             return await self._passed_on(request, body)
         trouble.met += 1
@@ -322,8 +322,8 @@ class Link:
         # At the end of the link only: whoever reads the result of this task takes a cancellation for an error.
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(self._pass_on(reader, back), self._pass_on(there, writer))
-        for each in (writer, back):
-            each.close()
+        for stream in (writer, back):
+            stream.close()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

@@ -212,7 +212,7 @@ class Plant:
         silent = {(namespace, name) for name in names}
 
         async def change() -> None:
-            self._world.silent = {each for each in self._world.silent if each[0] != namespace} | silent
+            self._world.silent = {silenced for silenced in self._world.silent if silenced[0] != namespace} | silent
 
         self._call(change())
 
@@ -441,17 +441,17 @@ class Plant:
 
     async def _wait_until_available(self, client: Client, api: str) -> None:
         deadline = time.monotonic() + _AVAILABLE_WITHIN_S
-        found = "no answer yet"
+        answer = "no answer yet"
         while time.monotonic() < deadline:
             try:
                 # The condition may still be that of before: only an answer through the API server proves it.
                 await client.request("GET", f"/apis/{api}/{self._versions[api]}")
             except aiohttp.ClientError as error:
-                found = str(error)
+                answer = str(error)
             else:
                 return
             await asyncio.sleep(_POLL_S)
-        raise PlantError(f"{self._api_service(api)} was not available within {_AVAILABLE_WITHIN_S} s: {found}")
+        raise PlantError(f"{self._api_service(api)} was not available within {_AVAILABLE_WITHIN_S} s: {answer}")
 
     async def _deregister(self, client: Client) -> None:
         paths = [f"{_API_SERVICES}/{self._api_service(api)}" for api in self._registered]

@@ -41,7 +41,7 @@ def _requirement(
     assert key is not None
     if sign is None and word is None:
         return lambda labels: key in labels
-    wanted = {value} if sign else {each.strip() for each in (values or "").split(",")}
+    wanted = {value} if sign else {part.strip() for part in (values or "").split(",")}
     # A label that is absent satisfies != and notin.
     if sign == "!=" or word == "notin":
         return lambda labels: labels.get(key) not in wanted

@@ -68,7 +68,7 @@ def test_no_event_is_written_on_another():
         labels.place(figure)
         figure.draw_without_rendering()
         renderer = figure.canvas.get_renderer()
-        found = [text.get_window_extent(renderer) for text in labels.shown()]
+        extents = [text.get_window_extent(renderer) for text in labels.shown()]
 
-    assert found
-    assert [] == [1 for number, one in enumerate(found) for other in found[number + 1 :] if one.overlaps(other)]
+    assert extents
+    assert [] == [1 for number, one in enumerate(extents) for other in extents[number + 1 :] if one.overlaps(other)]

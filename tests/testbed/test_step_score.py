@@ -14,9 +14,9 @@ def timeline(*changes, end=60):
     seen = []
     replicas, ready = 2, 2
     for second in range(-30, end):
-        for at, *found in changes:
+        for at, *counts in changes:
             if at == second:
-                replicas, ready = found
+                replicas, ready = counts
         seen.append(Seen(float(second), replicas, ready))
     return seen
 
@@ -67,7 +67,11 @@ def test_the_steps_of_the_copies_are_spread_over_a_period_after_the_edge():
 
 def test_the_picture_has_all_four(tmp_path):
     seen = {name: [timeline((5, 10, 2), (16, 10, 10))] for name in LABELS}
-    draw(seen, {name: [outcome(each) for each in timelines] for name, timelines in seen.items()}, tmp_path / "a.svg")
+    draw(
+        seen,
+        {name: [outcome(one_timeline) for one_timeline in timelines] for name, timelines in seen.items()},
+        tmp_path / "a.svg",
+    )
 
     texts = " ".join(ET.parse(tmp_path / "a.svg").getroot().itertext())
     for label in LABELS.values():

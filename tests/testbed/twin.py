@@ -111,18 +111,20 @@ class Scaled:
         return parse_instant(text) if text else 0
 
     def condition(self, kind: str) -> Mapping[str, str]:
-        found = [
+        stated = [
             stated_condition
             for stated_condition in self.status.get("conditions", ())
             if stated_condition["type"] == kind
         ]
-        return found[0] if found else {}
+        return stated[0] if stated else {}
 
     def events(self) -> list[str]:
         """Reasons and messages of its events."""
         listed = self._plane.get(f"/api/v1/namespaces/{self.namespace}/events")["items"]
-        own = [item for item in listed if item["involvedObject"].get("name") == self.name]
-        return [f"{item['reason']}: {item['message']}" for item in own if item["involvedObject"]["kind"] == "CronHPA"]
+        own = [event for event in listed if event["involvedObject"].get("name") == self.name]
+        return [
+            f"{event['reason']}: {event['message']}" for event in own if event["involvedObject"]["kind"] == "CronHPA"
+        ]
 
     def reaches(self, replicas: int, *, within_s: float = 20) -> None:
         """Waits until the target is told to have this many replicas."""
@@ -130,12 +132,12 @@ class Scaled:
 
     def says(self, kind: str, status: str, reason: str, *, within_s: float = 20) -> str:
         """Waits until a condition has a status and a reason; its message."""
-        found = wait_until(
+        by_kind = wait_until(
             lambda: self.condition(kind),
             lambda seen: (seen.get("status"), seen.get("reason")) == (status, reason),
             within_s=within_s,
         )
-        return found["message"]
+        return by_kind["message"]
 
 
 class Changes:

@@ -81,11 +81,11 @@ class ValuesApi:
         self.only_for_hpas.clear()
 
     def routes(self) -> list[web.RouteDef]:
-        found = []
+        answers = []
         for version in CUSTOM_VERSIONS:
             base = f"/apis/{CUSTOM}/{version}"
             objects = f"{base}/namespaces/{{namespace}}"
-            found += [
+            answers += [
                 web.get(base, partial(self._list_resources, CUSTOM, version)),
                 web.get(f"{objects}/pods/*/{{metric}}", partial(self._answer_pods, version)),
                 # The client asks this for the kind Namespace: "metrics" stands where a resource would.
@@ -93,9 +93,9 @@ class ValuesApi:
                 web.get(f"{objects}/{{resource}}/{{name}}/{{metric}}", partial(self._answer_object, version)),
             ]
         base = f"/apis/{EXTERNAL}/{EXTERNAL_VERSION}"
-        found.append(web.get(base, partial(self._list_resources, EXTERNAL, EXTERNAL_VERSION)))
-        found.append(web.get(f"{base}/namespaces/{{namespace}}/{{metric}}", self._answer_external))
-        return found
+        answers.append(web.get(base, partial(self._list_resources, EXTERNAL, EXTERNAL_VERSION)))
+        answers.append(web.get(f"{base}/namespaces/{{namespace}}/{{metric}}", self._answer_external))
+        return answers
 
     def _fault(self, api: str, request: web.Request) -> Fault | None:
         return self.faults.get((api, "")) or self.faults.get((api, request.match_info["namespace"]))
@@ -122,7 +122,7 @@ class ValuesApi:
                 pods = [pod for pod in self._pods() if _is_of(pod, namespace, series)]
                 ready = sum(pod.ready for pod in pods)
                 for pod in pods:
-                    if pod.running and all(each(pod.seen.labels) for each in asked):
+                    if pod.running and all(matches(pod.seen.labels) for matches in asked):
                         _, other = values.get(pod.seen.uid, (pod, 0.0))
                         values[pod.seen.uid] = (pod, other + (load.at(now) / ready if pod.ready else 0.0))
             items = [
@@ -139,11 +139,11 @@ class ValuesApi:
             namespace, metric, now = request.match_info["namespace"], request.match_info["metric"], time.time_ns()
             resource = request.match_info.get("resource", "namespaces")
             name = request.match_info.get("name", namespace)
-            known = {series: load for series, load in self.of_objects.items() if series.subject == (resource, name)}
+            loads = {series: load for series, load in self.of_objects.items() if series.subject == (resource, name)}
             wanted = f"{metric} for {resource} {name}"
             items = [
                 _custom(version, metric, now, load.at(now), kind=resource, name=name, namespace=namespace)
-                for _, load in _found(known, request, "metricLabelSelector", wanted)
+                for _, load in _found(loads, request, "metricLabelSelector", wanted)
             ]
             return _custom_list(version, items)
 
@@ -172,14 +172,14 @@ class ValuesApi:
 
 
 def _found(
-    known: Mapping[Series, Load], request: web.Request, selector: str, wanted: str
+    loads: Mapping[Series, Load], request: web.Request, selector: str, wanted: str
 ) -> Iterator[tuple[Series, Load]]:
     """The series that a request means. Raises LookupError where no series at all has the metric, as adapters do."""
     namespace, metric = request.match_info["namespace"], request.match_info["metric"]
-    if not any(series.answers(namespace, metric, "") for series in known):
+    if not any(series.answers(namespace, metric, "") for series in loads):
         raise LookupError(f"the server could not find the metric {wanted}")
     text = request.query.get(selector, "")
-    return ((series, load) for series, load in known.items() if series.answers(namespace, metric, text))
+    return ((series, load) for series, load in loads.items() if series.answers(namespace, metric, text))
 
 
 def _is_of(pod: PodNow, namespace: str, series: Series) -> bool:
@@ -204,13 +204,13 @@ def _custom(
     version: str, metric: str, now: Nanoseconds, value: float, *, kind: str, name: str, namespace: str
 ) -> dict[str, Any]:
     """v1beta1 names the metric in a text of its own and calls the window `window`; none is stated here."""
-    item = {
+    metric_value = {
         "describedObject": {"kind": kind, "namespace": namespace, "name": name, "apiVersion": "/v1"},
         "timestamp": format_instant(now),
         "value": _quantity(value),
     }
     named = {"metricName": metric} if version == "v1beta1" else {"metric": {"name": metric}}
-    return item | named
+    return metric_value | named
 
 
 def _custom_list(version: str, items: list[dict[str, Any]]) -> bytes:

@@ -540,7 +540,7 @@ def test_the_order_of_pods_does_not_matter(seen, order, percent):
 @given(groups_of_pods(), st.integers(1, 200), st.integers(0, 4000))
 def test_more_load_never_asks_for_fewer_pods(seen, percent, more):
     """With as many replicas as ready pods; upstream's count of ready pods alone may fall below the current one."""
-    samples = {name: sample(item.value) for name, item in seen[1].items()}
+    samples = {name: sample(pod_sample.value) for name, pod_sample in seen[1].items()}
     pods = [pod(name) for name in samples]
     busy = {name: sample(pod_sample.value + more) for name, pod_sample in samples.items()}
 
@@ -552,8 +552,8 @@ def test_more_load_never_asks_for_fewer_pods(seen, percent, more):
 @given(groups_of_pods(), st.integers(1, 200), st.integers(0, 20))
 def test_a_pod_that_falls_silent_never_lowers_a_scale_down_further(seen, percent, current):
     """Silence counts as full load on the way down: what is asked for is never less than with the pod idle."""
-    samples = {name: sample(item.value) for name, item in seen[1].items()}
-    pods = [pod(item.name) for item in seen[0]]
+    samples = {name: sample(pod_sample.value) for name, pod_sample in seen[1].items()}
+    pods = [pod(listed_pod.name) for listed_pod in seen[0]]
     first = next(iter(samples), "")
     silent = {name: pod_sample for name, pod_sample in samples.items() if name != first}
 

@@ -34,17 +34,17 @@ def number(word):
 
 def values(field, low, high):
     """The numbers that a field names: ranges go around where they end below their beginning."""
-    found = set()
-    for item in field.split(","):
-        part, _, step = item.partition("/")
+    matching = set()
+    for listed in field.split(","):
+        part, _, step = listed.partition("/")
         first, dash, last = (f"{low}-{high}" if part == "*" else part).partition("-")
         first = number(first)
         last = (high if last == "l" else number(last)) if dash else high if step else first
         if last < first:
             last += 7 if high == 7 else high - low + 1
         for value in range(first, last + 1, int(step or 1)):
-            found.add(value % 7 if high == 7 else low + (value - low) % (high - low + 1))
-    return found
+            matching.add(value % 7 if high == 7 else low + (value - low) % (high - low + 1))
+    return matching
 
 
 class Wall:
@@ -75,20 +75,20 @@ class Wall:
 
     def _on_day(self, field):
         mask = np.zeros(len(self.minutes), bool)
-        for item in field.split(","):
-            mask |= self.day == self.length if item == "l" else np.isin(self.day, list(values(item, 1, 31)))
+        for listed in field.split(","):
+            mask |= self.day == self.length if listed == "l" else np.isin(self.day, list(values(listed, 1, 31)))
         return mask
 
     def _on_weekday(self, field):
         mask = np.zeros(len(self.minutes), bool)
-        for item in field.split(","):
-            if item.startswith("l"):
-                mask |= (self.weekday == number(item[1:]) % 7) & (self.day > self.length - 7)
-            elif "#" in item:
-                which, _, nth = item.partition("#")
+        for listed in field.split(","):
+            if listed.startswith("l"):
+                mask |= (self.weekday == number(listed[1:]) % 7) & (self.day > self.length - 7)
+            elif "#" in listed:
+                which, _, nth = listed.partition("#")
                 mask |= (self.weekday == number(which) % 7) & ((self.day + 6) // 7 == int(nth))
             else:
-                mask |= np.isin(self.weekday, list(values(item, 0, 7)))
+                mask |= np.isin(self.weekday, list(values(listed, 0, 7)))
         return mask
 
 
@@ -125,9 +125,9 @@ class Minutes:
 
     def meant(self, mask, *, is_end):
         """A mask of the instants that these minutes of the wall mean: a start the first of a fold, an end the last."""
-        found = (self._last if is_end else self._first)[mask]
+        minutes = (self._last if is_end else self._first)[mask]
         out = np.zeros(len(self.instants) + 1, bool)
-        out[found] = True
+        out[minutes] = True
         # What lies before the first minute shown, or after the last, is not seen.
         out[0] = False
         return out[:-1]

@@ -366,10 +366,10 @@ def test_cold_and_warm_say_the_same(of, start_up, minutes):
     instants = [at("10:00") + minute * MINUTE for minute in minutes]
     warm = [(resolve(of, now, start_up), conflicts(of, now)) for now in instants]
 
-    for now, found in zip(instants, warm, strict=True):
+    for now, resolved in zip(instants, warm, strict=True):
         forget()
         same = msgspec.json.decode(msgspec.json.encode(of), type=Spec)
-        assert (resolve(same, now, start_up), conflicts(same, now)) == found
+        assert (resolve(same, now, start_up), conflicts(same, now)) == resolved
 
 
 # --- what a tenant can make of it --------------------------------------------------------------------------------

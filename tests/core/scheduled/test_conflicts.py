@@ -134,7 +134,7 @@ def test_many_schedules_that_contradict_each_other_are_a_matter_of_milliseconds(
     assert time.thread_time() - begun < 0.1
 
 
-several = st.lists(schedules(), min_size=1, max_size=4, unique_by=lambda item: item.name).map(tuple)
+several = st.lists(schedules(), min_size=1, max_size=4, unique_by=lambda drawn: drawn.name).map(tuple)
 
 
 @given(several, st.integers(-DAY // SECOND, DAY // SECOND).map(lambda seconds: NOW + seconds * SECOND))

@@ -163,10 +163,10 @@ def test_a_date_that_comes_after_forty_years_is_found_without_walking_them():
     """29 February 2084 is a Tuesday; as 2100 has none, the next on a Tuesday is in 2124."""
     begun = time.thread_time()
 
-    found = date_from("0 0 * 2 tue#5", date(2084, 2, 29)), date_from("0 0 * 2 tue#5", date(2084, 3, 1))
+    next_days = date_from("0 0 * 2 tue#5", date(2084, 2, 29)), date_from("0 0 * 2 tue#5", date(2084, 3, 1))
 
     assert time.thread_time() - begun < 0.010
-    assert (date(2084, 2, 29), date(2124, 2, 29)) == found
+    assert (date(2084, 2, 29), date(2124, 2, 29)) == next_days
 
 
 def test_day_of_month_and_weekday_both_restricted_mean_either():

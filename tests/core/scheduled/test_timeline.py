@@ -16,13 +16,13 @@ from cronhpa.core.scheduled.timeline import Kind, WindowInterval, clock_changes,
 from cronhpa.core.spec import Behavior, CronWindow, DateRange, Days, Holidays, Override, Schedule
 
 
-def told(found):
+def told(line):
     """Each segment as (hours since NOW, minimum, maximum)."""
-    return [((segment.start - NOW) / HOUR, segment.minimum, segment.maximum) for segment in found.segments]
+    return [((segment.start - NOW) / HOUR, segment.minimum, segment.maximum) for segment in line.segments]
 
 
-def marks(found, kind):
-    return [(format_instant(mark.start), mark.text) for mark in found.marks if mark.kind is kind]
+def marks(line, kind):
+    return [(format_instant(mark.start), mark.text) for mark in line.marks if mark.kind is kind]
 
 
 # --- what always holds -------------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ def resolved(of, instant, start_up):
 
 
 @given(
-    st.lists(schedules(), max_size=4, unique_by=lambda item: item.name),
+    st.lists(schedules(), max_size=4, unique_by=lambda drawn: drawn.name),
     st.none() | overrides(),
     st.none() | st.sampled_from([0, 90 * SECOND, 30 * MINUTE]),
     st.integers(-3 * DAY, 3 * DAY),
@@ -67,7 +67,7 @@ def test_a_timeline_says_at_every_instant_what_the_bounds_are(found, override, s
             assert claimed(segment) == resolved(of, instant, start_up)
 
 
-@given(st.lists(schedules(), max_size=4, unique_by=lambda item: item.name))
+@given(st.lists(schedules(), max_size=4, unique_by=lambda drawn: drawn.name))
 def test_a_timeline_has_no_edge_at_which_nothing_changes(found):
     line = timeline(spec(schedules=tuple(found)), NOW, NOW + 3 * DAY)
 

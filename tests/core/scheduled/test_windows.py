@@ -225,7 +225,7 @@ def field(low, high, *others):
         st.tuples(value, value).map(",".join),
         st.tuples(value, value).map("-".join),
         st.tuples(value, value, st.integers(2, min(9, high)).map(str)).map(
-            lambda item: f"{item[0]}-{item[1]}/{item[2]}"
+            lambda drawn: f"{drawn[0]}-{drawn[1]}/{drawn[2]}"
         ),
         st.integers(2, min(9, high)).map("*/{}".format),
         *(st.just(other) for other in others),

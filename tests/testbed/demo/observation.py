@@ -127,9 +127,9 @@ def upstream_says(status: Mapping[str, Any]) -> str:
     current = [
         current_metric.get("resource", {}).get("current", {}) for current_metric in status.get("currentMetrics") or ()
     ]
-    for each in current:
-        if "averageUtilization" in each:
-            return f"cpu {each['averageUtilization']} %"
+    for current_metric in current:
+        if "averageUtilization" in current_metric:
+            return f"cpu {current_metric['averageUtilization']} %"
     conditions = {condition["type"]: condition for condition in status.get("conditions", ())}
     active = conditions.get("ScalingActive")
     return active["reason"] if active else ""
@@ -152,5 +152,5 @@ def verdict(status: Mapping[str, Any]) -> Verdict:
     )
 
 
-def _source(item: Mapping[str, Any]) -> str:
-    return f"{item['source']}/{item['name']}" if item.get("name") else str(item["source"])
+def _source(stated: Mapping[str, Any]) -> str:
+    return f"{stated['source']}/{stated['name']}" if stated.get("name") else str(stated["source"])

@@ -68,7 +68,7 @@ def settle(api: Api, made: list[dict[str, Any]], *, simulated: bool) -> None:
     if simulated:
         running = wait_until(
             lambda: [pod for pod in api.get(pods)["items"] if pod["status"]["phase"] == "Running"],
-            lambda found: len(found) == wanted,
+            lambda ready: len(ready) == wanted,
             within_s=_SETTLED_WITHIN_S,
         )
         since = format_instant(time.time_ns() - HOUR)

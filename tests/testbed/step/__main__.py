@@ -80,7 +80,7 @@ def _run(
         pages.loads[NAMESPACE, copy.name] = copy.in_flight
     api = Api(plane.admin_kubeconfig)
     wait_until(
-        lambda: _looked(api), lambda found: all(ready == PODS_BEFORE for _, ready in found.values()), within_s=90
+        lambda: _looked(api), lambda looked: all(ready == PODS_BEFORE for _, ready in looked.values()), within_s=90
     )
     plane.apply(*(copy.document(edge) for copy in made))
     _say(
@@ -95,9 +95,9 @@ def _run(
         if now >= edge and not told:
             _say("the step")
             told = True
-        found = _looked(api)
+        looked = _looked(api)
         for copy in made:
-            replicas, ready = found[copy.name]
+            replicas, ready = looked[copy.name]
             timelines[copy.name].append(Seen((now - copy.step) / SECOND, replicas, ready))
         time.sleep(_LOOK_S)
     grouped: dict[str, list[list[Seen]]] = defaultdict(list)

@@ -40,7 +40,8 @@ def draw(seen: Mapping[str, Sequence[Sequence[Seen]]], outcomes: Mapping[str, Se
             _one(axes, name, drawn[name], outcomes[name][middle(outcomes[name])])
         # The copies have their steps at different times, so each was watched over other seconds: draw those of all.
         rows[-1].set_xlim(
-            max(each[0].second for each in drawn.values()), min(each[-1].second for each in drawn.values())
+            max(timeline[0].second for timeline in drawn.values()),
+            min(timeline[-1].second for timeline in drawn.values()),
         )
         rows[-1].xaxis.set_major_locator(MultipleLocator(_TICK_SECONDS))
         rows[-1].set_xlabel("seconds since the step")

@@ -45,7 +45,7 @@ def outcome(seen: Sequence[Seen]) -> Outcome:
     stairs = tuple(
         (after.second, after.replicas) for before, after in pairwise(seen) if after.replicas > before.replicas
     )
-    enough = next((each.second for each in seen if each.ready >= PODS_AFTER), None)
+    enough = next((moment.second for moment in seen if moment.ready >= PODS_AFTER), None)
     return Outcome(
         first=stairs[0][0] if stairs else None,
         # Pods that are there before the step are there in time.
@@ -88,25 +88,25 @@ def as_json(seen: Mapping[str, Sequence[Sequence[Seen]]], outcomes: Mapping[str,
     return {
         name: [
             {
-                "first": each.first,
-                "enough": each.enough,
-                "short": each.short,
-                "stairs": each.stairs,
+                "first": step_outcome.first,
+                "enough": step_outcome.enough,
+                "short": step_outcome.short,
+                "stairs": step_outcome.stairs,
                 "timeline": [(round(moment.second, 2), moment.replicas, moment.ready) for moment in timeline],
             }
-            for each, timeline in zip(outcomes[name], seen[name], strict=True)
+            for step_outcome, timeline in zip(outcomes[name], seen[name], strict=True)
         ]
         for name in outcomes
     }
 
 
 def _spread(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return f"not within the run ({len(values) - len(known)} of {len(values)})"
-    if not any(known):
+    numbers = [value for value in values if value is not None]
+    if len(numbers) < len(values):
+        return f"not within the run ({len(values) - len(numbers)} of {len(values)})"
+    if not any(numbers):
         return "0 s"
-    return f"{seconds_text(median(known))}, at worst {seconds_text(max(known))}"
+    return f"{seconds_text(median(numbers))}, at worst {seconds_text(max(numbers))}"
 
 
 def seconds_text(value: float) -> str:
