@@ -349,13 +349,15 @@ DIALECTS = {
     "kube-green": kube_green,
     "gcp": gcp,
 }
+# Most schedules that are drawn in these dialects are converted with remarks, and cannot be compared.
+SELDOM_COMPARED = {"aliyun", "kapacity"}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_drawn_schedule_means_what_it_meant(dialect):
     compared = 0
 
-    @settings(max_examples=40)
+    @settings(max_examples=200 if dialect in SELDOM_COMPARED else 40)
     @given(DIALECTS[dialect]())
     def holds(drawn):
         nonlocal compared
@@ -372,9 +374,9 @@ def test_a_drawn_schedule_means_what_it_meant(dialect):
         spec["schedules"] = [schedule | {"leadTimeSeconds": 0} for schedule in spec.get("schedules", ())]
         parsed = parse_spec(spec, "prod", ControllerOptions())
         for at in MINUTES:
-            wanted = rule(at.astimezone(ZoneInfo(zone)).replace(tzinfo=None, fold=0))
+            wanted = rule(at.astimezone(ZoneInfo(zone)).replace(tzinfo=None))
             bounds = resolve(parsed, from_datetime(at))
             assert wanted == (bounds.minimum, bounds.maximum), f"{at}\n{yaml.safe_dump_all(bodies)}"
 
     holds()
-    assert compared >= 5, "most of what is drawn must be comparable"
+    assert compared >= 5, "too few of the drawn schedules can be compared"
