@@ -45,8 +45,10 @@ def backtested(series, folder):
     command = ["backtest", str(folder / "jump.yaml"), *options, "--from", first, "--to", last, "-o", "json"]
     result = CliRunner().invoke(app, command)
     assert 0 == result.exit_code, result.output
-    found = json.loads(result.stdout)["variants"]
-    return [(found[name]["underProvisionedMinutes"], found[name]["podHours"]) for name in ("reactive", "forecast")]
+    by_variant = json.loads(result.stdout)["variants"]
+    return [
+        (by_variant[name]["underProvisionedMinutes"], by_variant[name]["podHours"]) for name in ("reactive", "forecast")
+    ]
 
 
 def test_backtest_gives_the_figures_of_the_bench(tmp_path):

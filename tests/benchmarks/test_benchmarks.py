@@ -17,7 +17,9 @@ def test_the_timed_decision_has_one_window_open_one_closed_and_an_acting_forecas
     decided = decision.situation(decision.TIMED, decision.forecast(decision.NOW)).decision
 
     assert ["Open", "Closed"] == [window.state for window in decided.windows]
-    assert ["Metric/cpu", "Forecast/cpu", "Schedule/office-hours"] == [str(item.by) for item in decided.proposals]
+    assert ["Metric/cpu", "Forecast/cpu", "Schedule/office-hours"] == [
+        str(proposal.by) for proposal in decided.proposals
+    ]
     assert 10 == decided.desired
 
 
@@ -66,11 +68,11 @@ def test_the_simulator_is_measured_by_the_turns_of_its_span():
     """An hour of turns every 15 s is 240; 20 pods on average are some at any hour."""
     import simulated_week
 
-    found = simulated_week.measured(20, simulated_week.DAY // 24)
+    figures = simulated_week.measured(20, simulated_week.DAY // 24)
 
-    assert 240 == found["turns"]
-    assert found["pod_hours"] > 0
-    assert found["turns_per_second"] == pytest.approx(240 / found["cpu_seconds"], rel=0.05)
+    assert 240 == figures["turns"]
+    assert figures["pod_hours"] > 0
+    assert figures["turns_per_second"] == pytest.approx(240 / figures["cpu_seconds"], rel=0.05)
 
 
 def test_the_fleet_of_schedules_shares_windows_that_can_all_be_read(monkeypatch):
@@ -78,11 +80,11 @@ def test_the_fleet_of_schedules_shares_windows_that_can_all_be_read(monkeypatch)
 
     monkeypatch.setattr(schedules, "OBJECTS", 400)
     fleet = schedules.fleet(random.Random(1))
-    windows = Counter(item.window for spec in fleet for item in spec.schedules)
+    windows = Counter(schedule.window for spec in fleet for schedule in spec.schedules)
 
     assert 400 * 5 == windows.total()
     assert 100 <= len(windows) <= 120
-    assert [] == [item.problem for spec in fleet for item in spec.schedules if item.problem]
+    assert [] == [schedule.problem for spec in fleet for schedule in spec.schedules if schedule.problem]
     assert any(window.exclude for window in windows)
 
 
@@ -92,10 +94,10 @@ def test_a_tick_of_schedules_is_the_bounds_of_every_object(monkeypatch):
     monkeypatch.setattr(schedules, "OBJECTS", 20)
     fleet = schedules.fleet(random.Random(1))
 
-    cost, found = schedules.tick(fleet, schedules.BEGIN)
+    cost, resolved = schedules.tick(fleet, schedules.BEGIN)
 
     assert cost > 0
-    assert [5] * 20 == [len(item.windows) for item in found]
+    assert [5] * 20 == [len(bounds.windows) for bounds in resolved]
 
 
 async def test_the_memory_of_a_worker_is_its_own_and_not_that_of_who_started_it():

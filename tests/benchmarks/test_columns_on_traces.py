@@ -168,4 +168,4 @@ def test_with_its_budget_ours_is_alike_but_for_what_is_counted(name):
 
 def floor_of(decision):
     """What the forecast asks for; zero for nothing."""
-    return max((each.replicas for each in decision.proposals if each.source is Source.FORECAST), default=0)
+    return max((proposal.replicas for proposal in decision.proposals if proposal.source is Source.FORECAST), default=0)

@@ -45,11 +45,11 @@ def test_no_floor_up_to_an_instant_changes_when_the_future_does(tmp_path_factory
         load=np.interp(np.arange(len(one.load)) * per_step / 20, np.arange(len(lines)), lines),
     )
 
-    found, with_noise = (policy_floors.replayed(each, AutoscalerModel(), (5, 10)).floors for each in (one, other))
+    plain, with_noise = (policy_floors.replayed(series, AutoscalerModel(), (5, 10)).floors for series in (one, other))
 
-    known = ((after + 1) * 5 - one.first_step * 5) * 4
-    assert found[:, :known].any()
-    np.testing.assert_array_equal(found[:, :known], with_noise[:, :known])
+    ticks_known = ((after + 1) * 5 - one.first_step * 5) * 4
+    assert plain[:, :ticks_known].any()
+    np.testing.assert_array_equal(plain[:, :ticks_known], with_noise[:, :ticks_known])
 
 
 @pytest.mark.parametrize("per_step", [1, 5], ids=["points of five minutes", "single minutes"])

@@ -29,6 +29,6 @@ def test_the_function_that_works_is_found_at_work(tmp_path):
 
     subprocess.run([sys.executable, "-c", _WORK], env=environment, check=True, timeout=60)
 
-    found = json.loads(file.read_text())
-    assert any(name.startswith("work ") for name in found)
-    assert sum(found.values()) >= 5
+    profile = json.loads(file.read_text())
+    assert any(name.startswith("work ") for name in profile)
+    assert sum(profile.values()) >= 5

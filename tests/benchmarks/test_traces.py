@@ -58,10 +58,10 @@ def test_shipped_series_are_those_that_the_figures_were_made_from():
     import convert
 
     assert {} == {
-        recipe.name: found
+        recipe.name: digest
         for recipe in convert.RECIPES
         if recipe.name in shipped()
-        and (found := convert.digest(convert.read(TRACES / f"{recipe.name}.csv.gz"))) != recipe.digest
+        and (digest := convert.digest(convert.read(TRACES / f"{recipe.name}.csv.gz"))) != recipe.digest
     }
 
 

@@ -191,12 +191,12 @@ def crane(draw):
 def kapacity(draw):
     """The provider of the highest priority decides alone, where it is active; of equal ones the larger count."""
     zone, static = draw(zones), draw(st.integers(1, 20))
-    found = [
+    crons_by_priority = [
         (draw(st.integers(0, 3)), [(*draw(edges()), size) for size in draw(sizes)[: draw(st.sampled_from([1, 1, 2]))]])
         for _ in range(draw(st.integers(1, 3)))
     ]
     providers = [{"type": "Static", "priority": 1, "static": {"replicas": static}}]
-    for priority, windows in found:
+    for priority, windows in crons_by_priority:
         stated = [
             {"name": f"w{index}", "start": start, "end": end, "replicas": size, "timeZone": zone}
             for index, (start, end, size) in enumerate(windows)
@@ -205,7 +205,7 @@ def kapacity(draw):
     spec = {"scaleTargetRef": REF, "minReplicas": 0, "maxReplicas": 30, "portraitProviders": providers}
     ranked = [
         (priority, next_edge_is_an_end(start, end, tie=False), min(size, 30))
-        for priority, windows in found
+        for priority, windows in crons_by_priority
         for start, end, size in windows
     ]
 

@@ -72,7 +72,7 @@ PATCHES = last_job([("0 8 * * *", 0, (3, 10)), ("0 22 * * *", 0, (1, 10)), ("0 1
 
 def d_kuro(at):
     launch = datetime(2026, 11, 27, 10) <= at < datetime(2026, 11, 28, 19)  # noqa: DTZ001
-    found = [
+    open_bounds = [
         bounds
         for holds, bounds in (
             (within_day(710, 780, {5, 6, 0, 1})(at), (10, 20)),
@@ -81,7 +81,7 @@ def d_kuro(at):
         )
         if holds
     ]
-    return (max(low for low, _ in found), max(high for _, high in found)) if found else (3, 10)
+    return (max(low for low, _ in open_bounds), max(high for _, high in open_bounds)) if open_bounds else (3, 10)
 
 
 PEAK = next_edge_is_an_end("0 9 * * *", "0 11 * * *")
