@@ -76,7 +76,7 @@ class Layout:
     def add_image(
         self, layers: list[tuple[bytes, str]], architecture: str, running: Mapping[str, Any], labels: Mapping[str, str]
     ) -> dict[str, Any]:
-        """The descriptor of one architecture's image; `running` is what a container engine is told of it."""
+        """The descriptor of one architecture's image; `running`: how a container engine runs it."""
         config = {
             "architecture": architecture,
             "os": "linux",

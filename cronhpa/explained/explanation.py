@@ -213,7 +213,7 @@ def _without_steps(decision: Json) -> str:
     return reason
 
 
-# --- who asks for what -------------------------------------------------------------------------------------------
+# --- metrics, bounds and the forecast ----------------------------------------------------------------------------
 
 
 def _metrics(decision: Json) -> Iterator[ExplainedMetric]:

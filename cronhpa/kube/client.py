@@ -101,7 +101,7 @@ class Client:
     One session to one API server. Open it as an async context manager.
 
     fence: for how many seconds from now a write to a path may be under way; 0 or less refuses it.
-    agent: how the audit log of the API server names this process. traces: what is told of each request.
+    agent: how the audit log of the API server names this process. traces: get an event for each request.
     """
 
     def __init__(

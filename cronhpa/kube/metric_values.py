@@ -105,7 +105,7 @@ def _duration(text: str) -> Nanoseconds:
 def _milli(value: Any) -> int:
     """A quantity, given as text or as a number, in milli-units. Raises ValueError for any other type."""
     if not isinstance(value, str | int | float):
-        raise ValueError(f"a {type(value).__name__} is no quantity")  # noqa: TRY004 - of what came, not of our code
+        raise ValueError(f"a {type(value).__name__} is no quantity")  # noqa: TRY004 - the API's type, not our code's
     return parse_milli(str(value))
 
 

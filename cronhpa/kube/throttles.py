@@ -18,7 +18,7 @@ from cronhpa.kube.errors import ClusterError
 
 T = TypeVar("T")
 
-# Whoever asks for no pause at all must not be asked in a circle.
+# A server that asks for no pause must not be queried in a busy loop.
 _LEAST_SECONDS = 0.5
 # The first pause if the server does not say how long; each later one is twice as long.
 _FIRST_SECONDS = 1.0
