@@ -1,9 +1,9 @@
 """
 The fast path: turns that repeat the last decision are not observed, decided, rendered and compared anew.
 
-Whether a turn repeats it is said by `core/steady` and by what the shell alone knows: spec, status, memory, target and
-pods are the very objects that they were, nobody else has the target, and nothing is due besides the decision. A turn
-with anything unlike the last one takes the whole way.
+`core/steady` tells whether a turn repeats the last decision. The shell checks in addition that spec, status, memory,
+target and pods are the same objects in memory as before, that the target has no other owner, and that nothing but the
+decision is due. Every other turn is observed and decided in full.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class _Tick(Struct):
 
 class FastPath:
     """
-    loads: those that were seen and are not stored yet; those of the minute under way come later.
-    checks: whether turns are decided all the same, and compared.
+    loads: the loads to be stored, one sample a minute of each object, appended when the minute is over.
+    checks: whether every turn is decided, too, and compared.
 
-    repeated: turns that were taken; together: those of objects at rest among them. compared, unequal: turns that were
-    compared, and those that differed.
+    repeated: the number of repeated turns; together: those of objects at rest among them. compared: the number of
+    compared turns; unequal: those that differed among them.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class FastPath:
         self, states: Sequence[ObjectState], listed: PodMetricsByName | Absent | None
     ) -> tuple[list[ObjectState], list[ObjectState]]:
         """
-        Takes the turns of objects that repeat their last ones: these, and the others, for which nothing has happened.
+        Takes the turns that repeat the last one. Returns the objects of these turns, and the others, left unchanged.
 
         states: of one namespace. listed: the metrics of its pods; None where no metric is asked for.
         """
@@ -109,29 +109,29 @@ class FastPath:
 
     def take_measured(self, state: ObjectState, spec: Spec, measured: Sequence[Measurement]) -> bool:
         """
-        Takes the turn of an object of which these metrics were asked for, if that repeats the last one.
+        Takes the turn of an object whose metrics were queried, if it repeats the last one; whether it does.
 
-        Where its numbers are due in the status, `drifted` has the write.
+        If numbers of the status are due, `drifted` returns their write.
         """
-        known = state.said
-        kept = None if known is None else known.repeatable
-        if known is None or kept is None or kept.is_listed or kept.steady.spec is not spec or self.checks:
+        said = state.said
+        kept = None if said is None else said.repeatable
+        if said is None or kept is None or kept.is_listed or kept.steady.spec is not spec or self.checks:
             return False
         tick = self._tick(state.namespace, None, self._clock())
         asked = zip(spec.metrics, measured, strict=True)
         readings = [read(metric, answer, kept.steady.pods, tick.now, spec) for metric, answer in asked]
         is_taken = self._takes(state, tick, readings)
-        return is_taken or (known.drifted is not None and known.drifted.memory is state.memory)
+        return is_taken or (said.drifted is not None and said.drifted.memory is state.memory)
 
     def join(self, rest: Rest, state: ObjectState) -> None:
-        """Takes an object whose turn was just repeated into a rest of its namespace."""
+        """Adds an object whose turn was just repeated to a rest of its namespace."""
         rest.join(state, self._changes_in(rest.namespace))
 
     def take_together(self, rest: Rest, listed: PodMetricsByName | Absent | None) -> tuple[int, list[ObjectState]]:
         """
-        Takes the turn of objects at rest: how many repeat their last one, and those whose turn is their own now.
+        Takes the turn of objects at rest. Returns how many repeat their last one, and the objects that do not.
 
-        For these nothing has happened. They have left the rest.
+        The latter are unchanged, and have left the rest.
         """
         now = self._clock()
         grid = latest(rest.namespace, rest.period, now)
@@ -159,7 +159,7 @@ class FastPath:
         return len(rest.members), left
 
     def _may_take_together(self, rest: Rest, grid: Nanoseconds, now: Nanoseconds) -> bool:
-        """Whether nothing is due or unknown of all objects at rest. grid: the newest grid instant of their turns."""
+        """Whether nothing is due or unknown for the objects at rest. grid: the newest grid instant of their turns."""
         namespace, (oldest, newest) = rest.namespace, rest.last
         return (
             # The turn has a grid instant of its own: later than all that an object remembers.
@@ -202,44 +202,44 @@ class FastPath:
         return is_taken
 
     def _take(self, state: ObjectState, tick: _Tick, readings: Sequence[Reading]) -> bool:
-        known, now = state.said, tick.now
-        if known is not None:
-            known.drifted = None
+        said, now = state.said, tick.now
+        if said is not None:
+            said.drifted = None
         repetition = self._repetition(state, tick, readings)
-        if repetition is None or known is None or known.repeatable is None:
+        if repetition is None or said is None or said.repeatable is None:
             return False
-        if repetition.usages != known.undrifted and self._writer.may_drift(state, repetition.at):
+        if repetition.usages != said.undrifted and self._writer.may_drift(state, repetition.at):
             of = repetition.of
-            if known.has_drifted(repetition.metrics, of.scale, of.readings, repetition.memory):
-                known.drifted = repetition
+            if said.has_drifted(repetition.metrics, of.scale, of.readings, repetition.memory):
+                said.drifted = repetition
             else:
-                known.undrifted = repetition.usages
-        kept = known.repeatable
+                said.undrifted = repetition.usages
+        kept = said.repeatable
         if kept.load is not None:
             self._note_load(kept, *kept.load, now, repetition.usages)
         if now // POINT_STEP != state.noted.step:
             self._writer.decisions.note_point(state, _record(repetition), repetition.decision)
-        state.memory = known.memory = repetition.memory
-        known.at = now
+        state.memory = said.memory = repetition.memory
+        said.at = now
         if state.newest is not None:
             state.newest.repetition = repetition
-        return known.drifted is None
+        return said.drifted is None
 
     def drifted(self, state: ObjectState) -> PendingWrite | None:
         """The write of a turn that repeated the last one, where its numbers are due in the status; None elsewhere."""
-        known = state.said
-        if known is None or known.drifted is None or self._cluster.blindness(state.namespace) is not None:
+        said = state.said
+        if said is None or said.drifted is None or self._cluster.blindness(state.namespace) is not None:
             return None
-        repetition, known.drifted = known.drifted, None
+        repetition, said.drifted = said.drifted, None
         if repetition.memory is not state.memory:
             return None
         turn, decision = _record(repetition), repetition.decision
-        return PendingWrite(state, state.generation, turn, decision, known.owner_problem, repetition=repetition)
+        return PendingWrite(state, state.generation, turn, decision, said.owner_problem, repetition=repetition)
 
     def _note_load(
         self, kept: Repeatable, index: int, series: Series, now: Nanoseconds, usages: tuple[int, ...]
     ) -> None:
-        """Notes the load. The store keeps the maxima of minutes: it is told one sample of each."""
+        """Notes a load. The store keeps the highest load of each minute, so it gets one sample a minute."""
         load, highest = usages[index] / MILLI, kept.highest
         if highest is not None and highest.at // MINUTE != now // MINUTE:
             self._loads.append(highest)
@@ -248,7 +248,7 @@ class FastPath:
             kept.highest = LoadSample(series, now, load)
 
     def tell_loads(self, states: Iterable[ObjectState]) -> None:
-        """Tells the loads of objects that may not be repeated again."""
+        """Stores the noted loads of objects whose next turn may not repeat the last one."""
         for state in states:
             kept = None if state.said is None else state.said.repeatable
             if kept is not None and kept.highest is not None:
@@ -256,7 +256,7 @@ class FastPath:
                 kept.highest = None
 
     def compare(self, pending: PendingWrite, listed: PodMetricsByName | Absent | None) -> None:
-        """Compares a turn that was decided, and is not written yet, with what would have been repeated."""
+        """Compares a turn that was decided, before it is written, with a repetition of the last one."""
         try:
             self._compare(pending, listed)
         except Exception:
@@ -265,16 +265,16 @@ class FastPath:
 
     def _compare(self, pending: PendingWrite, listed: PodMetricsByName | Absent | None) -> None:
         state, turn = pending.state, pending.turn
-        known = state.said
+        said = state.said
         if turn.memory is not state.memory or self._cluster.blindness(state.namespace) is not None:
             return
         tick = self._tick(state.namespace, listed, turn.now)
         repetition = self._repetition(state, tick, turn.observation.readings)
-        if repetition is None or known is None:
+        if repetition is None or said is None:
             return
         self.compared += 1
         memory = state.memory.after(pending.decision, Withheld(), turn.spec, turn.observation)
-        told = (repetition.decision, repetition.readings, repetition.memory, known.about, False)
+        told = (repetition.decision, repetition.readings, repetition.memory, said.about, False)
         if told != (pending.decision, turn.observation.readings, memory, pending.about, pending.acts):
             self.unequal += 1
             LOG.error("the fast path differs from what is decided: %s; it says %r", encode(turn), told)
@@ -284,17 +284,17 @@ class FastPath:
 
     def _repetition(self, state: ObjectState, tick: _Tick, readings: Sequence[Reading]) -> Repetition | None:
         """The turn of an object at this instant, where it repeats the last one. readings: as of `_takes`."""
-        known, now = state.said, tick.now
-        if known is None or known.repeatable is None:
+        said, now = state.said, tick.now
+        if said is None or said.repeatable is None:
             return None
-        kept = known.repeatable
+        kept = said.repeatable
         spec = kept.steady.spec
         period = spec.options.sync_period
         if (
             state.spec is not spec
-            or known.status is not state.packed_status
-            or known.memory is not state.memory
-            or now < known.at
+            or said.status is not state.packed_status
+            or said.memory is not state.memory
+            or now < said.at
             # A contest ends by the count that is found at a turn.
             or (state.contest is not None and state.contest.is_open)
             # A change that its history has no room for yet is noted at a later turn.
@@ -305,8 +305,8 @@ class FastPath:
             or state.checked[1] + period <= now
             or not kept.match.is_current
             or not kept.target.is_current
-            or (kept.owner_changes != tick.changes and not self._has_the_same_owner(state, known, kept, tick))
-            or known.about != about(state, state.generation, known.owner_problem)
+            or (kept.owner_changes != tick.changes and not self._has_the_same_owner(state, said, kept, tick))
+            or said.about != about(state, state.generation, said.owner_problem)
         ):
             return None
         if kept.is_listed:
@@ -320,34 +320,34 @@ class FastPath:
             grid = tick.grid[period] = latest(state.namespace, period, now)
         return repeat(kept.steady, usages, state.memory, now, remembered_at(state.memory, grid, period, now))
 
-    def _has_the_same_owner(self, state: ObjectState, known: Said, kept: Repeatable, tick: _Tick) -> bool:
-        if self._cluster.owners.problem(state, self._inventory.rivals_on(kept.key)) != known.owner_problem:
+    def _has_the_same_owner(self, state: ObjectState, said: Said, kept: Repeatable, tick: _Tick) -> bool:
+        if self._cluster.owners.problem(state, self._inventory.rivals_on(kept.key)) != said.owner_problem:
             return False
         kept.owner_changes = tick.changes
         return True
 
 
 def _usages(
-    known: Steady, names: tuple[str, ...], listed: PodMetricsByName | Absent | None, now: Nanoseconds
+    steady: Steady, names: tuple[str, ...], listed: PodMetricsByName | Absent | None, now: Nanoseconds
 ) -> tuple[int, ...] | None:
     """The usage of the pods with these names by each metric, milli-units; None where one has no sample that counts."""
-    if not known.spec.metrics:
+    if not steady.spec.metrics:
         return ()
     if listed is None or isinstance(listed, Absent):
         return None
     usages: list[int] = []
-    for metric in known.spec.metrics:
+    for metric in steady.spec.metrics:
         if not isinstance(metric, ResourceMetric) or (usage := listed.usage(metric, names)) is None:
             return None
-        is_starting = now < known.started and metric.name == "cpu"
-        if is_starting and not known.trusts(listed.samples(metric, [pod.name for pod in known.starting])):
+        is_starting = now < steady.started and metric.name == "cpu"
+        if is_starting and not steady.trusts(listed.samples(metric, [pod.name for pod in steady.starting])):
             return None
         usages.append(usage)
     return (*usages,)
 
 
 def _record(repetition: Repetition) -> Record:
-    """As much of the turn as a point shows."""
-    known = repetition.of
-    observation = Observation(known.scale, repetition.readings)
-    return Record(known.spec, observation, None, repetition.memory, repetition.now)
+    """The part of a turn that a point shows."""
+    repeated = repetition.of
+    observation = Observation(repeated.scale, repetition.readings)
+    return Record(repeated.spec, observation, None, repetition.memory, repetition.now)

@@ -70,8 +70,8 @@ def repeatable(
     """What the next turns may repeat of this one; None if they must be decided. target: as it is now."""
     if seen is None or target is None or target.target is not seen.target:
         return None
-    known = steady(turn, seen.match.pods, decision, memory)
-    if known is None:
+    inputs = steady(turn, seen.match.pods, decision, memory)
+    if inputs is None:
         return None
     spec = turn.spec
     source = forecast_source(spec)
@@ -79,4 +79,4 @@ def repeatable(
     load = None if source is None or of_load is None else (of_load, Series(spec.namespace, name, source.name))
     names = tuple(pod.name for pod in seen.match.pods)
     is_listed = all(isinstance(metric, ResourceMetric) for metric in spec.metrics)
-    return Repeatable(known, key, target, seen.match, names, is_listed, load)
+    return Repeatable(inputs, key, target, seen.match, names, is_listed, load)

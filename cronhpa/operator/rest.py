@@ -1,9 +1,9 @@
 """
 Objects at rest: those of a namespace whose turns are taken together while each of them repeats its last one.
 
-A turn that all of them repeat is noted once, by its instant. What it leaves in an object, the recommendation in its
-memory above all, is made up for when somebody asks for it, or when the object's turns are its own again: by the same
-function, in the same order, as if it had been done at each turn.
+A turn that all of them repeat is stored once, as its instant. The memory and the newest decision of an object are
+brought up to date when they are read, or when the object leaves: by the same function and in the same order as in turns
+of its own.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from cronhpa.operator.newest import Newest
     from cronhpa.operator.object_state import ObjectState
 
-# So many objects rest together: their turn takes less than a millisecond, in which nothing else is done.
+# The most objects that rest together: their turn takes less than a millisecond, in which nothing else runs.
 _MEMBERS_MAX = 128
 
 
 class Member(Struct):
     """
-    An object at rest, as it was when it came to rest: what is another object since then is another one.
+    An object at rest, with its state when it came to rest: whatever is replaced since then has changed.
 
-    until: before this instant nothing of its own is due. usages: of its newest turn, () where they are not known.
-    undrifted: as of what it said. caught_up: how many of the turns taken together are in its memory.
+    until: the instant before which nothing of its own is due. usages: of its newest turn, () if they are unknown.
+    undrifted: as in `Said`. caught_up: the number of turns taken together that are in its memory.
     """
 
     state: ObjectState
@@ -59,7 +59,7 @@ class Member(Struct):
 
     @property
     def is_as_before(self) -> bool:
-        """Whether nothing is seen to have changed of the object, its target and its pods."""
+        """Whether the object, its target and its pods are unchanged, as far as the watches have told."""
         state = self.state
         return (
             state.generation == self.generation
@@ -72,7 +72,7 @@ class Member(Struct):
 
 
 class _Turn(Struct, gc=False):
-    """A turn of all members. at: the instant under which it is remembered. made: what it recommends."""
+    """A turn of all members. at: the instant under which it is remembered. made: its recommendations."""
 
     now: Nanoseconds
     at: Nanoseconds
@@ -87,10 +87,10 @@ class _Turn(Struct, gc=False):
 
 class Rest:
     """
-    key: under which the turn of all is due; no object has such a name. due_at: when the turn under way was due.
-    last: the instants of the oldest and the newest of the members' last turns. changes: of owners and objects in the
-    namespace, up to the first of them. operators, informers: those that the members' statuses name, and that see their
-    targets.
+    key: of their turn in the queue; no object has such a name. due_at: when the turn under way was due.
+    last: the instants of the oldest and the newest of the members' last turns. changes: the number of changes of owners
+    and objects of the namespace at the oldest of these turns. operators: named by the members' statuses. informers: of
+    the members' targets.
     """
 
     def __init__(self, namespace: str, period: Nanoseconds, number: int) -> None:
@@ -107,18 +107,18 @@ class Rest:
 
     def join(self, state: ObjectState, changes: int) -> None:
         """Takes in an object that has just repeated its last turn."""
-        known = state.said
-        assert known is not None
-        assert known.repeatable is not None
+        said = state.said
+        assert said is not None
+        assert said.repeatable is not None
         assert state.checked is not None
-        kept, newest = known.repeatable, state.newest
+        kept, newest = said.repeatable, state.newest
         repetition = None if newest is None else newest.repetition
         steady = kept.steady
         self.members[state.key] = Member(
             state,
             state.packed_status,
             state.generation,
-            known,
+            said,
             kept,
             steady,
             kept.match,
@@ -128,15 +128,15 @@ class Rest:
             newest,
             min(steady.until, steady.ends, state.checked[1] + self.period),
             () if repetition is None else repetition.usages,
-            known.undrifted,
+            said.undrifted,
             len(self._turns),
         )
         self.operators.add(state.operator)
         self.informers.add(kept.target.informer)
         is_first = len(self.members) == 1
-        oldest, newest_at = (known.at, known.at) if is_first else self.last
-        self.last = min(oldest, known.at), max(newest_at, known.at)
-        # A change between two of them has not been looked at for the first.
+        oldest, newest_at = (said.at, said.at) if is_first else self.last
+        self.last = min(oldest, said.at), max(newest_at, said.at)
+        # A change after the first member joined is not checked for that member yet.
         self.changes = changes if is_first else min(self.changes, changes)
         state.rest = self
 
@@ -147,8 +147,8 @@ class Rest:
             del self.members[state.key]
             state.rest = None
         if not self.members:
-            for each in (self._turns, self.operators, self.informers):
-                each.clear()
+            for values in (self._turns, self.operators, self.informers):
+                values.clear()
 
     def leave_all(self) -> list[ObjectState]:
         """All members, whose next turn is their own."""
@@ -168,14 +168,14 @@ class Rest:
         member.caught_up = len(self._turns)
         if not turns or state.kept_memory is not member.memory:
             return
-        known = member.steady
-        recommended = [turn.recommended(known.recommended) for turn in turns]
-        memory = member.memory.recommending_within(known.window, *recommended)
+        steady = member.steady
+        recommended = [turn.recommended(steady.recommended) for turn in turns]
+        memory = member.memory.recommending_within(steady.window, *recommended)
         state.kept_memory = member.memory = member.said.memory = memory
         newest = turns[-1]
         member.said.at = newest.now
         if member.newest is not None:
-            member.newest.repetition = Repetition(known, newest.now, newest.at, member.usages, memory)
+            member.newest.repetition = Repetition(steady, newest.now, newest.at, member.usages, memory)
 
 
 class Rests:

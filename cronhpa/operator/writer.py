@@ -103,21 +103,21 @@ class Writer:
 
         Nothing is rendered and compared then: most decisions of a fleet change nothing.
         """
-        state, known = pending.state, pending.state.said
+        state, last = pending.state, pending.state.said
         if pending.repetition is not None:
             return False
-        if known is None or known.status is not state.packed_status or known.memory is not state.memory:
+        if last is None or last.status is not state.packed_status or last.memory is not state.memory:
             return False
         if pending.acts or pending.claim is not None or state.noted.left_out or not self._is_current(pending):
             return False
         memory = state.memory.after(pending.decision, Withheld(), pending.spec, pending.observation)
-        if not known.holds_for(pending.decision, pending.about, memory):
+        if not last.holds_for(pending.decision, pending.about, memory):
             return False
         metrics, seen = pending.decision.metrics, pending.observation
-        if self.may_drift(state, pending.now) and known.has_drifted(metrics, seen.scale, seen.readings, memory):
+        if self.may_drift(state, pending.now) and last.has_drifted(metrics, seen.scale, seen.readings, memory):
             return False
-        state.memory = known.memory = memory
-        known.at, known.repeatable, known.undrifted = pending.turn.now, self._repeatable(pending, memory), None
+        state.memory = last.memory = memory
+        last.at, last.repeatable, last.undrifted = pending.turn.now, self._repeatable(pending, memory), None
         return True
 
     async def _finish(self, pending: PendingWrite, done: Callable[[ObjectState], None]) -> None:
@@ -208,15 +208,15 @@ class Writer:
 
     async def _restate(self, pending: PendingWrite, repetition: Repetition) -> None:
         """Writes the numbers of a turn that repeated the last one: nothing else of its status differs."""
-        state, known = pending.state, pending.state.said
-        if known is None or known.status is not state.packed_status:
+        state, last = pending.state, pending.state.said
+        if last is None or last.status is not state.packed_status:
             return  # somebody else has written
         pending.rendered = RenderedStatus(render(pending.held(), pending.turn_after(Withheld(), repetition.memory)))
         if has_drifted(pending.held(), pending.rendered()):
             async with self._places.place(state.namespace, pending.urgency_of_status, pending.pack):
                 if not self._is_current(pending) or not await self._put_rendered(pending):
                     return
-        state.said = known.restated(pending.held.packed, repetition)
+        state.said = last.restated(pending.held.packed, repetition)
 
     async def _act_and_record(self, pending: PendingWrite) -> None:
         state, decision, before = pending.state, pending.decision, pending.state.packed_status
