@@ -32,7 +32,7 @@ from cronhpa.history.decisions import KeptDecision
 from cronhpa.history.past_decision import PastDecision
 from cronhpa.history.points import POINT_STEP, Point
 from cronhpa.operator.noted import BURST
-from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.object_state import ObjectState, compressed
 
 # Room for an edge that 10,000 objects share, which is one change of each.
 _DECISIONS_MAX = 10_000
@@ -40,8 +40,6 @@ _DECISIONS_MAX = 10_000
 _POINTS_MAX = 30_000
 # After its burst an object may record one change a minute.
 _REFILL: Nanoseconds = MINUTE
-# The spec's text is kept compressed: it is rarely read, and stays until the object is edited.
-_LEVEL = 1
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -208,9 +206,9 @@ def _decided_from(turn: Record) -> Record:
 
 
 def spec_text(spec: Any) -> bytes:
-    """A spec as it was written, as compressed JSON; empty if JSON cannot represent it."""
+    """A spec as it was written, as compressed JSON, since it is rarely read; empty if JSON cannot represent it."""
     try:
-        return zlib.compress(_ENCODER.encode(spec), _LEVEL)
+        return compressed(_ENCODER.encode(spec))
     except (TypeError, ValueError, RecursionError):
         return b""
 

@@ -1,7 +1,13 @@
-"""cronhpa.operator.held_status: statuses that are kept as texts while their write waits."""
+"""cronhpa.operator.held_status: statuses that are packed while their write waits."""
+
+import zlib
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cronhpa.operator.held_status import HeldStatus, RenderedStatus
-from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.object_state import ObjectState, packed, unpacked
 
 STATUS = {"currentReplicas": 3, "memory": {"replicas": 3}, "conditions": [{"type": "Ready", "status": "True"}]}
 OTHERS = {"currentReplicas": 9}
@@ -28,12 +34,12 @@ def test_a_rendered_status_is_the_same_after_it_was_packed():
 def test_a_packed_status_is_still_the_one_that_was_held_before_somebody_elses_write():
     state = state_with(STATUS)
     held = HeldStatus(state)
-    before, text = held(), held.text
+    before, packed = held(), held.packed
 
     held.pack()
     state.status = OTHERS
 
-    assert (before, text) == (held.given, held.text)  # what was held: their change is not ours to tell
+    assert (before, packed) == (held.given, held.packed)  # what was held: their change is not ours to tell
     assert OTHERS == held()  # a patch is made against what the API holds now
 
 
@@ -52,3 +58,19 @@ def test_a_count_is_named_by_the_memory_of_a_status_without_an_intent():
     assert not HeldStatus(state_with(STATUS)).names(4)
     assert not HeldStatus(state_with({"memory": {"replicas": 3, "intent": 5}})).names(3)
     assert not HeldStatus(state_with({})).names(3)
+
+
+@given(st.dictionaries(st.text(max_size=9), st.text() | st.integers(-(2**40), 2**40) | st.lists(st.text(max_size=300))))
+def test_a_packed_status_is_the_same_when_it_is_unpacked(status):
+    assert status == unpacked(packed(status))
+
+
+def test_a_packed_status_takes_a_fifth_of_its_text_and_any_reader_of_zlib_reads_it():
+    """The page reads it in a process of its own. Six conditions that fill more than a window of 4 KiB."""
+    sentence = "recommended size matches current size of the target, as of the newest metrics of its pods; "
+    conditions = [{"type": f"Kind{number}", "message": sentence[number:] * 10} for number in range(6)]
+    text = msgspec.json.encode({"conditions": conditions})
+
+    assert len(text) > 4096
+    assert len(packed({"conditions": conditions})) < len(text) / 5
+    assert text == zlib.decompress(packed({"conditions": conditions}))
