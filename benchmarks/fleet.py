@@ -12,8 +12,8 @@ Scenarios, one after the other on one fleet, a row each:
 - edge: all objects have a window that begins in the same minute: four of five go up by two pods, one of five down.
   Its picture is build/bench/fleet-edge.svg.
 - one namespace: a fleet of its own, all in one namespace; start and idle.
-- floor: for each of idle, wobble and scaling that was measured, the same number of LISTs of pod metrics and of writes
-  by a process that does nothing else (fleet_floor.py): what no operator with this client can go below.
+- floor: for each steady load that was measured, the same number of LISTs of pod metrics, of external metrics and of
+  writes by a process that does nothing else (fleet_floor.py): what no operator with this client can go below.
 - external: a fleet of its own, a tenth as many objects in as many namespaces, each with an external metric of its own
   and a period of 1 s; start and idle.
 
@@ -218,11 +218,13 @@ class Fleet:
             time.sleep(MINUTES * 60)
 
     def floor(self, rows: list[dict[str, Any]]) -> None:
-        """Adds to each row of a steady load what its calls take by themselves. Ends the operator."""
+        """Adds to each row of a steady load what its calls take by themselves, if asked for. Ends the operator."""
+        if "floor" not in SCENARIOS:
+            return
         self.seen(load="idle")
         self.operator.__exit__(None, None, None)
         for row in rows:
-            if row["scenario"] in _STEADY:
+            if row["scenario"].rpartition(": ")[2] in _STEADY:
                 say(f"floor of {row['scenario']}")
                 row["floor_percent_of_a_core"] = floor_of(row["calls"], row["seconds"], self.kubeconfig)
 
@@ -350,20 +352,21 @@ def main() -> int:
                 elif scenario == "edge":
                     fleet.edge(rows)
             loud += complaints(fleet)
-            if "floor" in SCENARIOS:
-                fleet.floor(rows)
+            fleet.floor(rows)
             fleet.close()
         if "external" in SCENARIOS:
             fleet = fleet_in(stack, max(1, NAMESPACES // 10), OBJECTS // 10, queues=True)
             fleet.start(rows, "external: start")
             fleet.steady("external: idle", rows, _STEADY["idle"])
             loud += complaints(fleet)
+            fleet.floor(rows[-1:])
             fleet.close()
         if "one-namespace" in SCENARIOS:
             fleet = fleet_in(stack, 1)
             fleet.start(rows, "one namespace: start")
             fleet.steady("one namespace: idle", rows, _STEADY["idle"])
             loud += complaints(fleet)
+            fleet.floor(rows[-1:])
             fleet.close()
     show(rows)
     for line in loud[:10]:

@@ -1,10 +1,13 @@
 """
 The floor under the CPU of a fleet: what the same calls to the API take by themselves, by the operator's own client.
 
-Run by fleet.py (scenario `floor`) under its API server, without an operator. For so many seconds, evenly spread: LISTs
-of the pod metrics of each namespace in turn, decoded and summed by object; merge patches of the status of each object
-in turn, with the fields of a drift; scale writes; events. Nothing is watched, decided, rendered, compared or kept.
-Prints the CPU and the calls as JSON.
+Run by fleet.py (scenario `floor`) under its API server, without an operator. For so many seconds:
+
+- LISTs of the pod metrics of each namespace in turn, decoded and summed by object, evenly spread;
+- once a second together: external metrics, each by a query of its own; merge patches of the status of each object in
+  turn, with the fields of a drift; scale writes; events.
+
+Nothing is watched, decided, rendered, compared or kept. Prints the CPU as JSON.
 """
 
 from __future__ import annotations
@@ -23,19 +26,22 @@ from typing import Any
 import msgspec
 
 from cronhpa.core.instant import format_instant
-from cronhpa.core.spec import MetricTarget, ResourceMetric
+from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.credentials import load_configuration
-from cronhpa.kube.metrics import PodMetricsByName, list_pod_metrics
+from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
 from cronhpa.operator.held_status import WrittenStatus
 
-_CPU = ResourceMetric("cpu", MetricTarget("AverageValue", average_value=1))
+_AVERAGE = MetricTarget("AverageValue", average_value=1)
+_CPU = ResourceMetric("cpu", _AVERAGE)
 _RESOURCES = frozenset({"cpu"})
 _OBJECTS = "/apis/cronhpa.io/v1alpha1"
 _SECONDS = 60.0
 _PODS = 10
 _KINDS = {
     "lists": "list metrics.k8s.io/pods",
+    "externals": "get external.metrics.k8s.io",
     "statuses": "patch cronhpas/status",
     "scales": "patch deployments/scale",
     "events": "post events",
@@ -89,6 +95,13 @@ class Calls:
             raise SystemExit(f"no pod metrics of {namespace}: {listed}")
         return listed
 
+    async def read_external(self, turn: int) -> None:
+        of = self._objects[turn % len(self._objects)].metadata
+        reader = MetricReader(self._client, Discovery(self._client))
+        value = await reader.external(of.namespace, ExternalMetric(f"queue-{of.name}", _AVERAGE))
+        if not isinstance(value, int):
+            raise SystemExit(f"no external metric for {of.namespace}/{of.name}: {value}")
+
     async def write_status(self, turn: int) -> None:
         of = self._objects[turn % len(self._objects)]
         changed = {name: of.status[name] for name in _DRIFTS if name in of.status}
@@ -117,14 +130,15 @@ class Calls:
         return path_of("apis", "cronhpa.io", "v1alpha1", "namespaces", meta.namespace, "cronhpas", meta.name)
 
 
-async def spread(call: Callable[[int], Awaitable[None]], count: int, seconds: float) -> None:
-    """Calls so many times, each at its time, whether the last one has ended or not."""
+async def spread(call: Callable[[int], Awaitable[None]], count: int, seconds: float, bursts: int) -> None:
+    """Calls so many times, in bursts that are evenly spread: calls that begin together share passes of the event loop."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     async with asyncio.TaskGroup() as calls:
-        for turn in range(count):
-            await asyncio.sleep(begun + seconds * turn / count - loop.time())
-            calls.create_task(_awaited(call(turn)))
+        for burst in range(bursts):
+            await asyncio.sleep(begun + seconds * burst / bursts - loop.time())
+            for turn in range(count * burst // bursts, count * (burst + 1) // bursts):
+                calls.create_task(_awaited(call(turn)))
 
 
 async def _awaited(call: Awaitable[None]) -> None:
@@ -138,12 +152,13 @@ async def measured(options: argparse.Namespace) -> dict[str, Any]:
         before, begun = time.process_time(), time.monotonic()
         async with asyncio.TaskGroup() as kinds:
             for call, count in (
-                (calls.list_pod_metrics, options.lists),
+                (calls.read_external, options.externals),
                 (calls.write_status, options.statuses),
                 (calls.write_scale, options.scales),
                 (calls.write_event, options.events),
             ):
-                kinds.create_task(spread(call, count, options.seconds))
+                kinds.create_task(spread(call, count, options.seconds, round(options.seconds)))
+            kinds.create_task(spread(calls.list_pod_metrics, options.lists, options.seconds, max(options.lists, 1)))
         seconds = time.monotonic() - begun
         cpu = time.process_time() - before
     return {"cpu_seconds": cpu, "seconds": seconds, "cpu_percent_of_a_core": 100 * cpu / seconds}
