@@ -118,8 +118,8 @@ class Fleet:
         body = json.dumps(order).encode() if order else None
         request = urllib.request.Request(url, data=body, headers={"Content-Type": "application/json"})
         with urllib.request.urlopen(request, context=self._tls, timeout=60) as answer:
-            found: dict[str, Any] = json.load(answer)
-        return found
+            counts: dict[str, Any] = json.load(answer)
+        return counts
 
     def metrics(self) -> dict[str, Any]:
         text = wait_until(self._metrics_text, within_s=60)
@@ -184,8 +184,8 @@ class Fleet:
         file.unlink(missing_ok=True)
         self.operator.signal(signal.SIGVTALRM)
         wait_until(file.exists, within_s=60)
-        found: dict[str, int] = json.loads(file.read_text())
-        return found
+        samples: dict[str, int] = json.loads(file.read_text())
+        return samples
 
     def start(self, rows: list[dict[str, Any]], scenario: str = "start") -> None:
         with self.measured(scenario, rows, from_start=True) as row:
@@ -206,7 +206,7 @@ class Fleet:
             begun = time.monotonic()
             self.operator.start()
             row["ready_s"] = round(time.monotonic() - begun, 1)
-            wait_until(self.metrics, lambda found: found["turns"] >= OBJECTS, within_s=_START_S, every_s=0.5)
+            wait_until(self.metrics, lambda metrics: metrics["turns"] >= OBJECTS, within_s=_START_S, every_s=0.5)
             row["all_decided_s"] = round(time.monotonic() - begun, 1)
             row["all_decided_cpu_seconds"] = round(cpu_seconds(self.operator.pid), 2)
             time.sleep(30)
@@ -235,11 +235,11 @@ class Fleet:
         self.seen(load="idle", edge=edge, ends=ends)
         wait_until(self.seen, lambda seen: seen["edited"], within_s=OBJECTS / 20 + 30, every_s=1)
         time.sleep(max(0.0, at - _EDGE_AHEAD_S - time.time()))
-        known = len(self.seen(scalings=True)["scalings"])
+        scalings_before = len(self.seen(scalings=True)["scalings"])
         with self.measured("edge", rows) as row:
             time.sleep(max(0.0, at + _EDGE_BEHIND_S - time.time()))
         seen = self.seen(scalings=True)
-        made = seen["scalings"][known:]
+        made = seen["scalings"][scalings_before:]
         due = [number for number in range(OBJECTS) if number % 5 != 4]
         times = {
             "ups": [when - at for when, _, before, after in made if after > before],
@@ -267,13 +267,13 @@ def spread(times: list[float]) -> dict[str, float]:
     if len(times) < 2:
         return {"count": len(times)}
     hundredths = quantiles(times, n=100)
-    found = {"first": times[0], "p50": hundredths[49], "p99": hundredths[98], "last": times[-1]}
-    return {"count": len(times), **{name: round(value, 1) for name, value in found.items()}}
+    order_statistics = {"first": times[0], "p50": hundredths[49], "p99": hundredths[98], "last": times[-1]}
+    return {"count": len(times), **{name: round(value, 1) for name, value in order_statistics.items()}}
 
 
 def most_expensive(samples: dict[str, int]) -> list[str]:
     total = max(sum(samples.values()), 1)
-    most = sorted(samples.items(), key=lambda item: -item[1])[:10]
+    most = sorted(samples.items(), key=lambda name_and_count: -name_and_count[1])[:10]
     return [f"{count / total:6.1%} of {total} samples: {name}" for name, count in most]
 
 

@@ -144,22 +144,22 @@ class Api:
             cluster.unwatch(plural, watcher)
 
     def _get(self, plural: str, namespace: str, name: str, below: str) -> web.Response:
-        item = self.cluster.objects.get(plural, {}).get((namespace, name))
-        if item is None:
+        resource = self.cluster.objects.get(plural, {}).get((namespace, name))
+        if resource is None:
             return refusal(404, "NotFound", f'{plural} "{name}" not found')
         if below == "scale":
-            return web.json_response(item.scale())
-        return web.Response(text=item.rendered(), content_type="application/json")
+            return web.json_response(resource.scale())
+        return web.Response(text=resource.rendered(), content_type="application/json")
 
     def _write(self, plural: str, namespace: str, name: str | None, below: str, body: Any) -> web.Response:
         if plural == "events":
             self.calls[f"event {body.get('reason', 'repeated')}"] += 1
             return web.json_response(body, status=201)
-        item = self.cluster.objects[plural].get((namespace, name))
-        if item is None:
+        resource = self.cluster.objects[plural].get((namespace, name))
+        if resource is None:
             return refusal(404, "NotFound", f'{plural} "{name}" not found')
         meta = body.get("metadata", {})
-        if isinstance(item, Deployment):
+        if isinstance(resource, Deployment):
             assert below == "scale"
             scaled = self.cluster.scale(namespace, name or "", meta.get("resourceVersion"), body["spec"]["replicas"])
             if scaled is None:
@@ -167,7 +167,7 @@ class Api:
                 return refusal(409, "Conflict", "the object has been modified")
             return web.json_response(scaled.scale())
         if "conditions" in body["status"]:  # else it only names the operator that serves the object
-            self.reported.add(item.body["metadata"]["uid"])
+            self.reported.add(resource.body["metadata"]["uid"])
         return web.json_response(self.cluster.patch(namespace, name or "", {"status": body["status"]}))
 
     def _lease(self, method: str, path: str, body: dict[str, Any]) -> web.Response:
@@ -280,8 +280,8 @@ def _group(group: str, version: str) -> dict[str, Any]:
 
 
 def _external(metric: str, value: int) -> web.Response:
-    item = {"metricName": metric, "metricLabels": {}, "timestamp": stamp(int(time.time())), "value": f"{value}"}
-    return web.json_response({"kind": "ExternalMetricValueList", "metadata": {}, "items": [item]})
+    metric_value = {"metricName": metric, "metricLabels": {}, "timestamp": stamp(int(time.time())), "value": f"{value}"}
+    return web.json_response({"kind": "ExternalMetricValueList", "metadata": {}, "items": [metric_value]})
 
 
 def refusal(status: int, reason: str, message: str) -> web.Response:

@@ -91,8 +91,8 @@ class FleetCluster:
     # Lists and watches.
 
     def listed(self, plural: str, namespace: str) -> tuple[Any, ...]:
-        found = self.objects[plural]
-        return tuple(item for key, item in found.items() if not namespace or key[0] == namespace)
+        by_key = self.objects[plural]
+        return tuple(resource for key, resource in by_key.items() if not namespace or key[0] == namespace)
 
     def watch(self, plural: str, namespace: str, version: int) -> Watcher | None:
         """A watch that begins with the changes after a version; None if they are not all known any more."""
@@ -147,8 +147,8 @@ class FleetCluster:
         if after["spec"] != before["spec"]:
             meta["generation"] = meta["generation"] + 1
         after["metadata"] = meta
-        item = self.objects["cronhpas"][namespace, name] = CronHpa(after)
-        self._tell("cronhpas", "MODIFIED", namespace, self.version, item.rendered())
+        cron_hpa = self.objects["cronhpas"][namespace, name] = CronHpa(after)
+        self._tell("cronhpas", "MODIFIED", namespace, self.version, cron_hpa.rendered())
         return after
 
     # Pods.

@@ -77,8 +77,8 @@ class Calls:
         """Reads the objects."""
         async for raws, _ in self._client.pages(f"{_OBJECTS}/cronhpas"):
             self._objects += [msgspec.json.decode(raw, type=_Object) for raw in raws]
-        for each in self._objects:
-            self._pods.setdefault(each.metadata.namespace, [])
+        for cron_hpa in self._objects:
+            self._pods.setdefault(cron_hpa.metadata.namespace, [])
 
     async def list_pod_metrics(self, turn: int) -> None:
         namespace = [*self._pods][turn % len(self._pods)]

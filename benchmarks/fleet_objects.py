@@ -155,6 +155,6 @@ def stamp(seconds: int) -> str:
 
 
 def rendered_list(items: Iterable[Any], version: int, going: str) -> bytes:
-    texts = ",".join(item.rendered() for item in items)
+    texts = ",".join(resource.rendered() for resource in items)
     meta = f'"resourceVersion":"{version}"' + (f',"continue":"{going}"' if going else "")
     return f'{{"kind":"List","metadata":{{{meta}}},"items":[{texts}]}}'.encode()

@@ -62,12 +62,15 @@ def run_grid(
     scores: dict[str, Scores] = {}
     for name, autoscaler, loads in (
         ("3 pods", AutoscalerModel(), small),
-        *((*each, several) for each in _SETTINGS.items()),
+        *((*setting, several) for setting in _SETTINGS.items()),
     ):
         console.print(f"{name} ...", style="dim", highlight=False)
         scores[name] = _in(name, autoscaler, loads, jobs=jobs, fresh=fresh)
     cost = asyncio.run(learning_cost.run(_OBJECTS))
-    settings = {name: {budget: summary(each, ours(budget)) for budget in _BUDGETS} for name, each in scores.items()}
+    settings = {
+        name: {budget: summary(setting_scores, ours(budget)) for budget in _BUDGETS}
+        for name, setting_scores in scores.items()
+    }
     console.print(by_setting(settings, scores))
     asked = rows(base, scores, settings, quality, cost)
     table = Table("", "asked", "reached", title="What was asked for, and what was reached")
@@ -76,8 +79,10 @@ def run_grid(
     console.print(table)
     return {
         "scores": {
-            setting: {name: {policy: asdict(score) for policy, score in row.items()} for name, row in each.items()}
-            for setting, each in scores.items()
+            setting: {
+                name: {policy: asdict(score) for policy, score in row.items()} for name, row in setting_scores.items()
+            }
+            for setting, setting_scores in scores.items()
         },
         "learning_cost": cost,
         "asked": [dict(zip(("goal", "asked", "reached"), row, strict=True)) for row in asked],
@@ -88,12 +93,12 @@ def by_setting(settings: dict[str, dict[int, Summary]], scores: dict[str, Scores
     out = Table(title="Other settings, against plain reactive scaling in each")
     for heading in ("setting", "reactive, min a day", "budget", "stressed minutes", "pod-hours", "worst", "actions x"):
         out.add_column(heading, justify="left" if heading == "setting" else "right")
-    for name, each in settings.items():
+    for name, comparisons in settings.items():
         plain = summary(scores[name], REACTIVE).minutes
-        for budget, found in each.items():
-            shares = (-found.reduction, found.extra, found.worst)
+        for budget, comparison in comparisons.items():
+            shares = (-comparison.reduction, comparison.extra, comparison.worst)
             cells = [f"{share:+.1f} %" for share in shares]
-            out.add_row(name, f"{plain:.1f}", f"{budget} %", *cells, f"{found.actions:.2f}")
+            out.add_row(name, f"{plain:.1f}", f"{budget} %", *cells, f"{comparison.actions:.2f}")
     return out
 
 
@@ -108,10 +113,16 @@ def rows(
     five, eight, ten = (summary(base, ours(budget)) for budget in (5, 8, 10))
     slow = settings["start-up 240 s"][5]
     covered = {
-        method: [each[method].coverage for each in quality.values() if not math.isnan(each[method].coverage)]
+        method: [
+            method_scores[method].coverage
+            for method_scores in quality.values()
+            if not math.isnan(method_scores[method].coverage)
+        ]
         for method in DEFAULT
     }
-    ranges = ", ".join(f"{name} {min(each):.3f} to {max(each):.3f}" for name, each in covered.items() if each)
+    ranges = ", ".join(
+        f"{name} {min(coverages):.3f} to {max(coverages):.3f}" for name, coverages in covered.items() if coverages
+    )
     day = cost["ordinary_day_seconds"]
     return [
         ("stressed minutes, budget 5 %", "-58 % at <= +2.5 %, <= +6 % on any", _worth(five)),
@@ -133,8 +144,8 @@ def rows(
     ]
 
 
-def _worth(found: Summary) -> str:
-    return f"{-found.reduction:+.1f} % at {found.extra:+.1f} %, {found.worst:+.1f} % on any"
+def _worth(comparison: Summary) -> str:
+    return f"{-comparison.reduction:+.1f} % at {comparison.extra:+.1f} %, {comparison.worst:+.1f} % on any"
 
 
 def _by_half(base: Scores, budget: int) -> str:
@@ -152,16 +163,18 @@ def _in(setting: str, autoscaler: AutoscalerModel, several: list[Recorded], *, j
     folder = report.FOLDER / "forecast-grid" / re.sub(r"\W+", "-", setting).strip("-")
     code = fingerprint.of_code()
     keys = {series.name: key_of(series, autoscaler, code, _BUDGETS) for series in several}
-    found = {} if fresh else {name: _decoded(known) for name, known in kept(folder, keys).items()}
-    left = [series for series in several if series.name not in found]
+    scores_by_series = {} if fresh else {name: _decoded(figures) for name, figures in kept(folder, keys).items()}
+    left = [series for series in several if series.name not in scores_by_series]
     for series, scores in for_each(partial(run_ours, autoscaler=autoscaler, budgets=_BUDGETS), left, jobs):
-        found[series.name] = scores
-        keep(folder, series.name, keys[series.name], {"scores": {name: asdict(each) for name, each in scores.items()}})
-    return {series.name: found[series.name] for series in several}
+        scores_by_series[series.name] = scores
+        keep(
+            folder, series.name, keys[series.name], {"scores": {name: asdict(score) for name, score in scores.items()}}
+        )
+    return {series.name: scores_by_series[series.name] for series in several}
 
 
-def _decoded(known: dict[str, Any]) -> dict[str, ClosedLoopScore]:
-    return {policy: ClosedLoopScore(**score) for policy, score in known["scores"].items()}
+def _decoded(figures: dict[str, Any]) -> dict[str, ClosedLoopScore]:
+    return {policy: ClosedLoopScore(**score) for policy, score in figures["scores"].items()}
 
 
 def _scaled(series: Recorded, share: float) -> Recorded:

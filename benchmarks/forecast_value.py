@@ -65,15 +65,19 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 140)
     several, left_out = read_all(options.traces)
     autoscaler = AutoscalerModel()
-    found = _measured(several, autoscaler, options, console)
-    scores = {name: each.scores for name, each in found.items()}
-    shipped = {name: each.shipped for name, each in found.items()}
-    quality = {name: each.quality for name, each in found.items()}
+    measurements = _measured(several, autoscaler, options, console)
+    scores = {name: measurement.scores for name, measurement in measurements.items()}
+    shipped = {name: measurement.shipped for name, measurement in measurements.items()}
+    quality = {name: measurement.quality for name, measurement in measurements.items()}
     console.print(by_series(shipped, "minutes"))
     console.print(by_series(shipped, "pod-hours"))
     console.print(by_policy(shipped))
     if not options.columns:
-        console.print(by_path({name: each for name, each in found.items() if each.decided is not None}))
+        console.print(
+            by_path(
+                {name: measurement for name, measurement in measurements.items() if measurement.decided is not None}
+            )
+        )
     console.print(by_method(quality))
     grid = run_grid(several, scores, quality, console, jobs=options.jobs, fresh=options.fresh) if options.grid else {}
     path = save(
@@ -85,8 +89,8 @@ def main() -> int:
             "scores": _plain(scores),
             "shipped": _plain(shipped),
             "budgets": [] if options.columns else options.budgets,
-            "decided": [name for name, each in found.items() if each.decided is not None],
-            "cpu_seconds": {name: each.cpu_seconds for name, each in found.items()},
+            "decided": [name for name, measurement in measurements.items() if measurement.decided is not None],
+            "cpu_seconds": {name: measurement.cpu_seconds for name, measurement in measurements.items()},
             "quality": as_json(quality),
             "left_out": left_out,
             "grid": grid,
@@ -109,32 +113,32 @@ def _measured(
     code = fingerprint.of_code()
     budgets = () if options.columns else tuple(options.budgets)
     keys = {series.name: key_of(series, autoscaler, code, budgets) for series in several}
-    found = {} if options.fresh else {name: _decoded(known) for name, known in kept(folder, keys).items()}
-    if found:
-        names = ", ".join(sorted(found))
+    measurements = {} if options.fresh else {name: _decoded(figures) for name, figures in kept(folder, keys).items()}
+    if measurements:
+        names = ", ".join(sorted(measurements))
         console.print(f"kept from an earlier run (--fresh measures anew): {names}", style="dim", highlight=False)
-    left = [series for series in several if series.name not in found]
+    left = [series for series in several if series.name not in measurements]
     begun = time.monotonic()
     task = partial(measure, autoscaler=autoscaler, budgets=budgets)
     for series, measured in for_each(task, left, options.jobs):
-        found[series.name] = measured
+        measurements[series.name] = measured
         keep(folder, series.name, keys[series.name], asdict(measured))
         remarks = "".join(f"; {remark}" for remark in series.remarks)
         console.print(
-            f"{len(found)} of {len(several)} after {time.monotonic() - begun:.0f} s: {series.name}, "
+            f"{len(measurements)} of {len(several)} after {time.monotonic() - begun:.0f} s: {series.name}, "
             f"{measured.cpu_seconds:.1f} s of CPU{remarks}",
             style="dim",
             highlight=False,
         )
-    return {series.name: found[series.name] for series in several}
+    return {series.name: measurements[series.name] for series in several}
 
 
-def _decoded(known: dict[str, Any]) -> Measured:
+def _decoded(figures: dict[str, Any]) -> Measured:
     return Measured(
-        {policy: ClosedLoopScore(**score) for policy, score in known["scores"].items()},
-        known["decided"] and {policy: ClosedLoopScore(**score) for policy, score in known["decided"].items()},
-        {method: Quality(**quality) for method, quality in known["quality"].items()},
-        known["cpu_seconds"],
+        {policy: ClosedLoopScore(**score) for policy, score in figures["scores"].items()},
+        figures["decided"] and {policy: ClosedLoopScore(**score) for policy, score in figures["decided"].items()},
+        {method: Quality(**quality) for method, quality in figures["quality"].items()},
+        figures["cpu_seconds"],
     )
 
 
@@ -146,14 +150,14 @@ def measure(series: Recorded, autoscaler: AutoscalerModel, budgets: tuple[int, .
     return Measured(scores, by_decide, quality, time.process_time() - begun)
 
 
-def by_path(found: dict[str, Measured]) -> Table:
+def by_path(measurements: dict[str, Measured]) -> Table:
     """A row a series: what the vectorized autoscaler says beside `decide`, at the budget of the last line."""
     policy = ours(SHIPPED_BUDGET)
     out = Table(title=f"Vectorized autoscaler | `decide`, {policy}")
     for heading in ("series", "reactive, min a day", "ours", "minutes", "pod-hours"):
         out.add_column(heading, justify="left" if heading == "series" else "right")
-    for name, each in found.items():
-        pairs = [(scores[REACTIVE], scores[policy]) for scores in (each.scores, each.shipped)]
+    for name, measurement in measurements.items():
+        pairs = [(scores[REACTIVE], scores[policy]) for scores in (measurement.scores, measurement.shipped)]
         cells = [
             [f"{plain.minutes:.2f}" for plain, _ in pairs],
             [f"{own.minutes:.2f}" for _, own in pairs],
@@ -172,10 +176,16 @@ def by_series(scores: Scores, of: str) -> Table:
     out.add_column("series")
     for policy in next(iter(scores.values())):
         out.add_column(_SHORT.get(policy, policy.replace("-like", "").replace("seasonal ", "")), justify="right")
-    for name, each in scores.items():
-        plain = each[REACTIVE].pod_hours
-        more = (f"{100 * (score.pod_hours / plain - 1):+.1f}" for policy, score in each.items() if policy != REACTIVE)
-        out.add_row(name, *((f"{s.minutes:.2f}" for s in each.values()) if is_minutes else (f"{plain:.0f}", *more)))
+    for name, policy_scores in scores.items():
+        plain = policy_scores[REACTIVE].pod_hours
+        more = (
+            f"{100 * (score.pod_hours / plain - 1):+.1f}"
+            for policy, score in policy_scores.items()
+            if policy != REACTIVE
+        )
+        out.add_row(
+            name, *((f"{s.minutes:.2f}" for s in policy_scores.values()) if is_minutes else (f"{plain:.0f}", *more))
+        )
     return out
 
 
@@ -186,15 +196,18 @@ def by_policy(scores: Scores) -> Table:
     for heading in ("stressed minutes", "unserved", "pod-hours", "worst", "actions x", "minutes a day"):
         out.add_column(heading, justify="right")
     for policy in next(iter(scores.values())):
-        found = summary(scores, policy)
-        shares = (-found.reduction, -found.unserved, found.extra, found.worst)
+        comparison = summary(scores, policy)
+        shares = (-comparison.reduction, -comparison.unserved, comparison.extra, comparison.worst)
         cells = [f"{share:+.1f} %" for share in shares]
-        out.add_row(policy, *cells, f"{found.actions:.2f}", f"{found.minutes:.1f}")
+        out.add_row(policy, *cells, f"{comparison.actions:.2f}", f"{comparison.minutes:.1f}")
     return out
 
 
 def _plain(scores: Scores) -> dict[str, dict[str, dict[str, float]]]:
-    return {name: {policy: asdict(score) for policy, score in each.items()} for name, each in scores.items()}
+    return {
+        name: {policy: asdict(score) for policy, score in policy_scores.items()}
+        for name, policy_scores in scores.items()
+    }
 
 
 def _options() -> argparse.Namespace:

@@ -45,10 +45,11 @@ def tables(scores: Scores) -> str:
         )
     budgets = " | ".join(f"{budget} % | pod-hours" for budget in BUDGETS)
     lines += ["", f"| series | reactive, min a day | {budgets} |", "| --- | --- |" + " --- | --- |" * len(BUDGETS)]
-    for name, each in scores.items():
-        plain = each[REACTIVE]
+    for name, policy_scores in scores.items():
+        plain = policy_scores[REACTIVE]
         cells = [
-            f"{each[ours(budget)].minutes:.2f} | {100 * (each[ours(budget)].pod_hours / plain.pod_hours - 1):+.1f} %"
+            f"{policy_scores[ours(budget)].minutes:.2f} | "
+            f"{100 * (policy_scores[ours(budget)].pod_hours / plain.pod_hours - 1):+.1f} %"
             for budget in BUDGETS
         ]
         lines.append(f"| {name} | {plain.minutes:.2f} | {' | '.join(cells)} |")
@@ -62,8 +63,8 @@ def settings_table(base: Scores, slow: Scores, high: Scores) -> str:
     """
     lines = ["| series | 120 s | 240 s | 80 %, pod-hours |", "| --- | --- | --- | --- |"]
     rows: dict[str, list[float | None]] = {}
-    for name, each in base.items():
-        if each[REACTIVE].minutes >= STRESSED_MINUTES and name in slow:
+    for name, policy_scores in base.items():
+        if policy_scores[REACTIVE].minutes >= STRESSED_MINUTES and name in slow:
             pairs = [(scores[name][ours(_BUDGET)], scores[name][REACTIVE]) for scores in (base, slow)]
             changes = [100 * (own.minutes / plain.minutes - 1) for own, plain in pairs]
             rows[name] = [*changes, traded(base, high, [name]) if name in high else None]
@@ -128,14 +129,17 @@ def _between(page: str, begin: str, text: str) -> str:
 def _ours(figures: dict[str, Any]) -> dict[str, Any]:
     """Of each series reactive scaling and ours alone."""
     return {
-        name: {policy: score for policy, score in each.items() if policy == REACTIVE or policy.startswith("ours")}
-        for name, each in figures.items()
+        name: {
+            policy: score for policy, score in policy_scores.items() if policy == REACTIVE or policy.startswith("ours")
+        }
+        for name, policy_scores in figures.items()
     }
 
 
 def scores_of(figures: dict[str, Any]) -> Scores:
     return {
-        name: {policy: ClosedLoopScore(**score) for policy, score in each.items()} for name, each in figures.items()
+        name: {policy: ClosedLoopScore(**score) for policy, score in policy_scores.items()}
+        for name, policy_scores in figures.items()
     }
 
 
