@@ -131,7 +131,7 @@ class Calls:
 
 
 async def spread(call: Callable[[int], Awaitable[None]], count: int, seconds: float, bursts: int) -> None:
-    """Calls so many times, in bursts that are evenly spread: calls that begin together share passes of the event loop."""
+    """Calls so many times, in evenly spread bursts: calls that begin together share passes of the event loop."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     async with asyncio.TaskGroup() as calls:
