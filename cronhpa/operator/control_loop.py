@@ -230,12 +230,11 @@ class ControlLoop:
         queries: MetricQueries,
     ) -> None:
         """Takes turns that read one list of the namespace's pod metrics. others: those that do not repeat the last."""
-        turns = len(states) + len(others) + sum(len(rest.members) for rest in rests)
-        async with self._held.place(namespace, turns) as place:
+        async with self._held.holding(namespace):
             listed = None
             try:
                 async with asyncio.timeout(_RECONCILE_SECONDS):
-                    listed = await place.listed(queries.list_pod_metrics(None))
+                    listed = await queries.list_pod_metrics(None)
             except TimeoutError:
                 for rest in rests:
                     states += self._end_together(rest, 0, rest.leave_all())

@@ -1,4 +1,10 @@
-"""The LISTs of pod metrics: at most one per namespace in half a second, with the resources that its objects name."""
+"""
+The LISTs of pod metrics: at most one per namespace in half a second, with the resources that its objects name.
+
+A metrics server that hangs keeps each LIST until its deadline of 15 s. Of two thousand namespaces the last one would be
+decided a quarter of an hour late, windows included. So once several LISTs in a row have hung, only a few are under way
+at a time, until one is answered; the others fail at once.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +17,23 @@ from cronhpa.kube.client import Client
 from cronhpa.kube.metrics import PodMetricsByName, list_pod_metrics
 from cronhpa.operator.inventory import Inventory
 
+LISTS_AT_ONCE = 32
+# A LIST that takes longer and ends without metrics has hung. So many in a row make others fail; one namespace whose
+# LIST always takes too long does not, since others are answered in between.
+_HANGS_SECONDS = 5.0
+_HUNG_MAX = 8
+_PROBES = 8
 # Half of the shortest period: every tick has a list of its own.
 _SHARED_SECONDS = 0.5
 # Bounds what is kept of deleted namespaces: beyond it, the resources of the oldest entries are looked up anew.
 _NAMESPACES_KEPT = 10_000
+
+# Without the names of other namespaces: tenants read it in their objects' conditions.
+_HANGING = Absent(
+    "Unreachable",
+    "unable to fetch metrics from resource metrics API: it has answered none of the last requests within "
+    f"{_HANGS_SECONDS:.0f} s",
+)
 
 _Request = list[asyncio.Task[PodMetricsByName | Absent]]
 
@@ -26,6 +45,10 @@ class PodMetricLists:
         self.sent = 0
         self._client = client
         self._inventory = inventory
+        self._places = asyncio.Semaphore(LISTS_AT_ONCE)
+        self._under_way = 0
+        # The LISTs that have hung since the last answer.
+        self._hung = 0
         # The LIST of each (namespace, resources), empty before it is sent; for _SHARED_SECONDS.
         self._requests: dict[tuple[str, frozenset[str]], _Request] = {}
         # By namespace: (changes of its objects seen so far, resources that its objects name).
@@ -47,11 +70,27 @@ class PodMetricLists:
                 resources = self._resources_in(namespace) | {resource}
                 request = self._request(namespace, resources)
             if not request:
-                self.sent += 1
-                request.append(asyncio.create_task(list_pod_metrics(self._client, namespace, resources)))
+                request.append(asyncio.create_task(self._list(namespace, resources)))
             return await asyncio.shield(request[0])
 
         return listed
+
+    async def _list(self, namespace: str, resources: frozenset[str]) -> PodMetricsByName | Absent:
+        async with self._places:
+            if self._hung >= _HUNG_MAX and self._under_way >= _PROBES:
+                return _HANGING
+            self.sent += 1
+            self._under_way += 1
+            begun = asyncio.get_running_loop().time()
+            try:
+                listed = await list_pod_metrics(self._client, namespace, resources)
+            finally:
+                self._under_way -= 1
+            if isinstance(listed, Absent) and asyncio.get_running_loop().time() - begun >= _HANGS_SECONDS:
+                self._hung += 1
+            else:
+                self._hung = 0
+            return listed
 
     def _request(self, namespace: str, resources: frozenset[str]) -> _Request:
         """The current LIST with these resources, empty before it is sent."""

@@ -1,4 +1,4 @@
-"""cronhpa.operator.held_lists: a namespace's turns hold one list at a time, at most a thousand turns hold any."""
+"""cronhpa.operator.held_lists: one list at a time for each namespace, of 32 namespaces."""
 
 import asyncio
 from itertools import pairwise
@@ -8,8 +8,6 @@ from model_api import START, Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.instant import HOUR, SECOND
-from cronhpa.core.observation import Absent
-from cronhpa.kube.metrics import PodMetricsByName
 from cronhpa.operator.held_lists import HeldLists
 
 NAMES = [f"shop-{number}" for number in range(10)]
@@ -174,7 +172,7 @@ def test_a_namespace_whose_lists_are_always_waited_for_has_one_timer():
         loop.call_at = counted
         held = HeldLists(lambda key, due_at: held.is_held("prod") and held.wait("prod", key, due_at), lambda: None)
         for _ in range(100):
-            async with held.place("prod", 1):
+            async with held.holding("prod"):
                 held.wait("prod", key, START)
                 await asyncio.sleep(2)
                 waiting = [timer for timer in timers if not timer.cancelled() and timer.when() > loop.time()]
@@ -189,7 +187,7 @@ def test_a_key_that_is_dropped_while_it_waits_is_not_put_again():
 
     async def scenario():
         held = HeldLists(lambda key, due_at: put.append((key, due_at)), lambda: None)
-        async with held.place("prod", 1):
+        async with held.holding("prod"):
             for name in NAMES[:2]:
                 held.wait("prod", ("prod", name), START)
             held.drop(("prod", NAMES[0]))
@@ -217,115 +215,41 @@ def test_an_object_that_is_deleted_while_it_waits_for_a_list_is_forgotten():
     assert (4, 2, 0) == live(scenario)
 
 
-class Turns:
-    """Turns of namespaces that read one list each, with the second in which the list is sent and that of their end."""
-
-    def __init__(self):
-        self.sent, self.ended = {}, {}
-        self._held = HeldLists(lambda *_: None, lambda: None)
-
-    async def take(self, namespace, turns, *, list_seconds=0.0, decide_seconds=0.0, answer=None):
-        loop = asyncio.get_running_loop()
-
-        async def listing():
-            self.sent[namespace] = round(loop.time() - self.begun, 3)
-            await asyncio.sleep(list_seconds)
-            return PodMetricsByName([]) if answer is None else answer
-
-        async with self._held.place(namespace, turns) as place:
-            await place.listed(listing())
-            await asyncio.sleep(decide_seconds)
-        self.ended[namespace] = round(loop.time() - self.begun, 3)
-
-    async def all(self, *groups):
-        self.begun = asyncio.get_running_loop().time()
-        async with asyncio.TaskGroup() as tasks:
-            for group in groups:
-                tasks.create_task(group)
-                await asyncio.sleep(0)
-
-
-def test_turns_of_more_than_a_thousand_objects_wait_for_room_before_their_lists_are_sent():
-    """600 and 400 turns of two seconds are a thousand. The 100 after them, and one more, wait for the first to end."""
+def test_turns_of_32_namespaces_hold_lists_at_a_time():
+    """33 namespaces, each with a turn of two seconds: the last one begins when the first ones have ended."""
 
     async def scenario():
-        turns = Turns()
-        first, second = turns.take("a", 600, decide_seconds=2), turns.take("b", 400, decide_seconds=3)
-        await turns.all(first, second, turns.take("c", 100, decide_seconds=2), turns.take("d", 1))
-        return turns
+        held, begun = HeldLists(lambda *_: None, lambda: None), []
 
-    turns = live(scenario)
+        async def turn(namespace):
+            async with held.holding(namespace):
+                begun.append(round(asyncio.get_running_loop().time() - start, 3))
+                await asyncio.sleep(2)
 
-    assert {"a": 0, "b": 0, "c": 2, "d": 2} == turns.sent
-    assert {"a": 2, "b": 3, "c": 4, "d": 2} == turns.ended
+        start = asyncio.get_running_loop().time()
+        await asyncio.gather(*(turn(f"team-{number}") for number in range(33)))
+        return begun
 
-
-def test_a_namespace_of_ten_thousand_objects_has_its_turn_alone():
-    """It waits until nobody holds a list; who comes after it waits for its end, although there would be room."""
-
-    async def scenario():
-        turns = Turns()
-        large = turns.take("large", 10_000, decide_seconds=4)
-        await turns.all(turns.take("a", 1, decide_seconds=1), large, turns.take("b", 1))
-        return turns
-
-    assert {"a": 0, "large": 1, "b": 5} == live(scenario).sent
-
-
-def test_lists_that_hang_keep_others_out_for_three_seconds():
-    """A dead metrics server: three namespaces of 600 objects, whose lists end after 15 s without any metrics."""
-
-    async def scenario():
-        turns = Turns()
-        await turns.all(
-            *(turns.take(name, 600, list_seconds=15, answer=Absent("Timeout", "it hangs")) for name in "abc")
-        )
-        return turns
-
-    assert {"a": 0, "b": 3, "c": 6} == live(scenario).sent
-
-
-def test_turns_without_a_list_hold_none():
-    """The metrics server refuses the first list: its 1,000 turns of five seconds keep nobody out."""
-
-    async def scenario():
-        turns = Turns()
-        refused = turns.take("a", 1_000, decide_seconds=5, answer=Absent("Forbidden", "not allowed"))
-        await turns.all(refused, turns.take("b", 1_000))
-        return turns
-
-    assert {"a": 0, "b": 0} == live(scenario).sent
-
-
-def test_a_late_list_keeps_others_out_from_when_it_comes():
-    """The first list takes five seconds, its turns ten: there is room at 3 s, and at 6 s not until 15 s."""
-
-    async def scenario():
-        turns = Turns()
-
-        async def later():
-            await asyncio.sleep(6)
-            await turns.take("c", 1)
-
-        late = turns.take("a", 1_000, list_seconds=5, decide_seconds=10)
-        await turns.all(late, turns.take("b", 1_000, decide_seconds=1), later())
-        return turns
-
-    assert {"a": 0, "b": 3, "c": 15} == live(scenario).sent
+    assert [0.0] * 32 + [2.0] == live(scenario)
 
 
 def test_turns_that_are_given_up_while_they_wait_leave_their_room_to_others():
-    """Two groups wait for the end of a turn of a second. The first is cancelled at 0.5 s: the second has room then."""
+    """32 turns of a second, and two that wait for their end. The first of these is cancelled at 0.5 s."""
 
     async def scenario():
-        turns = Turns()
+        held, begun = HeldLists(lambda *_: None, lambda: None), {}
 
-        async def given_up():
-            task = asyncio.create_task(turns.take("large", 10_000))
-            await asyncio.sleep(0.5)
-            task.cancel()
+        async def turn(namespace):
+            async with held.holding(namespace):
+                begun[namespace] = round(asyncio.get_running_loop().time() - start, 3)
+                await asyncio.sleep(1)
 
-        await turns.all(turns.take("a", 400, decide_seconds=1), given_up(), turns.take("b", 600))
-        return turns
+        start = asyncio.get_running_loop().time()
+        first = [asyncio.create_task(turn(f"team-{number}")) for number in range(32)]
+        given_up, last = asyncio.create_task(turn("given-up")), asyncio.create_task(turn("last"))
+        await asyncio.sleep(0.5)
+        given_up.cancel()
+        await asyncio.gather(*first, last)
+        return begun.get("given-up"), begun["last"], held.is_held("given-up")
 
-    assert {"a": 0, "b": 0.5} == live(scenario).sent
+    assert (None, 1.0, False) == live(scenario)

@@ -145,7 +145,6 @@ STATE = {
     "operator.held_lists:HeldLists._since": "reconciliations under way",
     "operator.held_lists:HeldLists._waiting": "five seconds",
     "operator.held_lists:HeldLists._timers": "namespaces in which an object waits",
-    "operator.held_lists:_Room._waiting": "reconciliations under way",
     "operator.pod_metric_lists:PodMetricLists._requests": "half a second",
     "operator.pod_metric_lists:PodMetricLists._resources": "a change of the objects of a namespace",
     "operator.controller:Controller.forecast_objects": "an object's deletion",
