@@ -7,5 +7,5 @@ from typing import Any
 
 def copied(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: copied(each) for key, each in value.items()}
-    return [copied(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: copied(member) for key, member in value.items()}
+    return [copied(element) for element in value] if isinstance(value, list | tuple) else value

@@ -56,7 +56,7 @@ def lived(
             await until(len(happenings) * 15 + 16)
             controller = life.controller
             controller.reconciler.fast_path.tell_loads(life.inventory)
-            found = {
+            outcome = {
                 # Of one object in their order: that of several objects at one instant is anybody's.
                 "writes": sorted(api.writes, key=lambda write: write[1]),
                 "loads": highest(controller.reconciler.loads),
@@ -66,18 +66,18 @@ def lived(
                 "turns": controller.control_loop.metrics.reconciles,
             }
             fast_path = controller.reconciler.fast_path
-            return in_tenths(msgspec.to_builtins(found)), fast_path.repeated, fast_path.compared
+            return in_tenths(msgspec.to_builtins(outcome)), fast_path.repeated, fast_path.compared
 
     return live(scenario)
 
 
 def highest(loads: Any) -> Any:
     """The maxima of the minutes of each series, which are what is stored."""
-    found: dict[Any, float] = {}
+    maxima: dict[Any, float] = {}
     for sample in loads:
         minute = (sample.series.name, sample.at // MINUTE)
-        found[minute] = max(sample.value, found.get(minute, 0.0))
-    return sorted(found.items())
+        maxima[minute] = max(sample.value, maxima.get(minute, 0.0))
+    return sorted(maxima.items())
 
 
 def in_tenths(value: Any) -> Any:

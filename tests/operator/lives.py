@@ -154,7 +154,14 @@ def status(api: ModelApi, name: str = "shop", namespace: str = "prod") -> dict[s
 
 
 def condition(api: ModelApi, kind: str, name: str = "shop") -> dict[str, Any]:
-    return next((item for item in status(api, name).get("conditions", []) if item["type"] == kind), {})
+    return next(
+        (
+            status_condition
+            for status_condition in status(api, name).get("conditions", [])
+            if status_condition["type"] == kind
+        ),
+        {},
+    )
 
 
 async def until(seconds: float) -> None:

@@ -111,23 +111,23 @@ class ModelApi:
             "creationTimestamp": format_instant(self.now() // SECOND * SECOND),
             **body.pop("metadata", {}),
         }
-        self.objects[plural][key] = item = {"metadata": meta, **copied(body)}
-        self._tell(plural, "ADDED", item)
-        self._fit_pods(plural, item)
-        return item
+        self.objects[plural][key] = resource = {"metadata": meta, **copied(body)}
+        self._tell(plural, "ADDED", resource)
+        self._fit_pods(plural, resource)
+        return resource
 
     def edit(self, plural: str, namespace: str, name: str, **body: Any) -> None:
         """A merge patch of the object itself; `status` too, as somebody with the right to it may."""
-        item = self.objects[plural][namespace, name]
-        before = copied(item)
-        merge(item, body)
-        self._changed(plural, before, item)
+        resource = self.objects[plural][namespace, name]
+        before = copied(resource)
+        merge(resource, body)
+        self._changed(plural, before, resource)
 
     def delete(self, plural: str, namespace: str, name: str) -> None:
-        item = self.objects[plural].pop((namespace, name))
+        resource = self.objects[plural].pop((namespace, name))
         self.version += 1
-        item["metadata"]["resourceVersion"] = str(self.version)
-        self._tell(plural, "DELETED", item)
+        resource["metadata"]["resourceVersion"] = str(self.version)
+        self._tell(plural, "DELETED", resource)
         if plural == "deployments":
             self._remove_pods(namespace, name, 0)
 
@@ -136,10 +136,8 @@ class ModelApi:
 
     def ready(self, namespace: str, name: str) -> int:
         """How many pods of a Deployment are Ready."""
-        pods = [
-            item for (where, of), item in self.objects["pods"].items() if where == namespace and of.startswith(name)
-        ]
-        return sum(item["status"]["conditions"][0]["status"] == "True" for item in pods)
+        pods = [pod for (where, of), pod in self.objects["pods"].items() if where == namespace and of.startswith(name)]
+        return sum(pod["status"]["conditions"][0]["status"] == "True" for pod in pods)
 
     def subscribe(self, plural: str) -> asyncio.Queue[tuple[str, dict[str, Any]]]:
         """The events of a kind from now on, of all namespaces."""
@@ -203,88 +201,90 @@ class ModelApi:
         kinds = [(plural, kind) for (root, plural), kind in KINDS.items() if root == path]
         if kinds:
             return {"resources": [{"name": plural, "kind": kind} for plural, kind in kinds]}
-        found = PATH.fullmatch(path)
-        if found is None or (found["root"], found["plural"]) not in KINDS:
+        parts = PATH.fullmatch(path)
+        if parts is None or (parts["root"], parts["plural"]) not in KINDS:
             raise RefusedError(404, "NotFound", f"the server could not find {path}")
-        plural, namespace, name = found["plural"], found["namespace"], found["name"]
+        plural, namespace, name = parts["plural"], parts["namespace"], parts["name"]
         if method == "GET" and name is None:
             return self._list(plural, namespace, query)
         if method == "POST":
             return self.create(plural, namespace, body["metadata"].pop("name"), **body)
-        item = self.objects[plural].get((namespace, name))
-        if item is None:
+        resource = self.objects[plural].get((namespace, name))
+        if resource is None:
             raise RefusedError(404, "NotFound", f'{plural} "{name}" not found')
         if method == "GET":
-            return _scale(item) if found["below"] == "scale" else item
+            return _scale(resource) if parts["below"] == "scale" else resource
         if method == "PUT":
-            return self._replaced(plural, item, body)
+            return self._replaced(plural, resource, body)
         assert method == "PATCH", f"{method} {path} is not modelled"
-        return self._patched(plural, item, found["below"], path, body)
+        return self._patched(plural, resource, parts["below"], path, body)
 
     def _list(self, plural: str, namespace: str | None, query: dict[str, str]) -> dict[str, Any]:
-        items = [item for key, item in sorted(self.objects[plural].items()) if namespace in {None, key[0]}]
+        items = [resource for key, resource in sorted(self.objects[plural].items()) if namespace in {None, key[0]}]
         first, limit = int(query.get("continue", 0)), int(query.get("limit", 500))
         meta = {"resourceVersion": str(self.version)}
         if first + limit < len(items):
             meta["continue"] = str(first + limit)
         return {"metadata": meta, "items": items[first : first + limit]}
 
-    def _replaced(self, plural: str, item: dict[str, Any], body: Any) -> Any:
-        version = body["metadata"].get("resourceVersion", item["metadata"]["resourceVersion"])
-        if version != item["metadata"]["resourceVersion"]:
-            raise RefusedError(409, "Conflict", f"the version is {item['metadata']['resourceVersion']}, not {version}")
-        before = copied(item)
-        item["spec"] = body["spec"]
-        self._changed(plural, before, item)
-        return item
+    def _replaced(self, plural: str, resource: dict[str, Any], body: Any) -> Any:
+        version = body["metadata"].get("resourceVersion", resource["metadata"]["resourceVersion"])
+        if version != resource["metadata"]["resourceVersion"]:
+            raise RefusedError(
+                409, "Conflict", f"the version is {resource['metadata']['resourceVersion']}, not {version}"
+            )
+        before = copied(resource)
+        resource["spec"] = body["spec"]
+        self._changed(plural, before, resource)
+        return resource
 
-    def _patched(self, plural: str, item: dict[str, Any], below: str | None, path: str, body: Any) -> Any:
+    def _patched(self, plural: str, resource: dict[str, Any], below: str | None, path: str, body: Any) -> Any:
         number = len(self.writes)
         if self.on_write is not None and self.on_write(number, False):
             raise ConnectionResetError("stopped before the write")
-        version, stated = item["metadata"]["resourceVersion"], body.get("metadata", {})
+        version, stated = resource["metadata"]["resourceVersion"], body.get("metadata", {})
         # A uid would be no precondition: a status subresource keeps the object's own metadata, whatever is stated.
         if stated.get("resourceVersion", version) != version:
             raise RefusedError(409, "Conflict", f"the version is {version}, not {stated['resourceVersion']}")
         self.writes.append((self.now(), path, body))
-        before = copied(item)
+        before = copied(resource)
         if below == "scale":
-            item["spec"]["replicas"] = body["spec"]["replicas"]
+            resource["spec"]["replicas"] = body["spec"]["replicas"]
         elif below == "status":
-            merge(item, {"status": body["status"]})
+            merge(resource, {"status": body["status"]})
         else:
-            merge(item, {key: value for key, value in body.items() if key != "metadata"})
-        self._changed(plural, before, item)
+            merge(resource, {key: value for key, value in body.items() if key != "metadata"})
+        self._changed(plural, before, resource)
         if self.on_write is not None and self.on_write(number, True):
             raise ConnectionResetError("stopped after the write")
-        return _scale(item) if below == "scale" else item
+        return _scale(resource) if below == "scale" else resource
 
-    def _changed(self, plural: str, before: dict[str, Any], item: dict[str, Any]) -> None:
+    def _changed(self, plural: str, before: dict[str, Any], resource: dict[str, Any]) -> None:
         for unknown in self.unknown:
-            item.get("status", {}).pop(unknown, None)
-        if before == item:
+            resource.get("status", {}).pop(unknown, None)
+        if before == resource:
             return  # a write that changes nothing has no version and no event
         self.version += 1
-        item["metadata"]["resourceVersion"] = str(self.version)
-        if before.get("spec") != item.get("spec"):
-            item["metadata"]["generation"] += 1
-        self._tell(plural, "MODIFIED", item)
-        old, new = (one.get("spec", {}).get("replicas", 0) for one in (before, item))
+        resource["metadata"]["resourceVersion"] = str(self.version)
+        if before.get("spec") != resource.get("spec"):
+            resource["metadata"]["generation"] += 1
+        self._tell(plural, "MODIFIED", resource)
+        old, new = (one.get("spec", {}).get("replicas", 0) for one in (before, resource))
         if old != new:
-            name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+            name = f"{resource['metadata']['namespace']}/{resource['metadata']['name']}"
             self.scalings.append((self.now(), name, old, new))
-            self._fit_pods(plural, item)
-            self._tell(plural, "MODIFIED", item)  # its status follows its pods
+            self._fit_pods(plural, resource)
+            self._tell(plural, "MODIFIED", resource)  # its status follows its pods
 
-    def _tell(self, plural: str, kind: str, item: dict[str, Any]) -> None:
+    def _tell(self, plural: str, kind: str, resource: dict[str, Any]) -> None:
         for queue in self._watchers[plural]:
-            queue.put_nowait((kind, copied(item)))
+            queue.put_nowait((kind, copied(resource)))
 
-    def _fit_pods(self, plural: str, item: dict[str, Any]) -> None:
+    def _fit_pods(self, plural: str, resource: dict[str, Any]) -> None:
         if plural != "deployments":
             return
-        meta, replicas = item["metadata"], item["spec"]["replicas"]
-        item.setdefault("status", {})["replicas"] = replicas
+        meta, replicas = resource["metadata"], resource["spec"]["replicas"]
+        resource.setdefault("status", {})["replicas"] = replicas
         self._remove_pods(meta["namespace"], meta["name"], replicas)
         born = format_instant(self.now() // SECOND * SECOND - (HOUR if self.start_up is None else 0))
         value = "True" if self.start_up is None else "False"
@@ -305,8 +305,8 @@ class ModelApi:
                 asyncio.get_running_loop().call_later(self.start_up, self._get_ready, made["metadata"]["uid"])
 
     def _get_ready(self, uid: str) -> None:
-        for (namespace, name), item in self.objects["pods"].items():
-            if item["metadata"]["uid"] == uid:
+        for (namespace, name), pod in self.objects["pods"].items():
+            if pod["metadata"]["uid"] == uid:
                 now = format_instant(self.now() // SECOND * SECOND)
                 ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
                 self.edit("pods", namespace, name, status={"conditions": [ready]})
@@ -324,8 +324,8 @@ class ModelApi:
             return {"items": [{"value": str(self.external[what])}] if what in self.external else []}
         assert (api, what) == ("metrics", "pods"), f"{api}/{what} is not modelled"
         items = []
-        for key, item in self.objects["pods"].items():
-            app = item["metadata"]["labels"]["app"]
+        for key, pod in self.objects["pods"].items():
+            app = pod["metadata"]["labels"]["app"]
             if key[0] != namespace or (namespace, app) not in self.load:
                 continue
             used = self.load[namespace, app] // self.replicas(namespace, app)
@@ -335,9 +335,9 @@ class ModelApi:
         return {"items": items}
 
 
-def _scale(item: dict[str, Any]) -> dict[str, Any]:
-    meta = {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
-    replicas = item["spec"]["replicas"]
+def _scale(deployment: dict[str, Any]) -> dict[str, Any]:
+    meta = {key: deployment["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
+    replicas = deployment["spec"]["replicas"]
     return {
         "metadata": meta,
         "spec": {"replicas": replicas},
@@ -383,14 +383,14 @@ class ModelClient(Client):
 
     async def watch(self, path, resource_version, *, idle_seconds, params=None):  # noqa: ARG002 - as above
         self.requests["WATCH", "200"] += 1
-        found = PATH.fullmatch(path)
-        queue = self._api.subscribe(found["plural"])
+        parts = PATH.fullmatch(path)
+        queue = self._api.subscribe(parts["plural"])
         while True:
-            kind, item = await queue.get()
+            kind, resource = await queue.get()
             if kind == "CUT":
                 raise ClusterError(0, "Unreachable", f"watch of {path}: the connection was cut on purpose")
-            if found["namespace"] in {None, item["metadata"]["namespace"]}:
-                yield json.dumps({"type": kind, "object": item}).encode()
+            if parts["namespace"] in {None, resource["metadata"]["namespace"]}:
+                yield json.dumps({"type": kind, "object": resource}).encode()
 
     async def _if_alive(self) -> None:
         """A process that was killed hears nothing any more."""

@@ -19,8 +19,8 @@ TIMING = LeaseTiming()
 def lease_names(shards):
     """Those of the shards, and those of the replicas."""
     numbers = range(shards)
-    return [shard_lease(INSTALLATION, each, shards) for each in numbers], [
-        replica_lease(INSTALLATION, each) for each in numbers
+    return [shard_lease(INSTALLATION, number, shards) for number in numbers], [
+        replica_lease(INSTALLATION, number) for number in numbers
     ]
 
 
@@ -37,7 +37,7 @@ class ModelLeases:
 
     async def in_namespace(self, namespace):
         return await self._answer(
-            lambda: {name: each for name, each in self.leases.items() if name.namespace == namespace}
+            lambda: {name: lease for name, lease in self.leases.items() if name.namespace == namespace}
         )
 
     async def create(self, name, spec):
@@ -53,10 +53,10 @@ class ModelLeases:
         return answer
 
     def _put(self, name, version, spec):
-        known = self.leases.get(name)
-        if version is not None and known is None:
+        lease = self.leases.get(name)
+        if version is not None and lease is None:
             raise ClusterError(404, "NotFound", "the Lease was deleted")
-        if (version is None) != (known is None) or (known is not None and version != known.version):
+        if (version is None) != (lease is None) or (lease is not None and version != lease.version):
             raise ClusterError(409, "Conflict", "the Lease was changed")
         self.version += 1
         self.leases[name] = Lease(LeaseMeta(str(self.version), name=name.name), spec)

@@ -69,7 +69,7 @@ class Judge:
 
     # At each write.
 
-    def check(self, client: Any, plural: str, below: str | None, item: Any, body: Any) -> None:
+    def check(self, client: Any, plural: str, below: str | None, resource: Any, body: Any) -> None:
         if plural == LEASES:
             return
         lease = self.world.objects[LEASES].get((self.lease.namespace, self.lease.name))
@@ -79,7 +79,7 @@ class Judge:
         if below == "status":
             self.status_writes.append(self.world.seconds())
         if below == "scale":
-            self._check_scale(client.who, item["spec"]["replicas"], body["spec"]["replicas"])
+            self._check_scale(client.who, resource["spec"]["replicas"], body["spec"]["replicas"])
 
     def _check_scale(self, who: str, old: int, new: int) -> None:
         now = self.world.seconds()
@@ -183,10 +183,10 @@ class Judge:
         """The lowest cap that may be in force, or was until a moment ago."""
         caps = [spec["maxReplicas"]]
         at = self.world.seconds() + self.world.operators_offset / SECOND
-        for item in spec.get("schedules", []):
-            begin = 60.0 * int(item["start"].split()[0])
-            if "maxReplicas" in item and begin - 1 <= at <= begin + 60.0 * item["durationMinutes"] + _ONE_TURN:
-                caps.append(item["maxReplicas"])
+        for schedule in spec.get("schedules", []):
+            begin = 60.0 * int(schedule["start"].split()[0])
+            if "maxReplicas" in schedule and begin - 1 <= at <= begin + 60.0 * schedule["durationMinutes"] + _ONE_TURN:
+                caps.append(schedule["maxReplicas"])
         return min(caps)
 
 
@@ -197,6 +197,6 @@ def _befalls(what: str) -> bool:
 def _outermost(spec: dict[str, Any]) -> tuple[int, int]:
     """The lowest and the highest count that the spec or any of its schedules allows at any time."""
     stated = [spec, *spec.get("schedules", [])]
-    lows = [item[key] for item in stated for key in ("minReplicas", "maxReplicas") if key in item]
-    highs = [item[key] for item in stated for key in ("maxReplicas", "minReplicas") if key in item]
+    lows = [bounds[key] for bounds in stated for key in ("minReplicas", "maxReplicas") if key in bounds]
+    highs = [bounds[key] for bounds in stated for key in ("maxReplicas", "minReplicas") if key in bounds]
     return min(lows), max(highs)

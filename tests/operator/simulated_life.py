@@ -197,7 +197,7 @@ class Hour:
         self.judge.end(f"silence of {plural}")
 
     def _any_replica(self) -> Iterator[int]:
-        whole = [place for place, each in enumerate(self.replicas) if each.is_whole]
+        whole = [place for place, replica in enumerate(self.replicas) if replica.is_whole]
         return iter(self.dice.sample(whole, min(len(whole), 1)))
 
     async def _kill(self) -> None:

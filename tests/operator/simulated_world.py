@@ -101,10 +101,10 @@ class World(ModelApi):
     def _wake(self, plural: str) -> None:
         self._news.pop(plural, asyncio.Event()).set()
 
-    def _tell(self, plural: str, kind: str, item: dict[str, Any]) -> None:
+    def _tell(self, plural: str, kind: str, resource: dict[str, Any]) -> None:
         if plural in _WATCHED:
-            line = msgspec.json.encode({"type": kind, "object": item})
-            meta = item["metadata"]
+            line = msgspec.json.encode({"type": kind, "object": resource})
+            meta = resource["metadata"]
             self._log[plural].append((int(meta["resourceVersion"]), meta["namespace"], line))
             self._wake(plural)
 
@@ -164,12 +164,12 @@ class World(ModelApi):
             raise ConnectionResetError(name)
         return ""
 
-    def _patched(self, plural: str, item: dict[str, Any], below: str | None, path: str, body: Any) -> Any:
+    def _patched(self, plural: str, resource: dict[str, Any], below: str | None, path: str, body: Any) -> Any:
         assert self._writer is not None
-        version = item["metadata"]["resourceVersion"]
+        version = resource["metadata"]["resourceVersion"]
         if body.get("metadata", {}).get("resourceVersion", version) == version:  # else it is refused
-            self.check(self._writer, plural, below, item, body)
-        return super()._patched(plural, item, below, path, body)
+            self.check(self._writer, plural, below, resource, body)
+        return super()._patched(plural, resource, below, path, body)
 
     def create(self, plural: str, namespace: str, name: str, **body: Any) -> dict[str, Any]:
         if plural == "events" and self._writer is not None:
@@ -180,48 +180,48 @@ class World(ModelApi):
         blind = self.weather.blind
         if blind == "gone":
             raise RefusedError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
-        found = self._used(super()._measured(api, namespace, what), namespace)
+        metrics = self._used(super()._measured(api, namespace, what), namespace)
         if blind == "empty":
             return {"items": []}
         if blind == "half":  # the pods of the later half have no sample
-            return {"items": found["items"][: len(found["items"]) // 2]}
+            return {"items": metrics["items"][: len(metrics["items"]) // 2]}
         if blind == "nonsense":
-            for item in found["items"]:
-                item["containers"][0]["usage"]["cpu"] = "NaN"
-        return found
+            for sample in metrics["items"]:
+                sample["containers"][0]["usage"]["cpu"] = "NaN"
+        return metrics
 
-    def _used(self, found: dict[str, Any], namespace: str) -> dict[str, Any]:
+    def _used(self, metrics: dict[str, Any], namespace: str) -> dict[str, Any]:
         """A pod that is not Ready serves nothing: the others carry the load."""
         pods = self.objects["pods"]
         ready = [
-            item
-            for item in found["items"]
-            if pods[namespace, item["metadata"]["name"]]["status"]["conditions"][0]["status"] == "True"
+            sample
+            for sample in metrics["items"]
+            if pods[namespace, sample["metadata"]["name"]]["status"]["conditions"][0]["status"] == "True"
         ]
-        for item in found["items"]:
-            item["containers"][0]["usage"]["cpu"] = "0"
-        for item in ready:
-            item["containers"][0]["usage"]["cpu"] = f"{self.load[namespace, 'shop'] // len(ready)}m"
-        return found
+        for sample in metrics["items"]:
+            sample["containers"][0]["usage"]["cpu"] = "0"
+        for sample in ready:
+            sample["containers"][0]["usage"]["cpu"] = f"{self.load[namespace, 'shop'] // len(ready)}m"
+        return metrics
 
-    def _fit_pods(self, plural: str, item: dict[str, Any]) -> None:
-        super()._fit_pods(plural, item)
+    def _fit_pods(self, plural: str, resource: dict[str, Any]) -> None:
+        super()._fit_pods(plural, resource)
         if plural == "deployments":
-            self._count_ready(item)
+            self._count_ready(resource)
 
     def _get_ready(self, uid: str) -> None:
         super()._get_ready(uid)
-        for item in self.objects["deployments"].values():
-            self._count_ready(item)
+        for deployment in self.objects["deployments"].values():
+            self._count_ready(deployment)
 
-    def _count_ready(self, item: dict[str, Any]) -> None:
+    def _count_ready(self, deployment: dict[str, Any]) -> None:
         """What the controller of Deployments writes into the status."""
-        meta = item["metadata"]
+        meta = deployment["metadata"]
         count = self.ready(meta["namespace"], meta["name"])
-        if item["status"].get("readyReplicas") != count:
-            before = copied(item)
-            item["status"]["readyReplicas"] = count
-            self._changed("deployments", before, item)
+        if deployment["status"].get("readyReplicas") != count:
+            before = copied(deployment)
+            deployment["status"]["readyReplicas"] = count
+            self._changed("deployments", before, deployment)
 
     async def follow(self, client: SimulatedClient, plural: str, version: int, idle_seconds: float):
         """The events of a kind behind a version, with their namespaces; (None, "") is a bookmark."""
@@ -306,15 +306,15 @@ class SimulatedClient(Client):
 
     async def watch(self, path, resource_version, *, idle_seconds, params=None):  # noqa: ARG002 - the real one takes them
         self.requests["WATCH", "200"] += 1
-        found = PATH.fullmatch(path)
+        parts = PATH.fullmatch(path)
         try:
             if self._world.weather.is_down:
                 raise ConnectionResetError("the API server is away")
-            events = self._world.follow(self, found["plural"], int(resource_version or 0), idle_seconds)
+            events = self._world.follow(self, parts["plural"], int(resource_version or 0), idle_seconds)
             async for line, namespace in events:
                 if line is None:
                     yield b'{"type":"BOOKMARK","object":{}}'
-                elif found["namespace"] in {None, namespace}:
+                elif parts["namespace"] in {None, namespace}:
                     yield line
         except (OSError, TimeoutError) as error:
             raise ClusterError(0, "Unreachable", f"watch of {path}: {error}") from error

@@ -87,11 +87,11 @@ def test_stopped_at_any_write_nothing_is_scaled_down_earlier_and_all_ends_alike(
     assert len(undisturbed.writes) > 20
     for number in range(len(undisturbed.writes)):
         api = live(partial(stopped_life, number, after=after))
-        found = timeline(api)
-        early = [change for change in found if change[2] < change[1] and replicas_at(expected, change[0]) > change[2]]
-        where = f"stopped at write {number}: {undisturbed.writes[number][1]}: {found} instead of {expected}"
+        changes = timeline(api)
+        early = [change for change in changes if change[2] < change[1] and replicas_at(expected, change[0]) > change[2]]
+        where = f"stopped at write {number}: {undisturbed.writes[number][1]}: {changes} instead of {expected}"
         assert [] == early, where
-        assert [change[1:] for change in expected] == [change[1:] for change in found], where
+        assert [change[1:] for change in expected] == [change[1:] for change in changes], where
         assert "intent" not in status(api)["memory"], where
         assert status(undisturbed)["memory"]["zero"] == status(api)["memory"]["zero"], where
 

@@ -127,8 +127,8 @@ def test_a_status_waits_as_text():
 def test_the_turn_that_is_kept_is_decided_as_it_was(situation):
     """Without the forecast's loads at other prices, among which the budget has chosen before the decision."""
     recorder, state = DecisionRecorder(), shop()
-    known = forecast(1.0, 2.0, 3.0, thrifty=((1.0, 1.0, 1.0),), issued_at=situation[-1], start=situation[-1])
-    record = Record(*situation[:2], known, *situation[3:])
+    issued_forecast = forecast(1.0, 2.0, 3.0, thrifty=((1.0, 1.0, 1.0),), issued_at=situation[-1], start=situation[-1])
+    record = Record(*situation[:2], issued_forecast, *situation[3:])
 
     note(recorder, state, record)
 
@@ -214,7 +214,9 @@ def test_what_the_store_does_not_take_is_bounded_and_the_oldest_goes():
         note(recorder, state, turn(20 * number, load=2400 if number % 2 else 4800))
 
     assert {"rate": 0, "queue": 2 + 3, "unwritable": 0} == recorder.dropped
-    assert [NOW + 20 * 15 * SECOND * number for number in (2, 3, 4)] == [each.decision.at for each in noted(recorder)]
+    assert [NOW + 20 * 15 * SECOND * number for number in (2, 3, 4)] == [
+        change.decision.at for change in noted(recorder)
+    ]
 
 
 def test_what_could_not_be_written_waits_in_its_order():
@@ -226,7 +228,7 @@ def test_what_could_not_be_written_waits_in_its_order():
 
     recorder.put_back(taken)
 
-    assert [1, 2, 3] == [(each.decision.at - NOW) // (15 * SECOND) for each in noted(recorder)]
+    assert [1, 2, 3] == [(change.decision.at - NOW) // (15 * SECOND) for change in noted(recorder)]
     assert 1 == recorder.dropped["queue"]
 
 
@@ -235,7 +237,7 @@ def test_a_text_that_no_json_can_hold_costs_its_own_change_alone():
     note(recorder, state, turn(0), status={"reason": "\ud800"})
     note(recorder, state, turn(1, load=4800))
 
-    assert [NOW + 15 * SECOND] == [each.decision.at for each in noted(recorder)]
+    assert [NOW + 15 * SECOND] == [change.decision.at for change in noted(recorder)]
 
 
 @pytest.mark.parametrize("spec_of", [{"a": "\ud800"}, {"a": object()}])
@@ -259,7 +261,7 @@ def test_of_a_life_every_change_of_the_count_is_kept():
 
     changes, scalings = live(scenario)
 
-    counts = [json.loads(bytes(each.decision.body))["status"]["desiredReplicas"] for each in changes]
+    counts = [json.loads(bytes(change.decision.body))["status"]["desiredReplicas"] for change in changes]
     assert [after for _, _, _, after in scalings] == [after for before, after in pairwise(counts) if after != before]
     assert len(scalings) > 3
 

@@ -102,7 +102,7 @@ def test_a_full_disk_is_told_once_and_what_was_decided_waits_for_room(tmp_path, 
 
     asyncio.run(flushed(keeper(tmp_path / "history.db", recorder, open_store=lambda _: store), times=4))
 
-    instants = [each.decision.at for each in store.recorded]
+    instants = [change.decision.at for change in store.recorded]
     assert len(instants) > 2
     assert sorted(instants) == instants
     assert 1 == sum("disk full" in record.message for record in caplog.records)

@@ -104,7 +104,7 @@ def test_the_older_of_two_objects_acts_and_the_younger_holds():
 def test_of_two_of_the_same_second_the_name_decides_so_that_one_acts():
     first, second = claim("a", 1), claim("b", 1)
 
-    assert [None, True] == [Owners().problem(item, [first, second]) and True for item in (first, second)]
+    assert [None, True] == [Owners().problem(claimant, [first, second]) and True for claimant in (first, second)]
 
 
 def test_previews_and_specs_that_cannot_be_read_own_nothing():
@@ -158,7 +158,9 @@ def test_an_object_holds_as_soon_as_an_older_one_takes_its_target():
             ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
             api.edit("cronhpas", "prod", "older", spec={"scaleTargetRef": ref})
             await until(after_a_turn + 3)
-            return {each["type"]: each["status"] for each in turn}, condition(api, "TargetOwned")
+            return {status_condition["type"]: status_condition["status"] for status_condition in turn}, condition(
+                api, "TargetOwned"
+            )
 
     before, told = live(scenario)
 

@@ -269,7 +269,7 @@ def troubled_hour(seed):  # noqa: C901 - one story with three replicas in it
 
         def check():
             now = asyncio.get_running_loop().time()
-            writers = [each.name for each in replicas if each.may_write]
+            writers = [replica.name for replica in replicas if replica.may_write]
             if len(writers) > 1:
                 overlaps.append((now, writers))
 
@@ -298,7 +298,7 @@ def troubled_hour(seed):  # noqa: C901 - one story with three replicas in it
         for second in range(3600):
             await until(second + draw.random())
             check()
-            idle += not any(each.may_write for each in replicas)
+            idle += not any(replica.may_write for replica in replicas)
         over.set()
         for replica in replicas:
             replica.is_dead = True

@@ -25,11 +25,11 @@ async def lived(ways):
     writers = []
 
     def look():
-        writers.append(sum(each.may_write for each in replicas))
+        writers.append(sum(replica.may_write for replica in replicas))
 
     for replica in replicas:
         replica.on_change = look
-    tasks = [asyncio.create_task(each.run()) for each in replicas]
+    tasks = [asyncio.create_task(replica.run()) for replica in replicas]
     while asyncio.get_running_loop().time() < CALM_AFTER:
         await asyncio.sleep(0.37)
         look()

@@ -33,8 +33,8 @@ def written(record, *faults):
         await record(recorder)
         await recorder.flushed()
         tasks[0].cancel()
-        found = [(one["reason"], one["message"], one["count"]) for one in api.objects["events"].values()]
-        return sorted(found), recorder.dropped
+        events = [(one["reason"], one["message"], one["count"]) for one in api.objects["events"].values()]
+        return sorted(events), recorder.dropped
 
     return live(scenario)
 
@@ -120,10 +120,10 @@ def test_the_event_of_a_long_name_has_a_name_that_the_api_takes(cut):
         task.cancel()
         return next(iter(api.objects["events"]))[1]
 
-    found = live(scenario)
+    event_name = live(scenario)
 
-    assert found.startswith(("x" * 63 + ".") * 3)
-    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", found)
+    assert event_name.startswith(("x" * 63 + ".") * 3)
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", event_name)
 
 
 def test_an_event_that_repeats_is_counted_and_written_again_after_five_minutes():

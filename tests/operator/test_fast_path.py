@@ -90,9 +90,9 @@ def test_the_load_of_the_minute_under_way_is_stored_of_an_object_that_another_re
 
 def test_a_quiet_life_repeats_all_turns_but_the_first():
     """The first turn at one load is decided and written, and the others repeat it."""
-    found, repeated, _ = lived([("load", 2500)] * 20, {}, checks=False)
+    outcome, repeated, _ = lived([("load", 2500)] * 20, {}, checks=False)
 
-    assert found["turns"] - 1 == repeated >= 20
+    assert outcome["turns"] - 1 == repeated >= 20
 
 
 @pytest.mark.parametrize(("start_up", "decided"), [(None, 5), (20.0, 8)])
@@ -104,21 +104,21 @@ def test_after_a_scaling_turns_are_repeated_but_for_those_at_which_its_past_ends
     """
     happens = [("load", 2500)] * 2 + [("load", 4000)] * 38
 
-    found, repeated, _ = lived(happens, {}, checks=False, start_up=start_up)
+    outcome, repeated, _ = lived(happens, {}, checks=False, start_up=start_up)
 
-    assert 8 == found["memories"]["shop"]["replicas"]
-    assert decided == found["turns"] - repeated
+    assert 8 == outcome["memories"]["shop"]["replicas"]
+    assert decided == outcome["turns"] - repeated
 
 
 def test_a_turn_whose_own_metric_asks_for_the_same_count_is_repeated_and_asks_once():
     """Five pods of 10 each. 54 is within the tolerance of 10 %; the numbers are due in the status once or twice."""
     queues = [("queue", turn % 9) for turn in range(40)]
 
-    found, repeated, _ = lived(queues, {"metrics": [QUEUE]}, checks=False)
+    outcome, repeated, _ = lived(queues, {"metrics": [QUEUE]}, checks=False)
 
     assert repeated >= 36
-    assert 3 == len(found["points"])
-    assert 2 <= len(found["writes"]) <= 4
+    assert 3 == len(outcome["points"])
+    assert 2 <= len(outcome["writes"]) <= 4
 
 
 def test_a_turn_of_an_own_metric_whose_number_is_due_in_the_status_is_remembered_once():
@@ -148,11 +148,11 @@ def test_at_rest_no_metric_is_measured_anew_even_where_its_numbers_may_be_writte
 
 def test_a_load_that_wanders_within_the_tolerance_is_repeated_until_its_numbers_are_due_in_the_status():
     """Of 40 turns a handful writes the drifted numbers, or follows such a write."""
-    found, repeated, _ = lived([("load", 2500 + 10 * (turn % 7)) for turn in range(40)], {}, checks=False)
+    outcome, repeated, _ = lived([("load", 2500 + 10 * (turn % 7)) for turn in range(40)], {}, checks=False)
 
     assert repeated >= 34
-    assert 3 == len(found["points"])  # of 07:00, 07:05 and 07:10
-    assert 2 <= len(found["writes"]) <= 4
+    assert 3 == len(outcome["points"])  # of 07:00, 07:05 and 07:10
+    assert 2 <= len(outcome["writes"]) <= 4
 
 
 def test_a_canary_under_the_labels_of_the_target_is_asked_about_once_and_its_turns_are_repeated():

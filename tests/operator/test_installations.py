@@ -246,7 +246,7 @@ def test_of_two_installations_that_have_nothing_to_scale_one_reports():
     api = contended(1000)
 
     reports = [body["status"] for _, path, body in api.writes if path.endswith("/shop/status")]
-    assert [True] == ["operator" in each for each in reports]
+    assert [True] == ["operator" in report for report in reports]
 
 
 def test_of_two_installations_that_can_decide_nothing_one_tells_why():

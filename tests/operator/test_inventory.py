@@ -87,8 +87,8 @@ def test_a_status_in_doubt_that_is_nested_deep_is_read_and_decided_on(levels):
             for _ in range(levels):
                 deep = {"deeper": deep}
             api.version += 1
-            item = api.objects["cronhpas"]["prod", "shop"]
-            item["metadata"]["resourceVersion"], item["status"]["deep"] = str(api.version), deep
+            cron_hpa = api.objects["cronhpas"]["prod", "shop"]
+            cron_hpa["metadata"]["resourceVersion"], cron_hpa["status"]["deep"] = str(api.version), deep
             (state,) = life.inventory
             state.in_doubt = True
             api.load["prod", "shop"] = 4000
@@ -107,16 +107,16 @@ def test_of_very_many_objects_on_a_target_the_oldest_that_acts_says_as_much_as_a
     inventory, owners = Told().inventory, Owners()
 
     def put(number, version, generation, minute, mode):
-        item = body(version, uid=f"uid-{number}", name=f"object-{number}", generation=generation, mode=mode)
-        item["metadata"]["creationTimestamp"] = f"2027-01-15T07:{minute:02}:00Z"
-        inventory.put(item)
+        cron_hpa = body(version, uid=f"uid-{number}", name=f"object-{number}", generation=generation, mode=mode)
+        cron_hpa["metadata"]["creationTimestamp"] = f"2027-01-15T07:{minute:02}:00Z"
+        inventory.put(cron_hpa)
 
     def agrees():
         items = inventory.in_namespace("prod")
         return all(
-            owners.problem(item, inventory.on_target(item.target))
-            == owners.problem(item, inventory.rivals_on(item.target))
-            for item in items
+            owners.problem(state, inventory.on_target(state.target))
+            == owners.problem(state, inventory.rivals_on(state.target))
+            for state in items
         )
 
     for number, (minute, acts) in enumerate(made):
@@ -212,7 +212,7 @@ def test_the_memory_is_read_back_from_the_status():
     told = Told()
     told.inventory.put(body(10, status=REMEMBERED))
 
-    assert [9] == [item.replicas for item in told.item.memory.recommendations]
+    assert [9] == [recommendation.replicas for recommendation in told.item.memory.recommendations]
 
 
 def test_an_object_that_was_pointed_elsewhere_while_no_operator_ran_remembers_nothing():
@@ -226,7 +226,7 @@ def test_an_object_that_was_pointed_elsewhere_by_way_of_an_unreadable_spec_remem
     told = Told()
     told.inventory.put(body(10, status=REMEMBERED))
     told.inventory.put(body(11, generation=2, status=REMEMBERED, maxReplicas="many"))
-    assert [9] == [item.replicas for item in told.item.memory.recommendations]
+    assert [9] == [recommendation.replicas for recommendation in told.item.memory.recommendations]
     told.inventory.put(body(12, generation=3, status=REMEMBERED, scaleTargetRef=OTHER))
 
     assert () == told.item.memory.recommendations
@@ -261,7 +261,7 @@ def test_a_spec_that_is_mended_remembers_what_it_did():
     told.inventory.put(body(11, generation=2, status=REMEMBERED, maxReplicas="many"))
     told.inventory.put(body(12, generation=3, status=REMEMBERED))
 
-    assert [9] == [item.replicas for item in told.item.memory.recommendations]
+    assert [9] == [recommendation.replicas for recommendation in told.item.memory.recommendations]
 
 
 def swept(change, *, first=None):

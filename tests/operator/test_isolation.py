@@ -222,7 +222,7 @@ def test_questions_about_pods_that_targets_do_not_count_delay_no_neighbour(kind)
             name = f"canaried-{number}"
             deployment(api, name)
             api.load["prod", name] = 500
-            pod = next(pod for (_, each), pod in api.objects["pods"].items() if each.startswith(name))
+            pod = next(pod for (_, pod_name), pod in api.objects["pods"].items() if pod_name.startswith(name))
             canary = {key: pod[key] for key in ("spec", "status")}
             api.create("pods", "prod", f"canary-{number}", metadata={"labels": {"app": name}}, **canary)
             cronhpa(api, name, metrics=METRICS[kind], schedules=[NIGHT])

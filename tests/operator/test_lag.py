@@ -35,11 +35,11 @@ def test_prometheus_gets_cumulative_buckets():
 @given(st.lists(st.integers(-SECOND, 100 * SECOND)))
 def test_every_lag_is_in_the_bucket_that_bounds_it(lags):
     lag = LagHistogram()
-    for each in lags:
-        lag.note(each)
+    for nanoseconds in lags:
+        lag.note(nanoseconds)
 
     for index, bound in enumerate(BOUNDS):
-        assert sum(each <= bound for each in lags) == sum(lag.counts[: index + 1])
+        assert sum(nanoseconds <= bound for nanoseconds in lags) == sum(lag.counts[: index + 1])
     assert len(lags) == sum(lag.counts)
 
 

@@ -189,18 +189,18 @@ def test_the_objects_that_ask_for_a_forecast_are_known_without_a_look_at_the_oth
         for name, asked in (("first", {}), ("edited", None), ("former", {})):
             deployment(api, name)
             cronhpa(api, name, forecast=asked)
-        found = []
+        names = []
         async with Life(api) as life:
             asking = life.controller.forecast_objects.values()
             await until(1)
-            found.append({state.name for state in asking})
+            names.append({state.name for state in asking})
             api.edit("cronhpas", "prod", "edited", spec={"forecast": {}})
             api.edit("cronhpas", "prod", "former", spec={"forecast": None})
             await until(2)
-            found.append({state.name for state in asking})
+            names.append({state.name for state in asking})
             api.delete("cronhpas", "prod", "first")
             await until(3)
-            found.append({state.name for state in asking})
-        return found
+            names.append({state.name for state in asking})
+        return names
 
     assert [{"first", "former"}, {"first", "edited"}, {"edited"}] == live(scenario)

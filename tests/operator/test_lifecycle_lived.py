@@ -140,8 +140,8 @@ def test_labels_that_somebody_writes_all_the_time_cost_no_conflict_and_no_genera
                 if number == 150:
                     api.edit("cronhpas", "prod", "shop", spec={"minReplicas": 5})
                 await until(0.2 * number)
-        item = api.objects["cronhpas"]["prod", "shop"]
-        return item["metadata"], status(api), [path for _, path, _ in api.writes if path.endswith("/status")]
+        cron_hpa = api.objects["cronhpas"]["prod", "shop"]
+        return cron_hpa["metadata"], status(api), [path for _, path, _ in api.writes if path.endswith("/status")]
 
     meta, told, writes = live(scenario)
 
@@ -270,8 +270,8 @@ def test_whichever_event_of_a_watch_is_lost_the_end_is_the_same(monkeypatch, kin
             for begin, load in ((30, 2000), (90, 900), (150, 3000)):
                 await until(begin)
                 api.load["prod", "shop"] = load
-                for item in api.objects["deployments"].values():
-                    item["status"]["readyReplicas"] = item["spec"]["replicas"]
+                for workload in api.objects["deployments"].values():
+                    workload["status"]["readyReplicas"] = workload["spec"]["replicas"]
             await until(215)
             api.edit("deployments", "prod", "shop", status={"readyReplicas": api.replicas("prod", "shop")})
             await until(800)

@@ -228,7 +228,9 @@ async def test_probes_are_answered_while_connections_are_held_and_made_anew(sent
     async with listening() as listener:
         held, answers = [], []
         for turn in range(30):
-            held += [await connected(listener, sent, sources[(turn * 10 + each) % len(sources)]) for each in range(10)]
+            held += [
+                await connected(listener, sent, sources[(turn * 10 + number) % len(sources)]) for number in range(10)
+            ]
             answers.append(await asked(listener))
         end(held)
 

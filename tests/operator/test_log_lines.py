@@ -42,7 +42,7 @@ def written(form, message, *, error=None):
 def test_a_message_is_one_line_in_which_nothing_is_hidden(message):
     for form in ("text", "json"):
         (line,) = written(form, message).splitlines()
-        assert not [each for each in line if not each.isprintable() and not each.isspace()]
+        assert not [character for character in line if not character.isprintable() and not character.isspace()]
 
 
 @given(hostile)

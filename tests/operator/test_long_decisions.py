@@ -55,7 +55,9 @@ def test_what_is_kept_is_decided_without_a_thread():
     async def scenario():
         api = ModelApi()
         deployment(api)
-        cronhpa(api, metrics=None, syncPeriodSeconds=1, schedules=[{**item, "start": "0 20 * * *"} for item in NIGHTS])
+        cronhpa(
+            api, metrics=None, syncPeriodSeconds=1, schedules=[{**night, "start": "0 20 * * *"} for night in NIGHTS]
+        )
         async with Life(api, decide=told), asyncio.timeout(30):
             while len(threads) < 4:  # noqa: ASYNC110 - there is no event for a turn
                 await asyncio.sleep(0.01)

@@ -179,7 +179,9 @@ def test_objects_of_other_namespaces_are_left_out():
 
 def namespaces(text):
     families = text_string_to_metric_families(text)
-    return {sample.labels["namespace"] for each in families for sample in each.samples if "namespace" in sample.labels}
+    return {
+        sample.labels["namespace"] for family in families for sample in family.samples if "namespace" in sample.labels
+    }
 
 
 def test_a_status_that_somebody_has_broken_costs_its_own_object_alone():

@@ -24,7 +24,7 @@ def test_the_soft_limit_is_raised_to_the_hard_one():
 
 
 def test_a_low_hard_limit_is_logged_with_what_to_do():
-    found, logged = limits(128, 512)
+    soft_limits, logged = limits(128, 512)
 
-    assert ["128", "512", "512"] == found
+    assert ["128", "512", "512"] == soft_limits
     assert "only 512 files may be open at once: allow 1024 or more (ulimit -n)" in logged

@@ -37,7 +37,7 @@ async def test_histograms_requests_and_the_store_count_what_happened(tmp_path):
         for sample in family.samples
     }
     turns = samples["cronhpa_turns_total",]
-    for family in (each for each in OPERATOR_FAMILIES if each.kind is FamilyKind.HISTOGRAM):
+    for family in (family for family in OPERATOR_FAMILIES if family.kind is FamilyKind.HISTOGRAM):
         assert turns == samples[f"{family.name}_count",]
     assert samples["cronhpa_api_requests_total", "200", "PATCH"] >= 2  # the scale and its status
     assert samples["cronhpa_store_bytes",] > 4096
@@ -48,5 +48,5 @@ async def test_histograms_requests_and_the_store_count_what_happened(tmp_path):
 def test_requests_are_told_by_source_and_a_broken_file_as_one():
     requests, broken = source_families(SimpleNamespace(requests={"checkout": 3}, problem="line 2: a query is wrong"))
 
-    assert [({"source": "checkout"}, 3)] == [(each.labels, each.value) for each in requests.samples]
-    assert [1] == [each.value for each in broken.samples]
+    assert [({"source": "checkout"}, 3)] == [(sample.labels, sample.value) for sample in requests.samples]
+    assert [1] == [sample.value for sample in broken.samples]

@@ -99,7 +99,7 @@ def test_a_timeline_is_told_with_what_was_in_force_at_its_begin(path):
 
     answer = msgspec.json.decode(body, type=TimelineAnswer)
     assert 200 == status
-    assert (0, [1, 2], None) == (answer.before.desired, [each.desired for each in answer.changes], answer.go_on)
+    assert (0, [1, 2], None) == (answer.before.desired, [change.desired for change in answer.changes], answer.go_on)
 
 
 def test_the_recorded_load_is_told_to_who_may_get_the_object(path):
@@ -112,14 +112,14 @@ def test_the_recorded_load_is_told_to_who_may_get_the_object(path):
     def load(name, metric):
         return f"{BELOW}prod/cronhpas/{name}/load?metric={metric}", ANNA
 
-    known, unknown, nameless, secret = ask(
+    recorded, unknown, nameless, secret = ask(
         path, load("shop", "cpu"), load("shop", "memory"), load("shop", ""), load("secret", "cpu")
     )
 
-    answer = msgspec.json.decode(known[1], type=LoadAnswer)
-    assert 200 == known[0]
+    answer = msgspec.json.decode(recorded[1], type=LoadAnswer)
+    assert 200 == recorded[0]
     assert [(NOW + MINUTE, NOW + MINUTE // 2, 1.5), (NOW + 2 * MINUTE, NOW + 3 * MINUTE // 2, 2.5)] == [
-        (each.end, each.middle, each.value) for each in answer.maxima
+        (maximum.end, maximum.middle, maximum.value) for maximum in answer.maxima
     ]
     assert {(404, b"nothing is known here of this object, or not to you\n")} == {
         answer[:2] for answer in (unknown, nameless, secret)

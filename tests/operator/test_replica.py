@@ -61,8 +61,8 @@ class LeaseServer:
 
     async def _put(self, request):
         body = await request.json()
-        known = "" if self.lease is None else str(self.version)
-        if body["metadata"].get("resourceVersion", "") != known:
+        current_version = "" if self.lease is None else str(self.version)
+        if body["metadata"].get("resourceVersion", "") != current_version:
             return web.json_response({"message": "it was changed"}, status=409)
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
@@ -96,7 +96,7 @@ def replica(server, identity):
 async def running(*candidates):
     """The candidates take part; at the end each has ended, and so has its thread."""
     others = election_threads()
-    tasks = [asyncio.create_task(each.run()) for each in candidates]
+    tasks = [asyncio.create_task(candidate.run()) for candidate in candidates]
     try:
         async with asyncio.timeout(30):
             yield tasks
@@ -181,9 +181,9 @@ async def test_a_release_in_the_middle_of_a_renewal_gives_the_lease_up_all_the_s
     async with running(one):
         await one.acquired()
         server.answers_after = 0.5
-        known = server.version
+        version_before = server.version
         async with asyncio.timeout(10):
-            while server.version == known:  # noqa: ASYNC110 - another thread renews
+            while server.version == version_before:  # noqa: ASYNC110 - another thread renews
                 await asyncio.sleep(0.01)
 
         server.answers_after = 0.0

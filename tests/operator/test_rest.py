@@ -127,8 +127,8 @@ def test_of_a_namespace_whose_objects_need_no_pod_metrics_nothing_is_kept_once_t
             api.delete("cronhpas", "passing", "idle")
             await until(500)
             gc.collect()
-            kept = [each for each in gc.get_objects() if isinstance(each, Rest)]
-            return repeated, [each.namespace for each in kept if each.namespace == "passing"]
+            kept = [rest for rest in gc.get_objects() if isinstance(rest, Rest)]
+            return repeated, [rest.namespace for rest in kept if rest.namespace == "passing"]
 
     repeated, kept = live(scenario)
 

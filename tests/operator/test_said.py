@@ -81,11 +81,11 @@ specs = st.sampled_from(
 @settings(max_examples=60)
 def test_what_is_not_rendered_would_have_changed_nothing(happenings, spec, start_up):
     """A life whose every decision is rendered and compared writes the same, at the same instants."""
-    rendered, known = (
+    rendered, unrendered = (
         writes_of(happenings, spec, always_renders=always, start_up=start_up) for always in (True, False)
     )
 
-    assert rendered == known
+    assert rendered == unrendered
 
 
 def test_pods_that_became_ready_are_counted_in_the_status_when_its_numbers_are_due():

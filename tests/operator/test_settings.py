@@ -67,4 +67,4 @@ def test_a_value_that_cannot_be_meant_is_refused_by_its_name(name, value):
     with pytest.raises(ValidationError) as caught:
         Settings(**{name: value})
 
-    assert [(name,)] == [item["loc"] for item in caught.value.errors()]
+    assert [(name,)] == [error["loc"] for error in caught.value.errors()]

@@ -21,7 +21,7 @@ async def until(seconds):
 
 
 def shares(replicas):
-    return sorted(len(each.held) for each in replicas if not each.is_dead)
+    return sorted(len(replica.held) for replica in replicas if not replica.is_dead)
 
 
 async def with_replicas(count, seconds=0.01, **of_each):
@@ -63,10 +63,10 @@ def test_the_shards_of_a_dead_replica_are_taken_when_its_leases_have_run_out():
         await until(30)
         assert [4, 4, 4, 4] == shares(replicas)
         replicas[1].kill()
-        lost = set(range(SHARDS)) - set().union(*(each.held for each in replicas))
+        lost = set(range(SHARDS)) - set().union(*(replica.held for replica in replicas))
         assert 4 == len(lost)
         await until(30 + TIMING.lease - TIMING.retry)
-        assert not lost & set().union(*(each.held for each in replicas))
+        assert not lost & set().union(*(replica.held for replica in replicas))
         await until(30 + TAKEN_WITHIN)
         assert [5, 5, 6] == shares(replicas)
 
@@ -90,7 +90,7 @@ def test_replicas_beyond_the_shards_wait_for_one():
         replicas = [ShardReplica(leases, f"replica-{number}", 2) for number in range(3)]
         await until(10)
         assert [0, 1, 1] == shares(replicas)
-        next(each for each in replicas if each.held).kill()
+        next(replica for replica in replicas if replica.held).kill()
         await until(10 + TAKEN_WITHIN + TIMING.lease)
         assert [1, 1] == shares(replicas)
 
@@ -150,9 +150,9 @@ async def _lived(count, events, dice):
         while loop.time() < end:
             await asyncio.sleep(0.1)
             for shard in range(SHARDS):
-                writers = [each.name for each in replicas if each.may_write(shard)]
+                writers = [replica.name for replica in replicas if replica.may_write(shard)]
                 assert len(writers) <= 1, (loop.time(), shard, writers)
-                if any(shard in each.held for each in replicas):
+                if any(shard in replica.held for replica in replicas):
                     without[shard] = loop.time()
                 since = max(without[shard], disturbed)
                 assert loop.time() - since <= TAKEN_WITHIN, (loop.time(), shard)
@@ -162,7 +162,7 @@ async def _lived(count, events, dice):
         join()
     for seconds, what, which in events:
         await watch(seconds)
-        alive = [each for each in replicas if not each.is_dead]
+        alive = [replica for replica in replicas if not replica.is_dead]
         chosen = alive[which % len(alive)]
         if what == "join":
             join()
@@ -174,7 +174,7 @@ async def _lived(count, events, dice):
         disturbed = loop.time() + (60 if what == "freeze" else 0)
     await watch(max(disturbed - loop.time(), 0) + 60)
 
-    held = Counter(shard for each in replicas for shard in each.held)
+    held = Counter(shard for replica in replicas for shard in replica.held)
     assert {1} == set(held.values())
     assert SHARDS == len(held)
     assert max(shares(replicas)) - min(shares(replicas)) <= 1

@@ -78,7 +78,7 @@ def permille(budgets, minutes=0):
 @asynccontextmanager
 async def running(*replicas):
     tasks = []
-    for name, part in [part for each in replicas for part in each.learning.working()]:
+    for name, part in [part for replica in replicas for part in replica.learning.working()]:
         if name == "history":
             tasks.append(asyncio.create_task(part))
         else:

@@ -98,10 +98,10 @@ def test_a_selector_is_read_once_and_not_again_for_every_change_of_the_target():
 
 def test_the_selector_of_a_metric_is_not_asked_with_where_no_server_would_take_it():
     values = tuple(f"value-{number}" for number in range(4000))
-    found = label_text(LabelSelector(match_expressions=(LabelRequirement("queue", "In", values),)))
+    absence = label_text(LabelSelector(match_expressions=(LabelRequirement("queue", "In", values),)))
 
-    assert isinstance(found, Absent)
-    assert "at most 16384 are asked for" in found.message
+    assert isinstance(absence, Absent)
+    assert "at most 16384 are asked for" in absence.message
 
 
 # --- pods --------------------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ async def test_a_url_scales_its_object_holds_it_while_there_is_no_number_and_is_
 
 
 def replicas(api):
-    return {key: item["spec"]["replicas"] for key, item in api.objects["deployments"].items()}
+    return {key: workload["spec"]["replicas"] for key, workload in api.objects["deployments"].items()}
 
 
 async def test_a_source_without_an_answer_holds_the_count_and_says_why():

@@ -21,9 +21,9 @@ LOGGER = "cronhpa.operator.state_log"
 
 def logged(caplog):
     """(change, from, to, by) of the records about prod/shop, without the time that words have."""
-    found = [record.fields for record in caplog.records if record.name == LOGGER]
-    assert {("prod", "shop")} == {(each["namespace"], each["name"]) for each in found}
-    return [tuple(each.get(key) for key in ("change", "from", "to", "by")) for each in found]
+    logged_changes = [record.fields for record in caplog.records if record.name == LOGGER]
+    assert {("prod", "shop")} == {(fields["namespace"], fields["name"]) for fields in logged_changes}
+    return [tuple(fields.get(key) for key in ("change", "from", "to", "by")) for fields in logged_changes]
 
 
 def test_each_change_is_logged_once_over_two_lives(caplog):
@@ -46,19 +46,23 @@ def test_each_change_is_logged_once_over_two_lives(caplog):
     told = logged(caplog)
     assert 1 == told.count(("Ready", None, "True", "Deciding"))
     # Without a behavior a step goes to twice the count.
-    assert [(2, 4, "Schedule/rush"), (4, 5, "Schedule/rush")] == [each[1:] for each in told if each[0] == "replicas"]
-    assert [("1-10", "5-10"), ("5-10", "1-10")] == [each[1:3] for each in told if each[0] == "bounds" and each[1]]
-    assert ["WindowOpened", "WindowClosed"] == [each[0] for each in told if each[0].startswith("Window")]
+    assert [(2, 4, "Schedule/rush"), (4, 5, "Schedule/rush")] == [
+        change[1:] for change in told if change[0] == "replicas"
+    ]
+    assert [("1-10", "5-10"), ("5-10", "1-10")] == [
+        change[1:3] for change in told if change[0] == "bounds" and change[1]
+    ]
+    assert ["WindowOpened", "WindowClosed"] == [change[0] for change in told if change[0].startswith("Window")]
 
 
 def test_a_lost_target_and_its_return_are_two_changes_of_ready():
-    lost, found = (
+    lost, returned = (
         {"conditions": [{"type": "Ready", "status": status, "reason": reason}]}
         for status, reason in (("False", "TargetUnreachable"), ("True", "Deciding"))
     )
 
-    assert [("Ready", "False", "True", "Deciding")] == [each[:4] for each in changes(lost, found)]
-    assert [] == [*changes(found, found)]
+    assert [("Ready", "False", "True", "Deciding")] == [change[:4] for change in changes(lost, returned)]
+    assert [] == [*changes(returned, returned)]
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_another_recommendation_is_written_at_once():
     """1 core of 5 recommends 2 pods; the window still holds 5, and a restart must know of both."""
     before, after = statuses(2500, 1000)
 
-    assert [5, 2] == [item["replicas"] for item in after["memory"]["recommendations"]]
+    assert [5, 2] == [recommendation["replicas"] for recommendation in after["memory"]["recommendations"]]
     assert is_worth_writing(before, after)
 
 

@@ -33,7 +33,7 @@ def test_sixteen_are_asked_at_a_time_and_who_waits_for_five_seconds_has_no_answe
 
     begun, answers, later = live(scenario)
 
-    assert [0] * 16 + [3] * 16 == [round(each) for each in begun[:32]]
+    assert [0] * 16 + [3] * 16 == [round(seconds) for seconds in begun[:32]]
     assert ["known"] * 32 + [None] * 8 == answers
     assert "known" == later
 

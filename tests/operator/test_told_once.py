@@ -27,8 +27,8 @@ def shop():
 
 def told(api):
     """The reasons of our own events in the order in which they were written, each as often as it was counted."""
-    found = sorted(api.objects["events"].values(), key=lambda event: event["firstTimestamp"])
-    return [event["reason"] for event in found for _ in range(event["count"]) if event["reason"] in CHANGES]
+    events = sorted(api.objects["events"].values(), key=lambda event: event["firstTimestamp"])
+    return [event["reason"] for event in events for _ in range(event["count"]) if event["reason"] in CHANGES]
 
 
 ALL = ["OverrideSet", "WindowOpened", "WindowClosed", "OverrideEnded"]

@@ -75,7 +75,7 @@ def receiver(monkeypatch):
 
 
 def attributes(span):
-    return {each.key: each.value.string_value or each.value.int_value for each in span.attributes}
+    return {attribute.key: attribute.value.string_value or attribute.value.int_value for attribute in span.attributes}
 
 
 async def test_a_turn_is_a_span_with_its_decision_below_it(receiver, tmp_path):

@@ -69,10 +69,10 @@ class Cluster:
     def _note(self, who, spec):
         self.decided[spec.namespace].append((asyncio.get_running_loop().time(), who))
 
-    def _check(self, client, plural, below, item, _body):
-        if plural == LEASES or item is None:
+    def _check(self, client, plural, below, resource, _body):
+        if plural == LEASES or resource is None:
             return
-        namespace = item["metadata"]["namespace"]
+        namespace = resource["metadata"]["namespace"]
         name = shard_lease(LEASE, shard_of(namespace, SHARDS), SHARDS).name
         lease = self.world.objects[LEASES].get((LEASE.namespace, name), {"spec": {}})
         if lease["spec"].get("holderIdentity") != client.who:
@@ -84,7 +84,9 @@ class Cluster:
             await asyncio.sleep(0.5)
             now = asyncio.get_running_loop().time()
             for namespace in NAMESPACES:
-                serving = [each.who for each in self.processes if each.is_running and each.serves(namespace)]
+                serving = [
+                    process.who for process in self.processes if process.is_running and process.serves(namespace)
+                ]
                 assert len(serving) <= 1, (namespace, serving)
                 if serving:
                     since[namespace] = now
@@ -94,11 +96,11 @@ class Cluster:
         self._looking.cancel()
         with suppress(asyncio.CancelledError):
             await self._looking
-        for each in self.processes:
-            if each.is_running:
-                await each.stop()
+        for process in self.processes:
+            if process.is_running:
+                await process.stop()
         assert [] == self.foreign
-        assert [] == [error for each in self.processes for error in each.failed]
+        assert [] == [error for process in self.processes for error in process.failed]
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +117,9 @@ def test_one_replica_decides_for_all_and_names_the_leases_of_the_shards():
             namespace: cluster.world.objects["cronhpas"][namespace, "shop"]["status"]["operator"]
             for namespace in NAMESPACES
         }
-        assert {each: f"{LEASE}-shard-{shard_of(each, SHARDS)}-of-{SHARDS}" for each in NAMESPACES} == named
+        assert {
+            namespace: f"{LEASE}-shard-{shard_of(namespace, SHARDS)}-of-{SHARDS}" for namespace in NAMESPACES
+        } == named
         await cluster.stop()
 
     live(story)
@@ -132,7 +136,7 @@ def test_a_second_replica_decides_its_half_and_the_first_forgets_it():
         assert set(NAMESPACES) == one.objects | late.objects
         assert not one.objects & late.objects
         for namespace in late.objects:
-            who = [each for _, each in cluster.decided[namespace]]
+            who = [name for _, name in cluster.decided[namespace]]
             assert {"late"} == {*who[who.index("late") :]}
         await cluster.stop()
 
@@ -143,17 +147,17 @@ def test_what_is_decided_by_two_is_never_decided_at_once_whatever_ends_and_comes
     async def story():
         cluster = Cluster(3)
         await until(90)
-        cluster.processes.sort(key=lambda each: -len(each.objects))
+        cluster.processes.sort(key=lambda process: -len(process.objects))
         await cluster.processes[0].kill()
         await until(90 + TIMING.lease + 5 + 20)
-        assert set(NAMESPACES) == set().union(*(each.objects for each in cluster.processes[1:]))
+        assert set(NAMESPACES) == set().union(*(process.objects for process in cluster.processes[1:]))
         cluster.processes += [cluster.process("late"), cluster.process("later")]
         # One of the two waits for the Lease of the dead replica: there are as many as shards.
         await until(175 + TIMING.lease + 20)
-        assert [1, 1, 1, 1] == sorted(len(each.served) for each in cluster.processes[1:])
+        assert [1, 1, 1, 1] == sorted(len(process.served) for process in cluster.processes[1:])
         await cluster.processes[1].stop()
         await until(320)
-        assert SHARDS == sum(len(each.served) for each in cluster.processes[2:])
+        assert SHARDS == sum(len(process.served) for process in cluster.processes[2:])
         await cluster.stop()
         # Each looks every four seconds: so late it sees the last renewal and the end of the Lease.
         assert TIMING.lease < max(cluster.unserved.values()) <= TIMING.lease + 2 * TIMING.retry / 2 + 3
@@ -235,7 +239,7 @@ def test_a_replica_that_is_cut_off_serves_nothing_when_others_do():
         one.cut()
         await until(60 + TIMING.lease + 10)
         assert set(range(SHARDS)) == other.served
-        assert not [each for each in NAMESPACES if one.serves(each)]
+        assert not [namespace for namespace in NAMESPACES if one.serves(namespace)]
         one.mend()
         await until(240)
         assert 2 == len(one.served) == len(other.served)

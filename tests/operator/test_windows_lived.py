@@ -42,7 +42,7 @@ async def ready_at(api, number, *, before):
 
 
 def state(api, name="day"):
-    return next(item for item in status(api)["schedules"] if item["name"] == name)
+    return next(schedule for schedule in status(api)["schedules"] if schedule["name"] == name)
 
 
 def replicas_at(api, second):
@@ -333,14 +333,14 @@ def test_a_window_that_is_edited_away_asks_for_nothing_more(edited, when):
         async with Life(api) as life:
             await until(when - 1)
             assert 8 == status(api)["effectiveMinReplicas"]
-            found = api.replicas("prod", "shop")
+            replicas_before = api.replicas("prod", "shop")
             api.edit("cronhpas", "prod", "shop", spec={"schedules": [edited]})
             await until(when + 1)
             assert 1 == status(api)["effectiveMinReplicas"]
             assert () == life.memory().leads
             await until(when + 330)
-            assert [] == [change for change in timeline(api) if change[0] > when and change[2] > found]
-        return found, api.replicas("prod", "shop")
+            assert [] == [change for change in timeline(api) if change[0] > when and change[2] > replicas_before]
+        return replicas_before, api.replicas("prod", "shop")
 
     before, after = live(scenario)
 
@@ -397,17 +397,17 @@ def test_a_contradiction_is_told_in_a_condition_and_by_one_event():
         async with Life(api):
             await until(30)
             words = "Schedule/day asks for at least 5, Schedule/shift for at most 3, at equal rank: the maximum wins"
-            found = condition(api, "BoundsConsistent")
+            status_condition = condition(api, "BoundsConsistent")
             assert ("False", f"from 2027-01-15T07:10:00Z until 2027-01-15T07:30:00Z {words}") == (
-                found["status"],
-                found["message"],
+                status_condition["status"],
+                status_condition["message"],
             )
             await until(OPENS + 30)
             assert f"until 2027-01-15T07:30:00Z {words}" == condition(api, "BoundsConsistent")["message"]
             api.edit("cronhpas", "prod", "shop", spec={"schedules": [shift]})
             await until(OPENS + 31)
         assert "True" == condition(api, "BoundsConsistent")["status"]
-        told = [item for item in api.objects["events"].values() if item["reason"] == "Contradiction"]
-        assert [1] == [item["count"] for item in told]
+        told = [event for event in api.objects["events"].values() if event["reason"] == "Contradiction"]
+        assert [1] == [event["count"] for event in told]
 
     live(scenario)

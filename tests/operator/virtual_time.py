@@ -107,7 +107,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         while timers and timers[0][0] < end:
             ready.append(heappop(timers)[2])
         if len(timers) > self._tidied_at:
-            timers[:] = [each for each in timers if each[2].callback is not None]
+            timers[:] = [timer for timer in timers if timer[2].callback is not None]
             heapify(timers)
             self._tidied_at = max(_TIMERS, 2 * len(timers))
         for _ in range(len(ready)):
