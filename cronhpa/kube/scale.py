@@ -224,14 +224,6 @@ class Targets:
             informer.list_again()
         return is_as_seen
 
-    def may_ask_for(self, key: tuple[str, str, str, str]) -> bool:
-        """Whether a read of this target (namespace, group, kind, name) takes a request, as its watch lacks it."""
-        if key in self._seen:
-            return False
-        namespace, group, kind, _ = key
-        informer = self._of_kind.get((self._scope_of(namespace), group, kind))
-        return informer is not None and informer.is_current and self._questions.may_ask_for(key)
-
     async def _asked_for(
         self, informer: Informer[Workload], resource: Resource, namespace: str, ref: TargetRef
     ) -> ScaleTarget | Absent:

@@ -28,12 +28,6 @@ class TargetQuestions:
         self._since = 0.0
         self._places = asyncio.Semaphore(_AT_ONCE)
 
-    def may_ask_for(self, key: tuple[str, str, str, str]) -> bool:
-        """Whether a target may be asked for, now or in the next seconds: each once a minute, a thousand in all."""
-        # A turn that is not expected to ask runs in one task with others, which must not wait for its answer.
-        age = asyncio.get_running_loop().time() - self._since
-        return age > _ASKED_SECONDS - _WAIT_SECONDS or self._is_free(key)
-
     async def missing(self, key: tuple[str, str, str, str], get: Callable[[], Awaitable[T]]) -> T | None:
         """A target that its watch lacks; None where it is not there, or may not be asked for. Raises ClusterError."""
         stated = await self.known(key, get)

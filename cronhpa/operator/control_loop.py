@@ -38,8 +38,7 @@ _RECONCILE_SECONDS = 40
 _CLOCK_STEP = 5 * SECOND
 # So many decisions are made before they are written: scale-ups of all of them come first.
 _SLICE = 500
-# So many repeated turns count as one decision in a pass of the event loop.
-_REPEATED_PER_STEP = 32
+_REPEATED_PER_STEP = 32  # repeated turns that count as one decision in a pass of the event loop
 
 
 class ControlLoop:
@@ -134,8 +133,7 @@ class ControlLoop:
 
     def _follow_clock(self, step: Nanoseconds, now: Nanoseconds) -> None:
         """The wall clock was set: every object is due, and what its memory holds is as old as before."""
-        way = "forward" if step > 0 else "back"
-        LOG.warning("the clock stepped %s by %d s: every object is due", way, abs(step) // SECOND)
+        LOG.warning("the clock stepped by %+d s: every object is due", step // SECOND)
         self._queue.clear()
         self._held.clear()
         for state in self._inventory:
@@ -185,7 +183,7 @@ class ControlLoop:
         if measured or rests or listed:
             self._tasks.spawn(self._reconcile_listed(namespace, measured, rests, listed, queries), namespace)
         if unmeasured:
-            self._tasks.spawn(self._repeat_or_reconcile(unmeasured, (), None, queries, Need.NOTHING), namespace)
+            self._tasks.spawn(self._repeat_or_reconcile(unmeasured, (), None, queries, Need.NOTHING, now), namespace)
 
     def _is_begun(self, state: ObjectState, due_at: Nanoseconds, now: Nanoseconds) -> bool:
         """Whether a turn of an object is under way from now on: it is not where another installation serves it."""
@@ -216,9 +214,11 @@ class ControlLoop:
         for state in states:
             groups[need(state, now, self._cluster.targets)].append(state)
         for state in groups[Need.OTHERS]:
-            self._tasks.spawn(self._reconcile_group([state], queries), state.namespace)
-        if groups[Need.NOTHING]:
-            self._tasks.spawn(self._reconcile_group(groups[Need.NOTHING], queries), states[0].namespace)
+            self._tasks.spawn(self._reconcile_group([state], queries, now), state.namespace)
+        if states and self._cluster.blindness(states[0].namespace) is not None:
+            groups[Need.NOTHING] += groups.pop(Need.POD_METRICS, ())  # a list would not be read
+        if unlisted := groups[Need.NOTHING]:
+            self._tasks.spawn(self._reconcile_group(unlisted, queries, now), unlisted[0].namespace)
         return groups[Need.POD_METRICS]
 
     async def _reconcile_listed(
@@ -230,8 +230,8 @@ class ControlLoop:
         queries: MetricQueries,
     ) -> None:
         """Takes turns that read one list of the namespace's pod metrics. others: those that do not repeat the last."""
+        asked, listed = self._clock(), None
         async with self._held.holding(namespace):
-            listed = None
             try:
                 async with asyncio.timeout(_RECONCILE_SECONDS):
                     listed = await queries.list_pod_metrics(None)
@@ -251,7 +251,7 @@ class ControlLoop:
                 if count:
                     self.metrics.duration.note((self._clock() - begun) // count, count)
                 states += self._end_together(rest, count, woken)
-            await self._repeat_or_reconcile(states, others, listed, queries, Need.POD_METRICS)
+            await self._repeat_or_reconcile(states, others, listed, queries, Need.POD_METRICS, asked)
 
     async def _repeat_or_reconcile(
         self,
@@ -260,8 +260,9 @@ class ControlLoop:
         listed: PodMetricsByName | Absent | None,
         queries: MetricQueries,
         of: Need,
+        asked: Nanoseconds,
     ) -> None:
-        """Takes the turns of objects of a namespace that repeat the last one; decides the rest of them, and others."""
+        """Takes turns of a namespace that repeat the last one; decides the rest, and others. asked: for their list."""
         left = [*others]
         for first in range(0, len(states), _REPEATED_PER_STEP):
             await self._yield.step()
@@ -273,13 +274,12 @@ class ControlLoop:
                 self.metrics.duration.note((ended - begun) // len(repeated), len(repeated))
                 note_lags(self.metrics.lag, repeated, ended)
                 self._end_repeated(repeated, of)
-        await self._reconcile_group(self._begin_unlisted(left, queries), queries)
+        await self._reconcile_group(self._begin_unlisted(left, queries), queries, asked)
 
-    async def _reconcile_group(self, states: Sequence[ObjectState], queries: MetricQueries) -> None:
+    async def _reconcile_group(self, states: Sequence[ObjectState], queries: MetricQueries, begun: Nanoseconds) -> None:
         """Decides turns. Their writes go on in tasks of their own: this one may hold a list of pod metrics."""
-        begun = self._clock()
         for first in range(0, len(states), _SLICE):
-            batch = await self._decide(states[first : first + _SLICE], queries)
+            batch = await self._decide(states[first : first + _SLICE], queries, None if first else begun)
             # The writes of a slice do not wait for the decisions of the next: a namespace may have 10,000.
             if batch:
                 self._tasks.spawn(self._write(batch, begun), batch[0].state.namespace)
@@ -288,11 +288,13 @@ class ControlLoop:
         await self._writer.flush(batch, lambda state: self._end((state,)))
         self.metrics.tick_duration = max(self._clock() - begun, 0)
 
-    async def _decide(self, states: Sequence[ObjectState], queries: MetricQueries) -> list[PendingWrite]:
+    async def _decide(
+        self, states: Sequence[ObjectState], queries: MetricQueries, waited_since: Nanoseconds | None
+    ) -> list[PendingWrite]:
         batch = []
         for state in states:
             await self._yield.step()
-            begun = self._clock()
+            begun, waited_since = waited_since or self._clock(), None
             pending = await self._reconcile(state, queries)
             decided = self._clock()
             self.metrics.duration.note(decided - begun)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.operator.delaying_queue import Key
@@ -26,6 +26,8 @@ _WAIT_SECONDS = 5.0
 # The namespaces whose turns hold lists at a time. So many lists may be under way (`pod_metric_lists`), so nobody waits
 # for room whose list could be sent.
 _NAMESPACES_MAX = LISTS_AT_ONCE
+# What these turns wait for may hang, too: others begin after this time all the same.
+_ROOM_SECONDS = 5.0
 
 
 class HeldLists:
@@ -45,20 +47,21 @@ class HeldLists:
     @asynccontextmanager
     async def holding(self, namespace: str) -> AsyncIterator[None]:
         """Around turns that read a list of a namespace's pod metrics, from before it is sent; waits for room."""
-        self._note_newest(namespace, +1)
+        self._turns[namespace] += 1
+        self._since[namespace] = asyncio.get_running_loop().time()
+        has_room = False
         try:
-            async with self._room:
-                self._note_newest(namespace, 0)
-                yield
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ROOM_SECONDS):
+                    has_room = await self._room.acquire()
+            yield
         finally:
+            if has_room:
+                self._room.release()
             self._turns[namespace] -= 1
             if not self._turns[namespace]:
                 del self._turns[namespace], self._since[namespace]
                 self._let_go(namespace)
-
-    def _note_newest(self, namespace: str, more: int) -> None:
-        self._turns[namespace] += more
-        self._since[namespace] = asyncio.get_running_loop().time()
 
     def is_held(self, namespace: str) -> bool:
         """Whether an object of a namespace that needs its pod metrics has to wait."""

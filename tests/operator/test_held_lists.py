@@ -253,3 +253,54 @@ def test_turns_that_are_given_up_while_they_wait_leave_their_room_to_others():
         return begun.get("given-up"), begun["last"], held.is_held("given-up")
 
     assert (None, 1.0, False) == live(scenario)
+
+
+def test_turns_that_hang_keep_others_out_for_five_seconds():
+    """What they wait for besides their lists may hang: a second LIST after an edit, a target that is read by itself."""
+
+    async def scenario():
+        held = HeldLists(lambda *_: None, lambda: None)
+
+        async def turn(namespace, seconds):
+            async with held.holding(namespace):
+                begun = asyncio.get_running_loop().time() - start
+                await asyncio.sleep(seconds)
+                return round(begun, 3)
+
+        start = asyncio.get_running_loop().time()
+        hanging = [turn(f"team-{number}", 40) for number in range(32)]
+        *_, last = await asyncio.gather(*hanging, turn("last", 1))
+        return last
+
+    assert 5.0 == live(scenario)
+
+
+def test_a_key_waits_for_five_seconds_although_its_namespace_waits_for_room_meanwhile():
+    """The room is kept for 4.9 s; a key that waits from the beginning is put at 5 s, and may begin."""
+    begun = []
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+
+        def put(key, due_at):
+            if held.is_held("prod"):
+                held.wait("prod", key, due_at)
+            else:
+                begun.append(round(loop.time(), 1))
+
+        held = HeldLists(put, lambda: None)
+
+        async def turns(namespace, seconds):
+            async with held.holding(namespace):
+                await asyncio.sleep(seconds)
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(32):
+                tasks.create_task(turns(f"first-{number}", 4.9))
+            tasks.create_task(turns("prod", 15))
+            await asyncio.sleep(0.1)
+            held.wait("prod", ("prod", "shop"), START)
+
+    live(scenario)
+
+    assert [5] == begun

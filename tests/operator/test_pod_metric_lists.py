@@ -1,12 +1,20 @@
 """cronhpa.operator.pod_metric_lists: a metrics server that hangs delays few namespaces, and none of them for long."""
 
-from lives import Life, cronhpa, deployment, timeline, until
+import asyncio
+
+from lives import Life, condition, cronhpa, deployment, timeline, until
 from model_api import Fault, ModelApi
+from test_isolation import healthy, longest_gap
 from virtual_time import live
+
+from cronhpa.core.instant import SECOND
 
 NAMESPACES = [f"team-{number}" for number in range(100)]
 # It opens at 07:02, two minutes after the start. Its lead is a start-up of 5 s and a period of 15 s.
 RUSH = {"name": "rush", "start": "2 7 * * *", "end": "8 7 * * *", "timeZone": "UTC", "minReplicas": 4}
+# It opens at 07:01, a minute after the start, and has no lead.
+DAY = {"name": "day", "start": "1 7 * * *", "durationMinutes": 600, "minReplicas": 4, "leadTimeSeconds": 0}
+OPENS = 60
 LEAD_BEGINS, PERIOD, DEADLINE = 100, 15, 15
 
 
@@ -84,3 +92,84 @@ def test_namespaces_whose_own_lists_hang_leave_the_others_theirs():
         return scaled(api)
 
     assert {*NAMESPACES[12:]} == {*live(scenario)}
+
+
+def test_a_missing_target_is_told_of_although_the_metrics_server_hangs():
+    """Of a target that is not there no metric is asked for: that it is missing does not wait for a list."""
+
+    async def scenario():
+        api = ModelApi()
+        api.faults = [Fault("GET", "/metrics.k8s.io", hangs=True, times=None)]
+        async with Life(api, checks_fast_path=False):
+            await until(30)
+            cronhpa(api)
+            await until(33)
+            return condition(api, "AbleToScale").get("reason"), api.count("GET", "/metrics.k8s.io")
+
+    assert ("FailedGetScale", 0) == live(scenario)
+
+
+def test_a_window_of_a_blind_namespace_opens_although_the_metrics_server_hangs():
+    """Nobody can list pods any more, so no metric is asked for; the window opens at 60 s all the same."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        api.load["prod", "shop"] = 1000
+        cronhpa(api, schedules=[DAY])
+        async with Life(api, checks_fast_path=False):
+            await until(10)
+            api.faults = [Fault("GET", "^/api/v1/pods$", status=403, times=None)]
+            api.cut_watches("pods")
+            await until(OPENS - 1)
+            blind = condition(api, "ScalingActive")["message"]
+            api.faults.append(Fault("GET", "/metrics.k8s.io", hangs=True, times=None))
+            since = asyncio.get_running_loop().time()
+            await until(OPENS + 30)
+            return blind, timeline(api), api.count("GET", "/metrics.k8s.io", since)
+
+    blind, changes, lists = live(scenario)
+
+    assert blind.endswith("the pods cannot be listed or watched any more: answered 403 on purpose")
+    assert [(60, 2, 4)] == changes
+    assert 0 == lists
+
+
+def unlisted_sets(api, namespace, count):
+    """StatefulSets cannot be listed: each turn reads its target."""
+    api.faults = [Fault("GET", "^/apis/apps/v1/statefulsets$", status=403, times=None)]
+    for index in range(count):
+        api.create("statefulsets", namespace, f"set-{index}", spec={"replicas": 1})
+        target = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": f"set-{index}"}
+        cronhpa(api, f"set-{index}", namespace, scaleTargetRef=target)
+
+
+def test_targets_that_are_read_one_by_one_delay_no_other_namespace():
+    """A tenant has a thousand of them, and each read takes 50 ms."""
+
+    async def scenario():
+        api = ModelApi()
+        healthy(api, "cpu", "other")
+        unlisted_sets(api, "prod", 1000)
+        api.latency = lambda _method, path: 0.05 if path.endswith("/scale") else 0.0
+        async with Life(api) as life:
+            await until(20)
+            return await longest_gap(life, api, 200, "other")
+
+    assert live(scenario) < 15.5
+
+
+def test_a_decision_counts_as_long_as_the_list_that_it_waits_for():
+    """`cronhpa_decision_duration_seconds`: from the begin of a turn to its decision; metrics are read in between."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        cronhpa(api)
+        api.latency = lambda _method, path: 4.0 if "/metrics.k8s.io" in path else 0.0
+        async with Life(api, checks_fast_path=False) as life:
+            await until(10)
+            metrics = life.control_loop.metrics
+            return metrics.duration.total / SECOND, metrics.tick_duration / SECOND
+
+    assert (4, 4) == tuple(map(round, live(scenario)))
