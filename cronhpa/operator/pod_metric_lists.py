@@ -103,8 +103,8 @@ class PodMetricLists:
     def _resources_in(self, namespace: str) -> frozenset[str]:
         """The resources that the objects of a namespace name."""
         changes = self._inventory.changes_in(namespace)
-        known, resources = self._resources.get(namespace, (-1, frozenset[str]()))
-        if known != changes:
+        changes_before, resources = self._resources.get(namespace, (-1, frozenset[str]()))
+        if changes_before != changes:
             specs = [state.spec for state in self._inventory.in_namespace(namespace) if state.spec is not None]
             metrics = (metric for spec in specs for metric in spec.metrics if isinstance(metric, ResourceMetric))
             resources = frozenset(metric.name for metric in metrics)

@@ -149,9 +149,9 @@ def test_a_file_that_is_no_series_is_left_out_with_its_reason(tmp_path, content,
     (tmp_path / "notes.txt").write_text("nothing")
     write(tmp_path / "good.csv", daily(8, 288), 300)
 
-    found, left_out = recorded.read_all(tmp_path)
+    series_read, left_out = recorded.read_all(tmp_path)
 
-    assert ["good"] == [series.name for series in found]
+    assert ["good"] == [series.name for series in series_read]
     assert ["bad.csv", "torn.csv.gz", "wrong.csv.gz"] == list(left_out)
     assert left_out["bad.csv"].startswith(str(tmp_path / "bad.csv"))
     assert reason in left_out["bad.csv"]
@@ -192,11 +192,11 @@ def test_rivals_look_at_nothing_that_comes_later(tmp_path, name):
 
     load = daily(9, 288)
     changed = np.concatenate([load[: 7 * 288], np.random.default_rng(1).gamma(2.0, 9.0, 2 * 288)])
-    one, two = (recorded.read(write(tmp_path / "a.csv", each, 300)) for each in (load, changed))
+    one, two = (recorded.read(write(tmp_path / "a.csv", loads, 300)) for loads in (load, changed))
     # Both are scaled to the same mean; the comparison is in the unit of the file.
-    found = [rivals.RIVALS[name](each) * scale.mean() for each, scale in ((one, load), (two, changed))]
+    floors = [rivals.RIVALS[name](series) * scale.mean() for series, scale in ((one, load), (two, changed))]
 
-    np.testing.assert_allclose(found[0][: 7 * 288], found[1][: 7 * 288], rtol=0.02)
+    np.testing.assert_allclose(floors[0][: 7 * 288], floors[1][: 7 * 288], rtol=0.02)
 
 
 def test_a_forecast_beats_plain_scaling_on_a_daily_jump_within_its_budget(tmp_path):
@@ -249,9 +249,9 @@ def scores(**by_series):
     return {
         name: {
             policy: closed_loop.ClosedLoopScore(minutes, minutes / 100, pods, actions)
-            for policy, (minutes, pods, actions) in zip(("reactive", closed_loop.ours(5)), each, strict=True)
+            for policy, (minutes, pods, actions) in zip(("reactive", closed_loop.ours(5)), of_policies, strict=True)
         }
-        for name, each in by_series.items()
+        for name, of_policies in by_series.items()
     }
 
 
@@ -259,7 +259,7 @@ def test_a_summary_takes_minutes_of_stressed_series_and_pod_hours_of_all():
     """10 to 5 and 20 to 8 minutes are half and three fifths fewer: 55 %. 2 % and 6 % and 1 % more pods: 3 %."""
     import closed_loop
 
-    found = closed_loop.summary(
+    of_all = closed_loop.summary(
         scores(
             a=((10.0, 100.0, 10.0), (5.0, 102.0, 11.0)),
             b=((20.0, 100.0, 10.0), (8.0, 106.0, 9.0)),
@@ -268,9 +268,9 @@ def test_a_summary_takes_minutes_of_stressed_series_and_pod_hours_of_all():
         closed_loop.ours(5),
     )
 
-    assert (55.0, 3.0, 6.0, 1.0) == pytest.approx((found.reduction, found.extra, found.worst, found.smooth))
-    assert (1.1, 1.3) == pytest.approx((found.actions, found.actions_most))
-    assert pytest.approx(4.0) == found.harm  # 0.01 min of the 0.25 that count as stressed
+    assert (55.0, 3.0, 6.0, 1.0) == pytest.approx((of_all.reduction, of_all.extra, of_all.worst, of_all.smooth))
+    assert (1.1, 1.3) == pytest.approx((of_all.actions, of_all.actions_most))
+    assert pytest.approx(4.0) == of_all.harm  # 0.01 min of the 0.25 that count as stressed
 
 
 def test_halves_are_the_even_and_the_odd_places_in_alphabetical_order():

@@ -44,12 +44,12 @@ def test_the_figures_are_what_the_shipped_path_gives_today(figures):
     """
     import probe
 
-    found = probe.probe(PROJECT / "benchmarks" / "traces")
+    today = probe.probe(PROJECT / "benchmarks" / "traces")
 
     for name, policies in figures["probe"].items():
         for policy, score in policies.items():
-            assert found[name][policy] == pytest.approx(score, rel=1e-3, abs=0.01), f"{name}, {policy}: {REFRESH}"
-    minutes = {name: [score["minutes"] for score in each.values()] for name, each in found.items()}
+            assert today[name][policy] == pytest.approx(score, rel=1e-3, abs=0.01), f"{name}, {policy}: {REFRESH}"
+    minutes = {name: [score["minutes"] for score in policies.values()] for name, policies in today.items()}
     assert all(plain > own for plain, own in minutes.values()), "a forecast that changes nothing proves nothing"
 
 
