@@ -33,6 +33,8 @@ LOG = logging.getLogger(__name__)
 
 _CONFLICT = 409
 _ATTEMPTS = 3
+# Reads of targets of one kind, each by a request of its own. Writes share the client's places with them.
+_READS_AT_ONCE = 16
 # A selector of the longest accepted text is shorter than this as JSON, with quotes and braces.
 _SELECTOR_JSON_MAX = 8 * SELECTOR_LENGTH_MAX
 # Kinds whose objects contain everything that their scale contains.
@@ -164,6 +166,8 @@ class Targets:
         self._seen: dict[tuple[str, str, str, str], WatchedTarget] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._questions = TargetQuestions()
+        # By resource: one whose reads hang delays no target of another.
+        self._reads: dict[Resource, asyncio.Semaphore] = {}
 
     @property
     def informers(self) -> list[Informer[Workload]]:
@@ -195,9 +199,11 @@ class Targets:
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
             informer = self._informer(resource, ref.kind, namespace)
-            if fresh or informer is None or not informer.is_current:
-                scale = _scale(await self._get(resource, namespace, ref.name))
-                return ScaleTarget(scale, select(scale.selector))
+            if fresh:
+                return _scale_target(await self._get(resource, namespace, ref.name))
+            if informer is None or not informer.is_current:
+                async with self._reads.setdefault(resource, asyncio.Semaphore(_READS_AT_ONCE)):
+                    return _scale_target(await self._get(resource, namespace, ref.name))
             seen = self._seen.get((namespace, resource.group, ref.kind, ref.name))
             return await self._asked_for(informer, resource, namespace, ref) if seen is None else seen.read()
         except ClusterError as error:
@@ -233,8 +239,7 @@ class Targets:
         if stated is None:
             return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found')
         informer.list_again()
-        scale = _scale(stated)
-        return ScaleTarget(scale, select(scale.selector))
+        return _scale_target(stated)
 
     def ready(self, namespace: str, ref: TargetRef) -> int | None:
         """The number of ready pods that a watched target states; None for a target that is not watched."""
@@ -349,6 +354,11 @@ class Targets:
 
 def _scale(scale: _Scale) -> Scale:
     return Scale(scale.spec.replicas, scale.status.replicas, scale.status.selector, scale.metadata.resource_version)
+
+
+def _scale_target(stated: _Scale) -> ScaleTarget:
+    scale = _scale(stated)
+    return ScaleTarget(scale, select(scale.selector))
 
 
 def _watched(workload: Workload, informer: Informer[Workload] | None) -> WatchedTarget:

@@ -2,8 +2,12 @@
 The LISTs of pod metrics: at most one per namespace in half a second, with the resources that its objects name.
 
 A metrics server that hangs keeps each LIST until its deadline of 15 s. Of two thousand namespaces the last one would be
-decided a quarter of an hour late, windows included. So once several LISTs in a row have hung, only a few are under way
-at a time, until one is answered; the others fail at once.
+decided a quarter of an hour late, windows included. So only a few LISTs are under way at a time
+
+- of namespaces whose own last LIST has hung;
+- of the others, once several LISTs in a row have hung, until one is answered.
+
+The others fail at once. Those that hang thus leave the places of namespaces whose LISTs are answered.
 """
 
 from __future__ import annotations
@@ -18,8 +22,7 @@ from cronhpa.kube.metrics import PodMetricsByName, list_pod_metrics
 from cronhpa.operator.inventory import Inventory
 
 LISTS_AT_ONCE = 32
-# A LIST that takes longer and ends without metrics has hung. So many in a row make others fail; one namespace whose
-# LIST always takes too long does not, since others are answered in between.
+# A LIST that takes longer and ends without metrics has hung.
 _HANGS_SECONDS = 5.0
 _HUNG_MAX = 8
 _PROBES = 8
@@ -31,8 +34,8 @@ _NAMESPACES_KEPT = 10_000
 # Without the names of other namespaces: tenants read it in their objects' conditions.
 _HANGING = Absent(
     "Unreachable",
-    "unable to fetch metrics from resource metrics API: it has answered none of the last requests within "
-    f"{_HANGS_SECONDS:.0f} s",
+    "unable to fetch metrics from resource metrics API: "
+    f"the last requests were not answered within {_HANGS_SECONDS:.0f} s",
 )
 
 _Request = list[asyncio.Task[PodMetricsByName | Absent]]
@@ -46,9 +49,11 @@ class PodMetricLists:
         self._client = client
         self._inventory = inventory
         self._places = asyncio.Semaphore(LISTS_AT_ONCE)
-        self._under_way = 0
-        # The LISTs that have hung since the last answer.
+        # The LISTs that have hung since the last answer, and the namespaces whose own last one has.
         self._hung = 0
+        self._hanging: set[str] = set()
+        # The LISTs under way, by whether they are of such a namespace.
+        self._under_way = [0, 0]
         # The LIST of each (namespace, resources), empty before it is sent; for _SHARED_SECONDS.
         self._requests: dict[tuple[str, frozenset[str]], _Request] = {}
         # By namespace: (changes of its objects seen so far, resources that its objects name).
@@ -77,19 +82,24 @@ class PodMetricLists:
 
     async def _list(self, namespace: str, resources: frozenset[str]) -> PodMetricsByName | Absent:
         async with self._places:
-            if self._hung >= _HUNG_MAX and self._under_way >= _PROBES:
+            hangs = namespace in self._hanging
+            if self._under_way[hangs] >= _PROBES and (hangs or self._hung >= _HUNG_MAX):
                 return _HANGING
             self.sent += 1
-            self._under_way += 1
+            self._under_way[hangs] += 1
             begun = asyncio.get_running_loop().time()
             try:
                 listed = await list_pod_metrics(self._client, namespace, resources)
             finally:
-                self._under_way -= 1
+                self._under_way[hangs] -= 1
             if isinstance(listed, Absent) and asyncio.get_running_loop().time() - begun >= _HANGS_SECONDS:
                 self._hung += 1
+                if len(self._hanging) >= _NAMESPACES_KEPT:
+                    self._hanging.clear()
+                self._hanging.add(namespace)
             else:
                 self._hung = 0
+                self._hanging.discard(namespace)
             return listed
 
     def _request(self, namespace: str, resources: frozenset[str]) -> _Request:

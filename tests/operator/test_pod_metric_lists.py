@@ -2,7 +2,8 @@
 
 import asyncio
 
-from lives import Life, condition, cronhpa, deployment, timeline, until
+import pytest
+from lives import CPU, Life, condition, cronhpa, deployment, external, status, timeline, until
 from model_api import Fault, ModelApi
 from test_isolation import healthy, longest_gap
 from virtual_time import live
@@ -173,3 +174,103 @@ def test_a_decision_counts_as_long_as_the_list_that_it_waits_for():
             return metrics.duration.total / SECOND, metrics.tick_duration / SECOND
 
     assert (4, 4) == tuple(map(round, live(scenario)))
+
+
+# The well ones, their period, those that hang, and the periods of their objects: under 32 LISTs at a time all the same.
+@pytest.mark.parametrize(
+    ("well", "period", "hanging", "periods"),
+    [(1, 60, 24, (15,)), (1, 15, 8, (15, 20, 25, 30)), (2, 15, 5, (15, 20, 25, 30))],
+)
+def test_namespaces_whose_own_lists_hang_leave_a_few_others_theirs(well, period, hanging, periods):
+    """
+    Seconds in ten minutes without metrics, of the well ones.
+
+    Found: those that hang take all eight probes again and again, so that the answer that would end it is never asked
+    for.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        names = [f"team-{number}" for number in range(well + hanging)]
+        for number, namespace in enumerate(names):
+            for seconds in (period,) if number < well else periods:
+                deployment(api, f"shop-{seconds}", namespace=namespace)
+                api.load[namespace, f"shop-{seconds}"] = 1000
+                cronhpa(api, f"shop-{seconds}", namespace, syncPeriodSeconds=seconds)
+        async with Life(api, checks_fast_path=False):
+            await until(60)
+            api.faults = [
+                Fault("GET", f"/metrics.k8s.io/.*/{namespace}/pods", hangs=True, times=None)
+                for namespace in names[well:]
+            ]
+            await until(120)
+            without = 0
+            for seconds in range(120, 720):
+                await until(seconds)
+                without += sum(
+                    condition["type"] == "ScalingActive" and condition["status"] != "True"
+                    for namespace in names[:well]
+                    for condition in api.objects["cronhpas"][namespace, f"shop-{period}"]["status"]["conditions"]
+                )
+        return without
+
+    assert 0 == live(scenario)
+
+
+def test_one_namespace_whose_lists_hang_leaves_the_others_theirs():
+    """
+    Its 24 objects have an external metric as well, so that each asks for a LIST when its own period ends.
+
+    Found: they take all eight probes, and the two others have no metrics for 39 % of the time.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        for namespace in ("team-0", "team-1"):
+            deployment(api, namespace=namespace)
+            api.load[namespace, "shop"] = 1000
+            cronhpa(api, namespace=namespace)
+        for number in range(24):
+            deployment(api, f"shop-{number}", namespace="team-2")
+            own = {"metrics": [CPU, external("queue")], "syncPeriodSeconds": 15 + number}
+            cronhpa(api, f"shop-{number}", "team-2", **own)
+        async with Life(api, checks_fast_path=False):
+            await until(60)
+            api.faults = [Fault("GET", "/metrics.k8s.io/.*/team-2/pods", hangs=True, times=None)]
+            without = 0
+            for seconds in range(120, 420):
+                await until(seconds)
+                without += sum(
+                    condition["type"] == "ScalingActive" and condition["status"] != "True"
+                    for namespace in ("team-0", "team-1")
+                    for condition in status(api, namespace=namespace)["conditions"]
+                )
+        return without
+
+    assert 0 == live(scenario)
+
+
+def test_targets_that_are_read_one_by_one_delay_no_write_of_another_namespace():
+    """
+    A tenant has a thousand of them, and each read takes 200 ms; windows of both open at 60 s.
+
+    Found: all are read at once and take the client's 64 places; the write of the other namespace waits for them.
+    """
+    day = {"name": "day", "start": "1 7 * * *", "durationMinutes": 600, "minReplicas": 4, "leadTimeSeconds": 0}
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, namespace="other")
+        api.load["other", "shop"] = 1000
+        cronhpa(api, namespace="other", schedules=[day])
+        api.faults = [Fault("GET", "^/apis/apps/v1/statefulsets$", status=403, times=None)]
+        for index in range(1000):
+            api.create("statefulsets", "prod", f"set-{index}", spec={"replicas": 1})
+            target = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": f"set-{index}"}
+            cronhpa(api, f"set-{index}", "prod", scaleTargetRef=target, schedules=[day])
+        api.latency = lambda _method, path: 0.2 if path.endswith("/scale") else 0.0
+        async with Life(api, checks_fast_path=False):
+            await until(80)
+        return timeline(api, "other/shop")
+
+    assert [(60, 2, 4)] == live(scenario)

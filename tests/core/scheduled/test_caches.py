@@ -141,6 +141,8 @@ STATE = {
     "operator.control_loop:ControlLoop._under_way": "reconciliations under way",
     "operator.control_loop:ControlLoop._dirty": "reconciliations under way",
     "operator.namespace_tasks:NamespaceTasks._tasks": "reconciliations under way",
+    "operator.pod_metric_lists:PodMetricLists._hanging": "10,000 namespaces; an answer",
+    "kube.scale:Targets._reads": "kinds of targets",
     "operator.held_lists:HeldLists._turns": "reconciliations under way",
     "operator.held_lists:HeldLists._since": "reconciliations under way",
     "operator.held_lists:HeldLists._waiting": "five seconds",
