@@ -19,12 +19,13 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from cronhpa.api.identity import GROUP, KIND, PLURAL, VERSION
 from cronhpa.core.instant import format_instant
 from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric
 from cronhpa.kube.client import Client, path_of
@@ -36,7 +37,6 @@ from cronhpa.operator.held_status import WrittenStatus
 _AVERAGE = MetricTarget("AverageValue", average_value=1)
 _CPU = ResourceMetric("cpu", _AVERAGE)
 _RESOURCES = frozenset({"cpu"})
-_OBJECTS = "/apis/cronhpa.io/v1alpha1"
 _SECONDS = 60.0
 _PODS = 10
 _KINDS = {
@@ -75,7 +75,7 @@ class Calls:
 
     async def look(self) -> None:
         """Reads the objects."""
-        async for raws, _ in self._client.pages(f"{_OBJECTS}/cronhpas"):
+        async for raws, _ in self._client.pages(path_of("apis", GROUP, VERSION, PLURAL)):
             self._objects += [msgspec.json.decode(raw, type=_Object) for raw in raws]
         for cron_hpa in self._objects:
             self._pods.setdefault(cron_hpa.metadata.namespace, [])
@@ -106,7 +106,9 @@ class Calls:
         of = self._objects[turn % len(self._objects)]
         changed = {name: of.status[name] for name in _DRIFTS if name in of.status}
         body = {"status": {**changed, "observedGeneration": next(self._number)}}
-        await self._client.merge_patch(f"{self._path(of)}/status", body, WrittenStatus)
+        meta = of.metadata
+        path = path_of("apis", GROUP, VERSION, "namespaces", meta.namespace, PLURAL, meta.name, "status")
+        await self._client.merge_patch(path, body, WrittenStatus)
 
     async def write_scale(self, turn: int) -> None:
         of = self._objects[turn % len(self._objects)].metadata
@@ -120,17 +122,13 @@ class Calls:
             "metadata": {"name": f"{of.name}.{next(self._number):x}", "namespace": of.namespace},
             "message": "New size: 12; reason: cpu resource utilization above target (67 % of 60 %)", "count": 1,
             "firstTimestamp": format_instant(time.time_ns()), "lastTimestamp": format_instant(time.time_ns()),
-            "involvedObject": {"kind": "CronHPA", "namespace": of.namespace, "name": of.name},
+            "involvedObject": {"kind": KIND, "namespace": of.namespace, "name": of.name},
             "source": {"component": "cronhpa"},
         }  # fmt: skip
         await self._client.post(path_of("api", "v1", "namespaces", of.namespace, "events"), event)
 
-    def _path(self, of: _Object) -> str:
-        meta = of.metadata
-        return path_of("apis", "cronhpa.io", "v1alpha1", "namespaces", meta.namespace, "cronhpas", meta.name)
 
-
-async def spread(call: Callable[[int], Awaitable[None]], count: int, seconds: float, bursts: int) -> None:
+async def spread(call: Callable[[int], Coroutine[Any, Any, None]], count: int, seconds: float, bursts: int) -> None:
     """Calls so many times, in evenly spread bursts: calls that begin together share passes of the event loop."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
@@ -138,11 +136,7 @@ async def spread(call: Callable[[int], Awaitable[None]], count: int, seconds: fl
         for burst in range(bursts):
             await asyncio.sleep(begun + seconds * burst / bursts - loop.time())
             for turn in range(count * burst // bursts, count * (burst + 1) // bursts):
-                calls.create_task(_awaited(call(turn)))
-
-
-async def _awaited(call: Awaitable[None]) -> None:
-    await call
+                calls.create_task(call(turn))
 
 
 async def measured(options: argparse.Namespace) -> dict[str, Any]:

@@ -41,7 +41,7 @@ _REQUESTS_AT_ONCE = 64
 _REVIEWS_AT_ONCE = 2
 # Concurrent requests to each metrics API. They are servers behind the API server: one that hangs must not take the
 # places of another, or of everything else.
-_METRIC_READS_AT_ONCE = 32
+METRIC_READS_AT_ONCE = 32
 # All limits are of unpacked bytes. By default etcd stores objects of up to 1.5 MiB, whose JSON is at worst six times as
 # long: one byte there can be \u0001 here.
 _OBJECT_BYTES = 2**24
@@ -142,7 +142,7 @@ class Client:
     async def read(self, path: str, params: Mapping[str, str] | None = None, *, bytes_max: int = _SHORT_BYTES) -> bytes:
         """The raw answer of a metrics API. Raises ClusterError, also for an answer of more than `bytes_max`."""
         api = "/".join(path.split("/", 3)[:3])
-        places = self._metric_places.setdefault(api, _Places(_METRIC_READS_AT_ONCE, unfenced))
+        places = self._metric_places.setdefault(api, _Places(METRIC_READS_AT_ONCE, unfenced))
         return await self._placed("GET", path, None, "", params, bytes_max, places)
 
     async def merge_patch(

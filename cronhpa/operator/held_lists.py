@@ -1,5 +1,6 @@
 """
-The lists of pod metrics that turns hold: one at a time for each namespace, and those of 32 namespaces in all.
+The lists of pod metrics that turns hold: one at a time for each namespace, of as many namespaces as the client has
+places for lists.
 
 A turn that waits for the processor holds the list that it reads: a megabyte for a thousand pods. At an edge that all
 objects share, turns begin faster than they end, and thousands of them held a thousand lists. So
@@ -17,16 +18,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
 from cronhpa.core.instant import Nanoseconds
+from cronhpa.kube.client import METRIC_READS_AT_ONCE
 from cronhpa.operator.delaying_queue import Key
-from cronhpa.operator.pod_metric_lists import LISTS_AT_ONCE
 
 # A list may hang. Objects that wait for it begin after this time all the same: an edge must not wait for the deadlines
 # of two requests.
 _WAIT_SECONDS = 5.0
-# The namespaces whose turns hold lists at a time. So many lists may be under way (`pod_metric_lists`), so nobody waits
-# for room whose list could be sent.
-_NAMESPACES_MAX = LISTS_AT_ONCE
-# What these turns wait for may hang, too: others begin after this time all the same.
+# What turns with room wait for may hang, too: others begin after this time all the same.
 _ROOM_SECONDS = 5.0
 
 
@@ -36,7 +34,8 @@ class HeldLists:
     def __init__(self, put: Callable[[Key, Nanoseconds], None], has_new: Callable[[], None]) -> None:
         self._put = put
         self._has_new = has_new
-        self._room = asyncio.Semaphore(_NAMESPACES_MAX)
+        # Nobody waits for room whose list could be sent.
+        self._room = asyncio.Semaphore(METRIC_READS_AT_ONCE)
         self._turns: Counter[str] = Counter()
         # When the newest of these turns began, by the event loop's clock.
         self._since: dict[str, float] = {}

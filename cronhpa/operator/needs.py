@@ -27,7 +27,7 @@ def need(state: ObjectState, now: Nanoseconds, targets: Targets) -> Need:
         return Need.NOTHING
     if state.uncertain or state.in_doubt or not is_watched(state.spec.target) or takes_long(state, state.spec, now):
         return Need.OTHERS
-    # A request for the target may be needed, although its kind is watched.
+    # The target may be read by a request, although its kind is watched. Others must not wait for the answer.
     target = None if state.target is None else targets.watched(state.target)
     if state.surplus_since is not None or target is None or not target.is_current:
         return Need.OTHERS

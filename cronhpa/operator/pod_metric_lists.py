@@ -17,14 +17,15 @@ from collections.abc import Awaitable, Callable
 
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ResourceMetric
-from cronhpa.kube.client import Client
+from cronhpa.kube.client import METRIC_READS_AT_ONCE, Client
 from cronhpa.kube.metrics import PodMetricsByName, list_pod_metrics
 from cronhpa.operator.inventory import Inventory
 
-LISTS_AT_ONCE = 32
 # A LIST that takes longer and ends without metrics has hung.
 _HANGS_SECONDS = 5.0
+# So many in a row mean that the metrics server hangs, and not some namespaces alone.
 _HUNG_MAX = 8
+# The LISTs of each of the two kinds that are under way then: enough to notice an answer in each period.
 _PROBES = 8
 # Half of the shortest period: every tick has a list of its own.
 _SHARED_SECONDS = 0.5
@@ -48,7 +49,8 @@ class PodMetricLists:
         self.sent = 0
         self._client = client
         self._inventory = inventory
-        self._places = asyncio.Semaphore(LISTS_AT_ONCE)
+        # Those of the client, but whoever waits here is refused once the LISTs before it have hung.
+        self._places = asyncio.Semaphore(METRIC_READS_AT_ONCE)
         # The LISTs that have hung since the last answer, and the namespaces whose own last one has.
         self._hung = 0
         self._hanging: set[str] = set()
@@ -81,6 +83,7 @@ class PodMetricLists:
         return listed
 
     async def _list(self, namespace: str, resources: frozenset[str]) -> PodMetricsByName | Absent:
+        """The answer of a LIST, or at once why none is sent."""
         async with self._places:
             hangs = namespace in self._hanging
             if self._under_way[hangs] >= _PROBES and (hangs or self._hung >= _HUNG_MAX):
