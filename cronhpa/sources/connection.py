@@ -11,7 +11,6 @@ import os
 import ssl
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +18,16 @@ import aiohttp
 from yarl import URL
 
 from cronhpa.core.printable import without_secrets, without_userinfo
-from cronhpa.sources.definition import Definition, PodsSource, PrometheusSource, UrlSource
+from cronhpa.sources.definition import PrometheusSource, UrlSource
+from cronhpa.sources.no_answer import BROKEN, FILE_UNREADABLE, UNTRUSTED, NoAnswerError, no_answer_within, unreachable
+from cronhpa.sources.tls import client_context
 
 # Logins are rotated files; they are read again this often.
 _LOGIN_SECONDS = 5.0
 _AGENT = "cronhpa"
 _READ_BYTES = 2**16
-# Connections are kept for a period of some seconds. For a longer one none is kept: there may be 100,000 pods.
+# Connections are kept for a period of some seconds.
 _IDLE_SECONDS = 5.0
-
-
-class NoAnswerError(Exception):
-    """There is no usable answer. reason: a word for machines. cause: a text for the log alone."""
-
-    def __init__(self, reason: str, message: str, cause: str = "") -> None:
-        self.reason, self.message, self.cause = reason, message, cause
-        super().__init__(message)
 
 
 class SourceConnection:
@@ -44,7 +37,7 @@ class SourceConnection:
     connections_max: at once; 0 is no limit.
     """
 
-    def __init__(self, definition: Definition, *, connections_max: int) -> None:
+    def __init__(self, definition: PrometheusSource | UrlSource, *, connections_max: int) -> None:
         self._definition = definition
         self._connections_max = connections_max
         self._session: aiohttp.ClientSession | None = None
@@ -113,9 +106,6 @@ class SourceConnection:
     async def _stated_headers(self) -> dict[str, str]:
         """The headers that the definition states, with its login."""
         definition = self._definition
-        if isinstance(definition, PodsSource):
-            # The owner of a pod reads everything that is sent to it: no login goes to pods.
-            return {}
         now = asyncio.get_running_loop().time()
         if self._login_at is None or now - self._login_at > _LOGIN_SECONDS:
             self._login, self._secrets = await asyncio.to_thread(_login, definition)
@@ -123,15 +113,11 @@ class SourceConnection:
         return {**definition.headers, **self._login}
 
 
-def _tls(definition: Definition) -> ssl.SSLContext | bool:
+def _tls(definition: PrometheusSource | UrlSource) -> ssl.SSLContext | bool:
     """Raises OSError, of which SSLError is one, for files that cannot be used."""
     if not definition.files:
         return True
-    authorities = definition.ca_file
-    context = ssl.create_default_context(cafile=None if authorities is None else str(authorities))
-    if definition.cert_file is not None:
-        context.load_cert_chain(definition.cert_file, definition.key_file)
-    return context
+    return client_context(definition.ca_file, definition.cert_file, definition.key_file)
 
 
 def _login(definition: PrometheusSource | UrlSource) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -155,32 +141,17 @@ def _read(path: Path) -> str:
     return text
 
 
-def refuse_status(response: aiohttp.ClientResponse) -> None:
-    """Raises NoAnswerError for a response with a status other than 200."""
-    status = response.status
-    if status == HTTPStatus.OK:
-        return
-    if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
-        raise NoAnswerError("Redirected", f"it answered {status}, which points elsewhere and is not followed")
-    raise NoAnswerError(f"HTTP{status}", f"it answered {status}")
-
-
-def no_answer_within(seconds: float) -> str:
-    """The message of a request that its deadline ended."""
-    return f"it gave no answer within {seconds:g} s"
-
-
 def _no_answer(error: Exception, seconds: float) -> NoAnswerError:
     cause = without_userinfo(str(error)) or type(error).__name__
     if isinstance(error, TimeoutError):
         return NoAnswerError("Timeout", no_answer_within(seconds), cause)
     if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
-        return NoAnswerError("Untrusted", "TLS: its certificate, or ours, is not trusted or cannot be read", cause)
+        return NoAnswerError("Untrusted", UNTRUSTED, cause)
     if isinstance(error, aiohttp.ClientConnectorError):
         # asyncio's own words hold the address; numbers below 0 are those of the resolver.
         number = error.os_error.errno or 0
         said = os.strerror(number) if number > 0 else "its name has no address"
-        return NoAnswerError("Unreachable", f"it cannot be reached: {said}", cause)
+        return NoAnswerError("Unreachable", unreachable(said), cause)
     if isinstance(error, aiohttp.ClientError):
-        return NoAnswerError("Unreachable", "the connection broke before the answer was whole", cause)
-    return NoAnswerError("Misconfigured", "a file that its login or its TLS needs cannot be read", cause)
+        return NoAnswerError("Unreachable", BROKEN, cause)
+    return NoAnswerError("Misconfigured", FILE_UNREADABLE, cause)

@@ -12,6 +12,7 @@ from cronhpa.core.observe import INVALID_METRIC_SELECTOR
 from cronhpa.core.spec import ExternalMetric, PodsMetric
 from cronhpa.sources.definition import Definition, PodsSource, PrometheusSource
 from cronhpa.sources.measured_object import MeasuredObject
+from cronhpa.sources.page_process import PageProcess
 from cronhpa.sources.prometheus_value import PrometheusValues
 from cronhpa.sources.scraping import PodScrapes
 from cronhpa.sources.url_value import UrlValues
@@ -33,8 +34,9 @@ class MetricSources:
         self._definitions: dict[str, tuple[Definition, bytes]] = {}
         self._values: dict[str, PrometheusValues | UrlValues] = {}
         self._scrapes: dict[str, PodScrapes] = {}
+        self._process = PageProcess()
         # Replaced sources, which may end their requests; they are closed at the next replacement.
-        self._former: list[PrometheusValues | UrlValues | PodScrapes] = []
+        self._former: list[PrometheusValues | UrlValues] = []
         self._requests_before: dict[str, int] = {}
 
     @property
@@ -58,16 +60,18 @@ class MetricSources:
         former, self._former = self._former, []
         wanted = {name: (definition, certificates.get(name, b"")) for name, definition in definitions.items()}
         for name in [name for name, stated in self._definitions.items() if wanted.get(name) != stated]:
-            source = self._values.pop(name, None) or self._scrapes.pop(name)
-            self._requests_before[name] = self._requests_before.get(name, 0) + source.requests
-            self._former.append(source)
+            server = self._values.pop(name, None)
+            if server is not None:
+                self._former.append(server)
+            requests = (server or self._scrapes.pop(name)).requests
+            self._requests_before[name] = self._requests_before.get(name, 0) + requests
         for name, definition in definitions.items():
             if name in self._values or name in self._scrapes:
                 continue
             if isinstance(definition, PrometheusSource):
                 self._values[name] = PrometheusValues(name, definition, self._clock)
             elif isinstance(definition, PodsSource):
-                self._scrapes[name] = PodScrapes(name, definition, self._clock)
+                self._scrapes[name] = PodScrapes(name, definition, self._clock, self._process)
             else:
                 self._values[name] = UrlValues(name, definition, self._clock)
         self._definitions = wanted
@@ -75,7 +79,7 @@ class MetricSources:
 
     async def close(self) -> None:
         await asyncio.gather(
-            *(source.close() for source in (*self._former, *self._values.values(), *self._scrapes.values()))
+            self._process.close(), *(source.close() for source in (*self._former, *self._values.values()))
         )
 
     async def external(self, metric: ExternalMetric, measured: MeasuredObject) -> int | Absent | None:

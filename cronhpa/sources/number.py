@@ -16,9 +16,9 @@ from cronhpa.api.yaml_loader import Loader
 from cronhpa.core.observation import Absent
 from cronhpa.core.quantity import parse_milli
 from cronhpa.kube.errors import UNREADABLE
-from cronhpa.sources.connection import NoAnswerError
 from cronhpa.sources.definition import UrlSource
 from cronhpa.sources.exposition import PAGE_BYTES, PageReader, combined, current
+from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.value_path import ValuePath
 from cronhpa.sources.vector import milli_of
 

@@ -10,9 +10,9 @@ from yarl import URL
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.history.promql import Names, QueryError, QueryTemplate
-from cronhpa.sources.connection import NoAnswerError, refuse_status
 from cronhpa.sources.definition import PrometheusSource
 from cronhpa.sources.measured_object import MeasuredObject
+from cronhpa.sources.no_answer import NoAnswerError, refuse_status
 from cronhpa.sources.shared_requests import ServerSource
 from cronhpa.sources.vector import Vector, read_vector
 
@@ -54,7 +54,7 @@ class PrometheusValues(ServerSource[Vector]):
         )
         # With these two, Prometheus states in the body what is wrong with the query.
         if response.status not in {400, 422}:
-            refuse_status(response)
+            refuse_status(response.status)
         if len(answer) > _AT_ONCE_BYTES:
             return await asyncio.to_thread(read_vector, answer, self._labels)
         return read_vector(answer, self._labels)

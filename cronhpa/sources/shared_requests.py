@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from cronhpa.core.instant import SECOND
-from cronhpa.sources.connection import NoAnswerError, SourceConnection
+from cronhpa.sources.connection import SourceConnection
 from cronhpa.sources.definition import PrometheusSource, UrlSource
 from cronhpa.sources.measured_object import MeasuredObject
+from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.shared import SharedAnswers
 
 LOG = logging.getLogger(__name__)

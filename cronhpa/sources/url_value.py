@@ -10,10 +10,10 @@ from yarl import URL
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.history.promql import Names, QueryError
-from cronhpa.sources.connection import NoAnswerError, refuse_status
 from cronhpa.sources.definition import UrlSource
 from cronhpa.sources.exposition import ACCEPT
 from cronhpa.sources.measured_object import MeasuredObject
+from cronhpa.sources.no_answer import NoAnswerError, refuse_status
 from cronhpa.sources.number import BYTES_MAX, read_number
 from cronhpa.sources.shared_requests import ServerSource
 from cronhpa.sources.url_template import UrlTemplate
@@ -52,7 +52,7 @@ class UrlValues(ServerSource[int]):
         response, body = await self._connection.read(
             "GET", url, bytes_max=BYTES_MAX[kind], headers={"Accept": _ACCEPTS[kind]}
         )
-        refuse_status(response)
+        refuse_status(response.status)
         stated = (body, response.headers.get("Content-Type", ""), self._definition, self._clock() / SECOND)
         if len(body) > _AT_ONCE_BYTES[kind]:
             return await asyncio.to_thread(read_number, *stated)

@@ -17,7 +17,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.printable import printable, shortened
 from cronhpa.core.reactive.arithmetic import INT64_MAX
 from cronhpa.kube.errors import UNREADABLE
-from cronhpa.sources.connection import NoAnswerError
+from cronhpa.sources.no_answer import NoAnswerError
 
 _TEXT_MAX = 300
 _MILLI = 1000

@@ -65,9 +65,9 @@ from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.metric_values import samples_of
 from cronhpa.kube.metrics import MetricReader, list_pod_metrics
 from cronhpa.migration.convert import Document, convert
-from cronhpa.sources.connection import NoAnswerError
 from cronhpa.sources.definition import SourcesError, UrlSource, parse_sources
 from cronhpa.sources.exposition import PageReader, current
+from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.number import read_number
 from cronhpa.sources.vector import read_vector
 from fuzz import specs

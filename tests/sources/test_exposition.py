@@ -1,5 +1,7 @@
 """cronhpa.sources.exposition: the samples of one metric on pages of both text formats, and on what is no page."""
 
+import re
+import sys
 from contextlib import suppress
 
 import pytest
@@ -9,8 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summ
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 
-from cronhpa.sources.connection import NoAnswerError
 from cronhpa.sources.exposition import MetricSamples, PageReader, PageSample, combined, current
+from cronhpa.sources.no_answer import NoAnswerError
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -106,6 +108,79 @@ def test_a_page_of_openmetrics_that_was_cut_is_no_page():
 def test_any_bytes_are_samples_or_refused(page, kind):
     with suppress(NoAnswerError):
         read(b"load" + page + b"\n# EOF\n", "load", kind=kind)
+
+
+def lines_by_one(page, metric):
+    """The lines of the metric and of its families, found by a loop over all lines."""
+    suffixes = ("_total", "_count", "_sum", "_bucket", "_created", "_info", "_gsum", "_gcount")
+    families = {metric, *(metric.removesuffix(suffix) for suffix in suffixes)}
+    names = families | {family + suffix for family in families for suffix in suffixes}
+    sample = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+    comment = re.compile(r"#[ \t]+(?:TYPE|UNIT|HELP)[ \t]+([a-zA-Z_:][a-zA-Z0-9_:]*)")
+    for line in page.split("\n"):
+        if line.startswith("#"):
+            found = comment.match(line)
+            is_ours = found is not None and found[1] in families
+        else:
+            found = sample.match(line)
+            is_ours = found is not None and found[0] in names
+        if is_ours:
+            yield line
+
+
+PIECES = [
+    "load",
+    "_total",
+    "_sum",
+    "s",
+    " 3",
+    '{a="b"}',
+    " ",
+    "\t",
+    "# TYPE ",
+    "# HELP",
+    "#",
+    "\n",
+    "\n",
+    "\r",
+    "x",
+    "1e3",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.sampled_from(["load", "load_total"]))
+def test_the_search_finds_the_lines_that_a_loop_over_all_lines_finds(page, metric):
+    """A page that has the lines alone has the same samples, or the same reason for none, in whatever parts it comes."""
+
+    def outcome(text, size):
+        try:
+            return read(text.encode(), metric, size=size)
+        except NoAnswerError as refused:
+            return refused.message
+
+    alone = "\n".join(lines_by_one(page, metric))
+
+    assert outcome(alone, 1000) == outcome(page, 1000) == outcome(page, 1)
+
+
+@pytest.mark.parametrize("line", [b"\n", b"# HELP a b\n", b"# inflight\n", b"inflighty 1\n", b"#            \n"])
+def test_a_line_that_is_none_of_the_metric_costs_no_call(line):
+    """Calls of functions, C's included: at most 11 for each part of 65,536 bytes of a page of 99,990 lines."""
+    calls = 0
+
+    def counted(_frame, event, _argument):
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    page, reader = line * 99_990, PageReader("inflight")
+    sys.setprofile(counted)
+    try:
+        for first in range(0, len(page), 2**16):
+            reader.take(page[first : first + 2**16])
+    finally:
+        sys.setprofile(None)
+
+    assert calls < 12 * (len(page) // 2**16 + 1)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.core.instant import SECOND
-from cronhpa.sources.connection import NoAnswerError
 from cronhpa.sources.definition import UrlSource
+from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.number import read_number
 
 # The answers that KEDA's own test of its metrics-api trigger has.

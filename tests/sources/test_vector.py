@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cronhpa.core.instant import SECOND, parse_instant
 from cronhpa.core.observation import Absent
-from cronhpa.sources.connection import NoAnswerError
+from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.vector import read_vector
 
 NOON = parse_instant("2026-03-01T12:00:00Z")

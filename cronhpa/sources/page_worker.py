@@ -1,0 +1,281 @@
+"""
+The process that reads pods' pages: `python -m cronhpa.sources.page_worker FD`, with one end of a pair of sockets.
+
+Tenants write what it reads. The operator's event loop exchanges one request and one answer with it for each scrape of
+an object, whatever the pods send. Requests and answers are frames: 4 bytes of length, then msgpack.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic  # noqa: TID251 - this process makes its own clock
+
+import msgspec
+from msgspec import Struct
+
+from cronhpa.sources.exposition import combined, current
+from cronhpa.sources.namespace_shares import (
+    FairQueue,
+    NamespaceShare,
+    Reading,
+    TooCostlyError,
+    scrape_budget,
+)
+from cronhpa.sources.no_answer import NoAnswerError, no_answer_within
+from cronhpa.sources.pod_page import PageSource, PodPages
+from cronhpa.sources.rates import PodRates
+
+# Concurrent requests of all sources: each has a socket and a thread, which takes some 40 kB.
+_REQUESTS_AT_ONCE = 384
+_STACK_BYTES = 2**18
+# The process takes some 30 MB; the stacks count as well.
+_MEMORY_MAX = 384 * 2**20
+# Other threads get the interpreter after so long, and a read of the network is a request for it.
+_SWITCH_SECONDS = 0.0005
+# Less urgent than the event loop, more so than forecasts.
+_NICENESS = 5
+# How long an object's last scrapes are remembered.
+_REMEMBERED_SECONDS = 600.0
+_TICK_SECONDS = 1.0
+_LENGTH_BYTES = 4
+FIRST_SCRAPE = "its rate is known from the second scrape on"
+
+
+class PageAddress(Struct, frozen=True, array_like=True):
+    """Where a pod is asked. created: tells it from a former pod of its name."""
+
+    name: str
+    created: int
+    host: str
+    port: int
+
+
+class ScrapeRequest(Struct, frozen=True):
+    """One scrape of an object's pods. now_seconds: since the epoch, for samples that state their instant."""
+
+    id: int
+    source: PageSource
+    combine: str
+    max_age_seconds: int
+    namespace: str
+    name: str
+    period_seconds: float
+    now_seconds: float
+    pods: list[PageAddress]
+
+
+class PodNumber(Struct, frozen=True, array_like=True):
+    """A pod's number, and the seconds that its rate covers, 0 for a gauge; or why there is none."""
+
+    value: float = 0.0
+    seconds: float = 0.0
+    problem: str = ""
+
+
+class ScrapeAnswer(Struct, frozen=True):
+    """numbers: as the pods of the request. refusal: why the scrape was given up, "" where it was not."""
+
+    id: int
+    numbers: list[PodNumber]
+    refusal: str = ""
+
+
+def framed(message: Struct) -> bytes:
+    body = msgspec.msgpack.encode(message)
+    return len(body).to_bytes(_LENGTH_BYTES, "big") + body
+
+
+class _Remembered:
+    """The counters of an object's pods at their last scrapes."""
+
+    def __init__(self) -> None:
+        self.rates: dict[tuple[str, int], PodRates] = {}
+        self.at = 0.0
+
+    def of(self, pod: PageAddress, pods_max: int) -> PodRates:
+        """Remembers at most so many pods, those that were asked last."""
+        key = (pod.name, pod.created)
+        rates = self.rates[key] = self.rates.pop(key, PodRates())
+        while len(self.rates) > pods_max:
+            del self.rates[next(iter(self.rates))]
+        return rates
+
+
+class _Scrape:
+    """A request under way. Its threads fill in the numbers; whoever fills in the last one sends the answer."""
+
+    def __init__(
+        self, request: ScrapeRequest, share: NamespaceShare, remembered: _Remembered, clock: Callable[[], float]
+    ) -> None:
+        self.request, self.share, self.remembered = request, share, remembered
+        self.begun = clock()
+        self.deadline = self.begun + request.source.timeout_seconds
+        self.budget = scrape_budget(request.period_seconds, len(request.pods), clock)
+        self.numbers: list[PodNumber | None] = [None] * len(request.pods)
+        self.missing = len(request.pods)
+        self.refusal = ""
+        self.is_sent = False
+
+
+class PageWorker:
+    """Answers requests that come as bytes. connected: the socket to the operator. clock: seconds."""
+
+    def __init__(self, connected: socket.socket, clock: Callable[[], float]) -> None:
+        self._connected = connected
+        self._clock = clock
+        self._pages = PodPages(clock)
+        self._queue: FairQueue[tuple[_Scrape, int]] = FairQueue(_REQUESTS_AT_ONCE)
+        self._threads = 0
+        self._lock = threading.Lock()
+        self._scrapes: list[_Scrape] = []
+        self._shares: dict[str, NamespaceShare] = {}
+        self._remembered: dict[tuple[int, str, str], _Remembered] = {}
+
+    def run(self) -> None:
+        """Until the operator ends."""
+        read = bytearray()
+        swept = self._clock()
+        poll = select.poll()
+        poll.register(self._connected, select.POLLIN)
+        self._connected.sendall(framed(ScrapeAnswer(0, [])))
+        while True:
+            if poll.poll(self._seconds_to_wait() * 1000):
+                part = self._connected.recv(2**18)
+                if not part:
+                    return
+                read += part
+            while (body := _frame(read)) is not None:
+                self._begin(msgspec.msgpack.decode(body, type=ScrapeRequest))
+            self._end_late()
+            if self._clock() - swept > _TICK_SECONDS:
+                swept = self._clock()
+                self._pages.close_idle()
+
+    def _seconds_to_wait(self) -> float:
+        with self._lock:
+            deadlines = [scrape.deadline - self._clock() for scrape in self._scrapes]
+        return max(0.001, min([*deadlines, _TICK_SECONDS]))
+
+    def _begin(self, request: ScrapeRequest) -> None:
+        if request.namespace not in self._shares:
+            self._forget_old()
+            self._shares[request.namespace] = NamespaceShare(self._clock)
+        key = (request.source.id, request.namespace, request.name)
+        remembered = self._remembered.setdefault(key, _Remembered())
+        remembered.at = self._clock()
+        scrape = _Scrape(request, self._shares[request.namespace], remembered, self._clock)
+        with self._lock:
+            self._scrapes.append(scrape)
+        if not request.pods:
+            self._send(scrape)
+        self._queue.put(request.namespace, [(scrape, number) for number in range(len(request.pods))])
+        self._start_threads()
+
+    def _start_threads(self) -> None:
+        while self._threads < min(_REQUESTS_AT_ONCE, self._queue.unfinished):
+            threading.Thread(target=self._work, daemon=True).start()
+            self._threads += 1
+
+    def _forget_old(self) -> None:
+        """A namespace's share is forgotten after its objects' scrapes, when its budget has long been full again."""
+        now = self._clock()
+        self._remembered = {
+            key: remembered for key, remembered in self._remembered.items() if now - remembered.at < _REMEMBERED_SECONDS
+        }
+        namespaces = {namespace for _, namespace, _ in self._remembered}
+        self._shares = {namespace: share for namespace, share in self._shares.items() if namespace in namespaces}
+
+    def _work(self) -> None:
+        while True:
+            namespace, (scrape, number) = self._queue.get()
+            try:
+                answer = self._number(scrape, scrape.request.pods[number])
+            finally:
+                self._queue.done(namespace)
+            with self._lock:
+                scrape.numbers[number] = answer
+                scrape.missing -= 1
+                is_last = scrape.missing == 0
+            if is_last:
+                self._send(scrape)
+
+    def _number(self, scrape: _Scrape, pod: PageAddress) -> PodNumber:
+        request = scrape.request
+        try:
+            with Reading(scrape.share, scrape.budget, scrape.deadline, self._clock) as work:
+                samples = self._pages.read(request.source, pod.host, pod.port, work)
+                now = self._clock()
+                samples = current(samples, request.now_seconds + now - scrape.begun, request.max_age_seconds)
+                if not samples.is_cumulative:
+                    return PodNumber(combined([sample.value for sample in samples.samples], request.combine))
+                rates = scrape.remembered.of(pod, 2 * len(request.pods)).rates(samples.samples, now)
+                return (
+                    PodNumber(problem=FIRST_SCRAPE)
+                    if rates is None
+                    else PodNumber(combined(rates[0], request.combine), rates[1])
+                )
+        except TimeoutError:
+            return PodNumber(problem=no_answer_within(request.source.timeout_seconds))
+        except TooCostlyError as error:
+            scrape.refusal = error.message
+            return PodNumber(problem=error.message)
+        except NoAnswerError as error:
+            return PodNumber(problem=error.message)
+        except Exception:  # noqa: BLE001 - an answer that a library stumbles over costs its pod's number, and no more
+            return PodNumber(problem="its answer is no HTTP")
+
+    def _end_late(self) -> None:
+        """Answers the scrapes whose deadline has passed."""
+        now = self._clock()
+        with self._lock:
+            late = [scrape for scrape in self._scrapes if scrape.deadline < now]
+        for scrape in late:
+            self._send(scrape)
+
+    def _send(self, scrape: _Scrape) -> None:
+        with self._lock:
+            if scrape.is_sent:
+                return
+            scrape.is_sent = True
+            self._scrapes.remove(scrape)
+            none = PodNumber(problem=no_answer_within(scrape.request.source.timeout_seconds))
+            numbers = [none if number is None else number for number in scrape.numbers]
+            answer = framed(ScrapeAnswer(scrape.request.id, numbers, scrape.refusal))
+            # Within the lock: two answers must not mix. The operator reads at once.
+            self._connected.sendall(answer)
+
+
+def _frame(read: bytearray) -> bytes | None:
+    """Takes the first frame from what was read; None if it is not whole."""
+    end = _LENGTH_BYTES + int.from_bytes(read[:_LENGTH_BYTES], "big")
+    if len(read) < max(end, _LENGTH_BYTES):
+        return None
+    body = bytes(read[_LENGTH_BYTES:end])
+    del read[:end]
+    return body
+
+
+def main() -> None:
+    os.nice(_NICENESS)
+    with suppress(OSError, ValueError):  # a system that has no such limit, or a lower one
+        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_MAX, _MEMORY_MAX))
+    # Ctrl-C reaches the whole process group; the operator ends this process by closing its socket.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.stack_size(_STACK_BYTES)
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    with suppress(ConnectionError):
+        PageWorker(socket.socket(fileno=int(sys.argv[1])), monotonic).run()
+    # Threads may still wait for pods.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
