@@ -23,8 +23,9 @@ class Schema(Struct, frozen=True):
     migrations: Mapping[int, str]
 
 
-# Decisions. last: the digest of the newest kept decision. bytes: the size of the object's blobs in `decided`.
-# Times of `decided` are nanoseconds; those of points are counted in steps and days since the Unix epoch.
+# Decisions. last: the digest of the newest kept decision. bytes: the size of the object's blocks in `decided`.
+# Times of `decided` are nanoseconds; those of points are counted in steps and days since the Unix epoch. packed: JSON
+# lines under gzip.
 _DECISIONS = """
 CREATE TABLE object (
     id INTEGER PRIMARY KEY AUTOINCREMENT, namespace TEXT NOT NULL, name TEXT NOT NULL, last TEXT NOT NULL,
@@ -95,6 +96,12 @@ CREATE TABLE stated (
 CREATE TABLE minutes (series INTEGER, day INTEGER, shares BLOB NOT NULL, PRIMARY KEY (series, day))
 """,
     3: _DECISIONS,
+    # Decisions and points of another form, which lived for a week.
+    4: """
+DELETE FROM decided;
+DELETE FROM points;
+UPDATE object SET last = '', bytes = 0
+""",
 }
 
-SCHEMA = Schema(4, _TABLES, _MIGRATIONS)
+SCHEMA = Schema(5, _TABLES, _MIGRATIONS)

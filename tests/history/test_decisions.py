@@ -11,9 +11,10 @@ from msgspec import Raw
 from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.history.database import Fault, StoreError
 from cronhpa.history.decisions import KeptDecision
-from cronhpa.history.past_decision import PastDecision
+from cronhpa.history.past_decision import PastDecision, unpack
 from cronhpa.history.points import POINT_STEP, Point
 from cronhpa.history.store import Store
+from history.samples import raw
 
 NOW = parse_instant("2026-11-23T00:00:00Z")
 SHOP = ("prod", "shop")
@@ -73,7 +74,34 @@ def test_a_decision_is_not_written_again_after_a_restart(tmp_path):
     again.close()
 
 
-def test_packing_changes_no_answer(store):
+def blocks(address):
+    """(first, last, decisions) of each block of the first object, in order."""
+    rows = raw(address, "SELECT first, last, packed FROM decided WHERE object = 1 ORDER BY first")
+    return [(first, last, [decision.at for decision in unpack(bytes(packed))]) for first, last, packed in rows]
+
+
+def test_a_block_ends_with_its_utc_day(store, address):
+    """A block is forgotten as a whole: so no decision is kept for longer than eight days."""
+    instants = [NOW, NOW + HOUR, NOW + DAY - 1, NOW + DAY, NOW + DAY + HOUR]
+    for at in instants:
+        store.decisions.record([kept(at, 4)])
+
+    assert [
+        (NOW, NOW + DAY - 1, instants[:3]),
+        (NOW + DAY, NOW + DAY + HOUR, instants[3:]),
+    ] == blocks(address)
+
+
+def test_a_full_block_is_followed_by_another(store, address):
+    """A block is full at 128 kiB of JSON: with four decisions of some 40 kB."""
+    instants = [NOW + number * MINUTE for number in range(9)]
+    store.decisions.record([kept(at, 4, filler="x" * 40_000) for at in instants])
+
+    assert [instants[:4], instants[4:8], instants[8:]] == [within for _, _, within in blocks(address)]
+    assert instants == [decision.at for decision in store.decisions.between(*SHOP, 0, NOW + DAY, 10)]
+
+
+def test_tidying_changes_no_answer(store):
     instants = range(NOW, NOW + 2 * DAY, 20 * MINUTE)
     store.decisions.record([kept(at, at // HOUR % 7) for at in instants])
     store.decisions.record_points(point(at, at // HOUR % 7) for at in range(NOW, NOW + 2 * DAY, POINT_STEP))
@@ -118,8 +146,8 @@ def test_decisions_are_kept_for_a_week_and_points_thinned_to_hours_for_90_days(s
     decisions = store.decisions.between(*SHOP, 0, end, 10**6)
     points = store.decisions.points(*SHOP, 0, end)
 
-    # Blobs of a few decisions go as a whole, once the last of them is a week old.
-    assert end - 10 * DAY <= decisions[0].at <= end - 7 * DAY
+    # The block of a day goes as a whole, once the last of its decisions is a week old.
+    assert end - 8 * DAY <= decisions[0].at <= end - 7 * DAY
     assert end - 91 * DAY <= points[0].at <= end - 90 * DAY
     week = [recorded_point for recorded_point in points if recorded_point.at >= end - 7 * DAY]
     older = [recorded_point for recorded_point in points if recorded_point.at < end - 8 * DAY]
@@ -190,10 +218,21 @@ def test_a_clock_that_stepped_back_loses_nothing_and_stops_nothing(store):
     store.decisions.record([kept(NOW + MINUTE, 6)])
     assert store.decisions.tidy(NOW + 2 * MINUTE) is None
 
-    assert [4, 6, 5] == [
-        json.loads(bytes(decision.body))["status"]["desiredReplicas"]
-        for decision in store.decisions.between(*SHOP, 0, NOW + DAY, 10)
-    ]
+    decisions = store.decisions.between(*SHOP, 0, NOW + DAY, 10)
+    assert [4, 6, 5] == [json.loads(bytes(decision.body))["status"]["desiredReplicas"] for decision in decisions]
+    assert decisions == [store.decisions.at(*SHOP, at) for at in (NOW + MINUTE - 1, NOW + HOUR - 1, NOW + HOUR)]
+
+
+def test_a_clock_that_stepped_back_into_a_full_block_adds_to_it(store, address):
+    """Blocks do not overlap, so that the last decision at an instant is in the last block that begins before it."""
+    store.decisions.record([kept(NOW + number * HOUR, number, filler="x" * 40_000) for number in range(5)])
+    store.decisions.record([kept(NOW + MINUTE, 7)])
+
+    assert [
+        [NOW, NOW + MINUTE, NOW + HOUR, NOW + 2 * HOUR, NOW + 3 * HOUR],
+        [NOW + 4 * HOUR],
+    ] == [within for _, _, within in blocks(address)]
+    assert NOW + MINUTE == store.decisions.at(*SHOP, NOW + HOUR - 1).at
 
 
 def test_a_damaged_blob_is_a_fault_or_a_store_error_and_no_other_object_suffers(tmp_path):
@@ -209,6 +248,7 @@ def test_a_damaged_blob_is_a_fault_or_a_store_error_and_no_other_object_suffers(
         store.decisions.at(*SHOP, NOW)
     assert decided(NOW, 7) == store.decisions.at("prod", "cart", NOW)
     assert store.decisions.record([kept(NOW + HOUR, 5)]) is None
+    assert decided(NOW + HOUR, 5) == store.decisions.at(*SHOP, NOW + HOUR)
     store.close()
 
 

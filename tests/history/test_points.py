@@ -1,4 +1,4 @@
-"""cronhpa.history.points: days of points as blobs, and hours of them."""
+"""cronhpa.history.points: days of points, and hours of them."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ points = st.builds(
 )
 
 
-@given(st.lists(points, max_size=288))
+@given(st.lists(points, min_size=1, max_size=288))
 def test_counts_come_back_as_they_are_and_loads_to_a_2000th(several):
     unpacked = unpack_points(pack_points(several))
 
@@ -29,8 +29,7 @@ def test_counts_come_back_as_they_are_and_loads_to_a_2000th(several):
     ]
     for before, after in zip(several, unpacked, strict=True):
         assert (before.load is None) == (after.load is None)
-        # 1e-36 and less have fewer digits in 32 bits.
-        assert before.load is None or after.load == pytest.approx(before.load, rel=1 / 2000, abs=1e-36)
+        assert before.load is None or after.load == pytest.approx(before.load, rel=1 / 2000, abs=0)
 
 
 def test_a_point_stands_at_the_begin_of_its_step():
@@ -55,9 +54,9 @@ def test_a_damaged_blob_of_points_is_named_or_read(place, byte):
     assert told.startswith("points are")
 
 
-@pytest.mark.parametrize("length", range(1, len(blob)))
+@pytest.mark.parametrize("length", range(len(blob)))
 def test_a_blob_of_points_that_is_cut_off_is_named(length):
-    with pytest.raises(ValueError, match="points are damaged"):
+    with pytest.raises(ValueError, match=r"points are (cut off|damaged)"):
         unpack_points(blob[:length])
 
 

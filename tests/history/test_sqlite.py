@@ -11,6 +11,7 @@ import pytest
 from cronhpa.core.instant import HOUR, MILLISECOND, SECOND
 from cronhpa.history.database import Fault, StoreError
 from cronhpa.history.fits import Fit, FitInfo
+from cronhpa.history.schema import SCHEMA
 from cronhpa.history.series import STEP, RecordedBatch, Series
 from cronhpa.history.sqlite import SqliteDatabase
 from cronhpa.history.store import Store
@@ -212,9 +213,9 @@ def test_a_store_of_a_later_release_is_refused(tmp_path):
     Store(path).close()
     raw(path, "PRAGMA user_version = 7")
 
-    with pytest.raises(StoreError, match="schema version 7: this release reads version 4"):
+    with pytest.raises(StoreError, match=f"schema version 7: this release reads version {SCHEMA.version}"):
         Store(path)
-    with pytest.raises(StoreError, match="schema version 7: this release reads versions 1 to 4"):
+    with pytest.raises(StoreError, match=f"schema version 7: this release reads versions 1 to {SCHEMA.version}"):
         Store.open_to_read(path)
 
 

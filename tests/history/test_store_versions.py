@@ -5,10 +5,15 @@ from contextlib import closing
 from functools import partial
 
 import pytest
+from msgspec import Raw
 from msgspec.structs import replace
 
+from cronhpa.core.instant import DAY, MINUTE
 from cronhpa.history.address import PostgresAddress
 from cronhpa.history.database import Fault, StoreError
+from cronhpa.history.decisions import KeptDecision
+from cronhpa.history.past_decision import PastDecision
+from cronhpa.history.points import Point
 from cronhpa.history.postgres import PostgresDatabase
 from cronhpa.history.schema import SCHEMA
 from cronhpa.history.series import RecordedBatch, Series
@@ -46,7 +51,7 @@ def test_a_store_of_a_later_release_is_refused_in_words(address):
 
     for how in (Store, Store.open_unmigrated, Store.open_to_read):
         with pytest.raises(
-            StoreError, match=r"schema version 5: this release reads version.*use the release that wrote"
+            StoreError, match=rf"schema version {NEXT.version}: this release reads version.*use the release that wrote"
         ):
             how(address)
 
@@ -94,6 +99,27 @@ def test_several_processes_that_migrate_at_once_migrate_once(address):
     assert {RecordedBatch(1)} == {store.loads.record([sample(i, 1.0)]) for i, store in enumerate(stores)}
     for store in stores:
         store.close()
+
+
+def test_decisions_and_points_of_an_earlier_form_go_and_new_ones_are_kept(address):
+    """They lived for a week. The object stays, without the digest of a decision that is gone."""
+    of_version_4 = replace(SCHEMA, version=4, migrations={version: SCHEMA.migrations[version] for version in (1, 2, 3)})
+    opened(address, schema=of_version_4).close()
+    raw(
+        address,
+        "INSERT INTO object (namespace, name, last, bytes) VALUES ('prod', 'web', 'digest', 4)",
+        f"INSERT INTO decided VALUES (1, {NOON}, {NOON}, '2abc')",
+        f"INSERT INTO points VALUES (1, {NOON // DAY}, 0, '1abc')",
+    )
+    decision = PastDecision(NOON, Raw(b"{}"))
+
+    with closing(Store(address)) as store:
+        store.decisions.record([KeptDecision("prod", "web", "digest", decision)])
+        store.decisions.record_points([("prod", "web", Point(NOON, 4, 4, 1.5, 2, 9, None))])
+
+        assert store.decisions.tidy(NOON + MINUTE) is None  # the minute of the first object
+        assert decision == store.decisions.at("prod", "web", NOON)
+        assert 1 == len(store.decisions.points("prod", "web", 0, NOON + DAY))
 
 
 @pytest.mark.parametrize(
