@@ -7,7 +7,9 @@ import ctypes
 import gc
 import logging
 import os
+import resource
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -30,13 +32,11 @@ from cronhpa.operator.access import AccessReviews
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints
-from cronhpa.operator.large_pages import use_large_pages
 from cronhpa.operator.learning import Learning, LearningPauses
 from cronhpa.operator.listener import Budget, Listener
 from cronhpa.operator.log import follow_signals
 from cronhpa.operator.object_metrics import ObjectMetrics
 from cronhpa.operator.object_watch import ObjectWatch
-from cronhpa.operator.open_files import open_files, raise_open_files
 from cronhpa.operator.operator_metrics import OperatorMetrics
 from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.replica import ElectedReplica, LeaderElectionConfig, OnlyReplica, Replica
@@ -69,7 +69,7 @@ _FIRST_ROUND_SECONDS = 45.0
 
 async def run(settings: Settings, clock: Clock, commit: str) -> None:
     """Runs until SIGTERM or SIGINT, or until an essential part fails."""
-    raise_open_files()
+    _raise_open_files()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -202,7 +202,7 @@ class Operator:
         await self.controller.synced()
         await self.learning.first_look()
         _freeze()
-        asyncio.get_running_loop().call_later(_FIRST_ROUND_SECONDS, _settle)
+        asyncio.get_running_loop().call_later(_FIRST_ROUND_SECONDS, _freeze)
         gc.set_threshold(*_RUNNING)
         await self.controller.scale()
 
@@ -210,7 +210,7 @@ class Operator:
         """One port with its own budget for each of Prometheus, the kubelet, and readers of past decisions."""
         settings, listeners = self._settings, list[Listener]()
         endpoints = Endpoints(*self._metrics(listeners), self.controller, self._clock)
-        budget = Budget.within(open_files())
+        budget = Budget.within(_open_files())
         for port, routes in ((settings.listen_port, endpoints.all), (settings.probe_port, endpoints.probes)):
             listeners.append(Listener(settings.listen_host, port, routes, budget))
             LOG.info("serving %s on %s:%s", ", ".join(routes), *listeners[-1].address)
@@ -245,7 +245,7 @@ class Operator:
 
         objects = InventoryObjects(self.controller.inventory, self.replica)
         clock = self._clock
-        page = page_server(self._settings, objects, self._client, clock.now, clock.monotonic, open_files())
+        page = page_server(self._settings, objects, self._client, clock.now, clock.monotonic, _open_files())
         if page is not None:
             LOG.info("serving the page on %s:%s", *page.address)
         return page
@@ -259,6 +259,19 @@ class Operator:
 
     def _on_first_forecast(self, series: Series) -> None:
         self.controller.on_first_forecast(series)
+
+
+def _raise_open_files() -> None:
+    """Raises the soft limit to the hard one, as Go programs do: it protects programs that use select(2)."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # macOS refuses a soft limit of "unlimited"
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _open_files() -> int:
+    """How many files may be open at once."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> Replica:
@@ -300,11 +313,6 @@ def _freeze() -> None:
     gc.collect()
     gc.freeze()
     _give_back()
-
-
-def _settle() -> None:
-    _freeze()
-    asyncio.get_running_loop().run_in_executor(None, use_large_pages)
 
 
 def _give_back() -> None:

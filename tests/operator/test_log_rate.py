@@ -81,7 +81,7 @@ def test_the_next_line_of_any_template_tells_what_was_left_out_of_one_that_is_qu
 
 
 def test_templates_without_number_are_one_and_take_no_memory(log):
-    """A library that puts names into the template, and a tenant who makes names: 200 templates, and 20 of the others."""
+    """A library that puts names into the template, and a tenant who makes names: 200, and 20 lines of all others."""
     for number in range(5000):
         name = "".join(chr(97 + int(digit)) for digit in str(number))
         log.logger.warning(f"object {name} is odd")  # noqa: G004
