@@ -33,7 +33,7 @@ from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints
 from cronhpa.operator.learning import Learning, LearningPauses
-from cronhpa.operator.listener import Budget, Listener
+from cronhpa.operator.listener import Listener, limits_within
 from cronhpa.operator.log import follow_signals
 from cronhpa.operator.object_metrics import ObjectMetrics
 from cronhpa.operator.object_watch import ObjectWatch
@@ -43,6 +43,7 @@ from cronhpa.operator.replica import ElectedReplica, LeaderElectionConfig, OnlyR
 from cronhpa.operator.settings import Settings
 from cronhpa.operator.sharded_replica import ShardedReplica
 from cronhpa.operator.turn_trace import UNTRACED
+from cronhpa.ports.connections import ConnectionLimits
 from cronhpa.sources.file import SourcesFile
 
 if TYPE_CHECKING:
@@ -56,10 +57,8 @@ _GRACE_SECONDS = 15.0
 _EVENTS_SECONDS = 3.0
 _LOOPBACK = "127.0.0.1"
 _TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-# A token with many claims has some kilobytes; the API server accepts a head of this size, too.
-_HEAD_BYTES = 16_384
 # Includes two reviews, the wait for a reader, and sending a large object over a slow connection.
-_PAST_SECONDS = 30.0
+_PAST_SECONDS = 35.0
 # Thresholds of the garbage collector. Higher ones at run time would save little CPU and let garbage grow.
 _STARTING = (200_000, 10, 10)
 _RUNNING = (10_000, 10, 10)
@@ -207,20 +206,20 @@ class Operator:
         await self.controller.scale()
 
     def _listen(self) -> list[Listener]:
-        """One port with its own budget for each of Prometheus, the kubelet, and readers of past decisions."""
+        """One port with its own limits for each of Prometheus, the kubelet, and readers of past decisions."""
         settings, listeners = self._settings, list[Listener]()
         endpoints = Endpoints(*self._metrics(listeners), self.controller, self._clock)
-        budget = Budget.within(_open_files())
+        limits = limits_within(_open_files())
         for port, routes in ((settings.listen_port, endpoints.all), (settings.probe_port, endpoints.probes)):
-            listeners.append(Listener(settings.listen_host, port, routes, budget))
+            listeners.append(Listener(settings.listen_host, port, routes, limits))
             LOG.info("serving %s on %s:%s", ", ".join(routes), *listeners[-1].address)
         if settings.history_port is not None:
             access = AccessReviews(self._client, self._clock.monotonic)
             past = PastEndpoint(settings.store_address, access, self._clock.now)
             # All connections through port-forward come from one address.
-            budget = Budget(budget.connections, budget.connections, _HEAD_BYTES, answer_seconds=_PAST_SECONDS)
+            limits = ConnectionLimits(limits.connections, limits.connections, life_seconds=_PAST_SECONDS)
             # Tokens come here in clear text: through `kubectl port-forward` they cross no network.
-            listeners.append(Listener(_LOOPBACK, settings.history_port, {}, budget, {BELOW: past.answer}))
+            listeners.append(Listener(_LOOPBACK, settings.history_port, {}, limits, {BELOW: past.answer}))
             LOG.info("serving past decisions on %s:%s", *listeners[-1].address)
         return listeners
 
@@ -240,7 +239,7 @@ class Operator:
     def _open_page(self) -> PageServer | None:
         if self._settings.page_port is None:
             return None
-        # A web server and templates, needed only for the page.
+        # Needed only for the page.
         from cronhpa.operator.page_service import InventoryObjects, page_server  # noqa: PLC0415 - see above
 
         objects = InventoryObjects(self.controller.inventory, self.replica)

@@ -16,7 +16,7 @@ from prometheus_client.process_collector import ProcessCollector
 from cronhpa.core.instant import SECOND
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller
-from cronhpa.operator.listener import Parts, Route, response, response_in_parts
+from cronhpa.operator.listener import Answer, Route, response
 from cronhpa.operator.object_metrics import ObjectMetrics
 from cronhpa.operator.operator_metrics import OperatorMetrics
 
@@ -27,7 +27,6 @@ _RECONCILE_STUCK_SECONDS = 180.0
 # addresses that this process does not follow are one.
 _UNANSWERED_SECONDS = 600.0
 _METRICS_SECONDS = 1.0
-_NOT_RENDERED: Parts = ()
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -41,11 +40,12 @@ class Endpoints:
         self._registry = CollectorRegistry()
         self._registry.register(progress)
         ProcessCollector(registry=self._registry)
-        self._metrics, self._metrics_until = _NOT_RENDERED, -math.inf
+        self._metrics: Answer | None = None
+        self._metrics_until = -math.inf
         self.probes: dict[str, Route] = {"/healthz": self._healthz, "/readyz": self._readyz}
         self.all: dict[str, Route] = {**self.probes, "/metrics": self._metrics_text}
 
-    def _healthz(self) -> bytes:
+    def _healthz(self) -> Answer:
         loop = self._controller.control_loop
         silent = (self._clock.now() - loop.metrics.last_tick) / SECOND
         if silent > STUCK_SECONDS:
@@ -58,7 +58,7 @@ class Endpoints:
             return response(HTTPStatus.SERVICE_UNAVAILABLE, f"the API server has not answered for {unanswered:.0f} s\n")
         return response(HTTPStatus.OK, "ok\n")
 
-    def _readyz(self) -> bytes:
+    def _readyz(self) -> Answer:
         if self._controller.is_ready():
             replica = self._controller.replica
             # A waiting replica is ready, too: it could decide at once.
@@ -70,18 +70,18 @@ class Endpoints:
             return response(HTTPStatus.OK, f"{text}\n")
         return response(HTTPStatus.SERVICE_UNAVAILABLE, "the first lists are not there yet\n")
 
-    async def _metrics_text(self) -> Parts:
+    async def _metrics_text(self) -> Answer:
         """The exposition, computed at most once a second: with many objects it is expensive."""
         async with self._rendering:
-            if self._clock.monotonic() >= self._metrics_until:
+            if self._metrics is None or self._clock.monotonic() >= self._metrics_until:
                 # Only from a replica that decides: those of another one would be outdated.
                 objects = await self._objects.parts(self._clock.now()) if self._controller.replica.term else []
                 body = [generate_latest(self._registry), *objects]
-                self._metrics = response_in_parts(HTTPStatus.OK, body, _TEXT)
+                self._metrics = Answer(HTTPStatus.OK, body, _TEXT)
                 self._metrics_until = self._clock.monotonic() + _METRICS_SECONDS
                 asyncio.get_running_loop().call_later(_METRICS_SECONDS, self._forget_metrics)
             return self._metrics
 
     def _forget_metrics(self) -> None:
         """Drops the cached exposition, which is large for many objects."""
-        self._metrics, self._metrics_until = _NOT_RENDERED, -math.inf
+        self._metrics, self._metrics_until = None, -math.inf

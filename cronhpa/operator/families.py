@@ -120,7 +120,11 @@ API_UNANSWERED = _gauge("api_unanswered_seconds", "Since the API server answered
 WATCH_SILENT = _gauge("watch_silent_seconds", "Since a watch heard anything.", "resource")
 WATCH_UP = _gauge("watch_up", "1 while a watch is believed; what it watches is read another way else.", "resource")
 WATCH_RESTARTS = _counter("watch_restarts", "Times a watch was started again.", "resource")
-CONNECTIONS_DROPPED = _counter("connections_dropped", "Connections to a port of ours closed without an answer.", "port")
+CONNECTIONS_DROPPED = _counter(
+    "connections_dropped",
+    "Connections to a port of ours closed early: for a new one, or because they took too long.",
+    "port",
+)
 SOURCE_REQUESTS = _counter("source_requests", "Requests to a source: queries, or scrapes of single pods.", "source")
 SOURCES_BROKEN = _gauge("sources_broken", "1 while the file of sources cannot be used; the former ones stay in force.")
 

@@ -1,97 +1,74 @@
 """
-An HTTP server for ports that anybody can reach: only GET, one request per connection, everything limited.
+HTTP for ports that anybody can reach: only GET, one request per connection, everything limited.
 
-A general server accepts as many connections as the process may have files, and waits for the rest of each request. Then
-a thousand half-open connections block the probes, the API connections and the log. The rules of this server:
+aiohttp speaks HTTP; which connections there are, and for how long, is `ports.connections`. So a thousand half-open
+connections block neither the probes nor the API connections, and a probe that sends its request at once is answered.
 
-- At most `connections` are open, at most `per_peer` of them from one address. A new connection is always accepted: if
-  there is no room, the oldest connection of the address with the most connections is closed. So one address cannot
-  push out another, and a probe that sends its request at once is answered however many connections are held.
-- The head of a request has a maximum size and one deadline; an answer has a deadline; a body is refused; a connection
-  ends with its answer. So no connection lasts longer than both deadlines together.
-- The cost that an address can cause is paced: accepts per second, and reads per second of a head in pieces.
+- The head of a request has a maximum size; a body is refused; a connection ends with its answer.
+- A connection is read 20 times a second at most: a head that arrives byte by byte does not wake the loop for each byte.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 
-from cronhpa.ports.accepting import ACCEPTS_AT_ONCE, accepted, gives_way, listening_socket
+from aiohttp import HttpVersion10, HttpVersion11, web
+from aiohttp.web_protocol import RequestHandler
+from msgspec import Struct
+
+from cronhpa.ports.accepting import ACCEPTS_AT_ONCE
+from cronhpa.ports.connections import ConnectionLimits, Connections
 
 LOG = logging.getLogger(__name__)
 
 TEXT = "text/plain; charset=utf-8"
-# Without it, a head that arrives byte by byte would wake the loop for each byte.
+# A token with many claims has some kilobytes; the API server accepts a head of this size, too.
+_HEAD_BYTES = 16_384
 _READ_PAUSE_SECONDS = 0.05
-# Makes the kernel drop a connection that is closed early at once, with its unsent data.
-_RESET = struct.pack("ii", 1, 0)
 # Three listeners together use at most a fifth of the files that the process may open; the rest is for the API.
 _SHARE_OF_FILES = 16
+_CONNECTIONS = 32
+_TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Limits of one listener: for all peers together, and for one address."""
-
-    connections: int = 32
-    per_peer: int = ACCEPTS_AT_ONCE
-    head_bytes: int = 8192
-    head_seconds: float = 5.0
-    answer_seconds: float = 10.0
-
-    @classmethod
-    def within(cls, files: int) -> Budget:
-        """The budget of each of three listeners in a process that may open this many files."""
-        connections = max(2, min(cls.connections, files // _SHARE_OF_FILES))
-        return cls(connections, per_peer=min(cls.per_peer, connections))
+def limits_within(files: int) -> ConnectionLimits:
+    """The limits of each of three listeners in a process that may open this many files."""
+    connections = max(2, min(_CONNECTIONS, files // _SHARE_OF_FILES))
+    return ConnectionLimits(connections, per_peer=min(ACCEPTS_AT_ONCE, connections), life_seconds=15.0)
 
 
-def response(status: HTTPStatus, body: bytes | str, content_type: str = TEXT) -> bytes:
-    """A complete HTTP answer as bytes."""
-    content = body.encode() if isinstance(body, str) else body
-    return b"".join(response_in_parts(status, [content], content_type))
+class Answer(Struct, frozen=True):
+    """A response."""
+
+    status: HTTPStatus
+    body: Sequence[bytes] = ()
+    """In parts: copying a large body into one piece would delay the event loop."""
+    content_type: str = TEXT
+    headers: Mapping[str, str] = {}
 
 
-def response_in_parts(status: HTTPStatus, body: Sequence[bytes], content_type: str = TEXT) -> Parts:
-    """A complete HTTP answer in parts: copying a large body into one piece would delay the event loop."""
-    head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
-        f"Content-Length: {sum(map(len, body))}\r\nConnection: close\r\n\r\n"
-    )
-    return (head.encode(), *body)
+def response(status: HTTPStatus, body: bytes | str, content_type: str = TEXT) -> Answer:
+    return Answer(status, [body.encode() if isinstance(body, str) else body], content_type)
 
 
-Parts = tuple[bytes, ...]
-Route = Callable[[], bytes | Awaitable[Parts]]
-"""Makes a `response`, or awaits one in parts. It runs in the event loop, so it must not block."""
+Route = Callable[[], Answer | Awaitable[Answer]]
+"""It runs in the event loop, so it must not block."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """path, query: as sent, quoted. fields: of the head, by lower-case name; the last value of a repeated field."""
-
+class Request(Struct, frozen=True):
     path: str
+    """As sent, quoted."""
     query: str
+    """As sent, quoted."""
     fields: Mapping[str, str]
+    """Of the head, by name in any case."""
 
 
-RequestRoute = Callable[[Request], Awaitable[bytes]]
-"""Makes a `response` of a request. It may wait, for as long as the budget gives it."""
-
-
-class _Connection:
-    __slots__ = ("is_over", "peer", "socket", "task")
-
-    def __init__(self, peer: str, sock: socket.socket) -> None:
-        self.peer, self.socket = peer, sock
-        self.is_over = False
-        self.task: asyncio.Task[None] | None = None
+RequestRoute = Callable[[Request], Awaitable[Answer]]
+"""It may wait, for as long as a connection lasts: it is cancelled when the connection ends."""
 
 
 class Listener:
@@ -107,127 +84,136 @@ class Listener:
         host: str,
         port: int,
         routes: Mapping[str, Route],
-        budget: Budget | None = None,
+        limits: ConnectionLimits | None = None,
         below: Mapping[str, RequestRoute] | None = None,
     ) -> None:
-        self.dropped = 0
-        """Number of connections closed without an answer: pushed out, too slow, or ended by the peer."""
-        self._routes, self._below, self._budget = routes, below or {}, budget or Budget()
-        self._socket = listening_socket(host, port)
-        self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        # Oldest first.
-        self._open: dict[_Connection, None] = {}
+        self._routes, self._below = routes, below or {}
+        self._server: web.Server | None = None
+        self._connections = Connections(host, port, self._protocol, limits=limits or limits_within(1 << 20))
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self._connections.address
+
+    @property
+    def dropped(self) -> int:
+        """Number of connections closed without an answer that was taken: pushed out, or too slow."""
+        return self._connections.dropped
 
     async def run(self) -> None:
+        self._server = web.Server(self._respond, handler_cancellation=True)
         try:
-            async for connection, peer in accepted(self._socket):
-                self._admit(_Connection(peer, connection))
+            await self._connections.run()
         finally:
-            self._socket.close()
-            tasks = [connection.task for connection in self._open if connection.task is not None]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._server.shutdown(0)
 
-    def _admit(self, connection: _Connection) -> None:
-        budget = self._budget
-        chosen = gives_way(connection.peer, self._open, connections=budget.connections, per_peer=budget.per_peer)
-        if chosen is not None:
-            del self._open[chosen]
-            assert chosen.task is not None
-            chosen.task.cancel()
-        self._open[connection] = None
-        connection.task = asyncio.create_task(self._serve(connection))
-        # Not in the task itself: a task that is cancelled before its first step does not run its `finally`.
-        connection.task.add_done_callback(lambda _: self._close(connection))
+    def _protocol(self) -> asyncio.Protocol:
+        assert self._server is not None, "connections are accepted while it runs"
+        return _OneRequest(self._server)
 
-    def _close(self, connection: _Connection) -> None:
-        self._open.pop(connection, None)
-        if not connection.is_over:
-            self.dropped += 1
-            connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        connection.socket.close()
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        answer = await self._answer(request)
+        headers = {"Content-Type": answer.content_type, "Server": "cronhpa", **answer.headers}
+        sent = web.StreamResponse(status=answer.status, headers=headers)
+        sent.content_length = sum(map(len, answer.body))
+        sent.force_close()
+        await sent.prepare(request)
+        if request.method != "HEAD":
+            for part in answer.body:
+                await sent.write(part)
+        await sent.write_eof()
+        connection = request.protocol
+        assert isinstance(connection, _OneRequest)
+        await connection.taken()
+        return sent
 
-    async def _serve(self, connection: _Connection) -> None:
-        loop, sock = asyncio.get_running_loop(), connection.socket
-        try:
-            async with asyncio.timeout(self._budget.head_seconds):
-                head = await self._head(sock)
-            if head is None:
-                return
-            async with asyncio.timeout(self._budget.answer_seconds):
-                for part in await self._answer(head):
-                    await loop.sock_sendall(sock, part)
-                sock.shutdown(socket.SHUT_WR)
-                # Wait until the peer has everything: unsent data of a closed connection would not count as dropped.
-                while await loop.sock_recv(sock, self._budget.head_bytes):  # noqa: ASYNC110 - a pause, not a wait
-                    await asyncio.sleep(_READ_PAUSE_SECONDS)
-            connection.is_over = True
-        except (TimeoutError, OSError):
-            # The peer is slow or gone: the connection counts as dropped.
-            return
-
-    async def _head(self, sock: socket.socket) -> bytes | None:
-        """The head of a request without the blank line; if it is too long, its begin; None if the peer closes first."""
-        loop, limit = asyncio.get_running_loop(), self._budget.head_bytes
-        data = b""
-        while len(data) <= limit:
-            part = await loop.sock_recv(sock, limit + 1 - len(data))
-            if not part:
-                return None
-            data += part
-            head, blank, _ = data.partition(b"\r\n\r\n")
-            if blank:
-                return head
-            await asyncio.sleep(_READ_PAUSE_SECONDS)
-        return data
-
-    async def _answer(self, head: bytes) -> Parts:
-        answer = await self._made(head)
-        if not head.startswith(b"HEAD "):
-            return (answer,) if isinstance(answer, bytes) else answer
-        first = answer if isinstance(answer, bytes) else answer[0]
-        return (first[: first.index(b"\r\n\r\n") + 4],)
-
-    async def _made(self, head: bytes) -> bytes | Parts:
-        if len(head) > self._budget.head_bytes:
-            return response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the request's head is too long\n")
-        line, *fields = head.split(b"\r\n")
-        match line.split(b" "):
-            case [method, target, b"HTTP/1.0" | b"HTTP/1.1"] if target.startswith(b"/"):
-                pass
-            case _:
-                return response(HTTPStatus.BAD_REQUEST, "this is no HTTP/1.1 request\n")
-        if any(_announces_body(field) for field in fields):
+    async def _answer(self, request: web.BaseRequest) -> Answer:
+        path, _, query = request.raw_path.partition("?")
+        if request.version not in {HttpVersion10, HttpVersion11} or not path.startswith("/"):
+            return _NO_REQUEST
+        if "Transfer-Encoding" in request.headers or request.headers.get("Content-Length", "0") != "0":
             return response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request's body is not accepted\n")
-        if method not in {b"GET", b"HEAD"}:
+        if request.method not in {"GET", "HEAD"}:
             return response(HTTPStatus.METHOD_NOT_ALLOWED, "GET alone is accepted\n")
-        path, _, query = target.decode("latin-1").partition("?")
         route = self._routes.get(path)
         below = next((self._below[begin] for begin in self._below if path.startswith(begin)), None)
         try:
             if route is not None:
                 made = route()
-                return made if isinstance(made, bytes) else await made
-            elif below is not None:
-                return await below(Request(path, query, dict(map(_field, fields))))
-            else:
-                return response(HTTPStatus.NOT_FOUND, f"here are {', '.join((*self._routes, *self._below))}\n")
+                return made if isinstance(made, Answer) else await made
+            if below is not None:
+                return await below(Request(path, query, request.headers))
         except Exception:
             LOG.exception("%s cannot be answered", path)
             return response(HTTPStatus.INTERNAL_SERVER_ERROR, "the operator's log says why\n")
+        return response(HTTPStatus.NOT_FOUND, f"here are {', '.join((*self._routes, *self._below))}\n")
 
 
-def _field(field: bytes) -> tuple[str, str]:
-    name, _, value = field.decode("latin-1").partition(":")
-    return name.strip().lower(), value.strip()
+_NO_REQUEST = response(HTTPStatus.BAD_REQUEST, "this is no HTTP/1.1 request\n")
 
 
-def _announces_body(field: bytes) -> bool:
-    name, _, value = field.partition(b":")
-    match name.strip().lower():
-        case b"transfer-encoding":
-            return True
-        case b"content-length":
-            return value.strip() != b"0"
-    return False
+class _OneRequest(RequestHandler):
+    """A connection whose parser gets one head, as a whole; anything after it is read and dropped."""
+
+    __slots__ = ("_ended", "_has_request", "_head", "_is_read")
+
+    def __init__(self, server: web.Server) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # aiohttp takes it for none, and its annotation does not say so
+            lingering_time=0.0,
+            max_line_size=_HEAD_BYTES,
+            max_field_size=_HEAD_BYTES,
+        )
+        self._head = bytearray()
+        self._is_read = self._has_request = False
+        self._ended = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        transport = self.transport
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
+        asyncio.get_running_loop().call_later(_READ_PAUSE_SECONDS, transport.resume_reading)
+        if self._is_read:
+            return
+        self._head += data
+        head, blank, _ = self._head.partition(b"\r\n\r\n")
+        if len(head) > _HEAD_BYTES:
+            self._is_read = True
+            transport.write(_TOO_LONG)
+            transport.write_eof()
+        elif blank:
+            self._is_read = self._has_request = True
+            super().data_received(bytes(head + blank))
+
+    async def taken(self) -> None:
+        """Waits until the peer has the answer: unsent data of a closed connection would be the kernel's memory."""
+        if isinstance(self.transport, asyncio.Transport):
+            self.transport.write_eof()
+            self.transport.resume_reading()
+            await self._ended.wait()
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]  # aiohttp closes in any case
+        """A peer that has nothing more to send may still wait for its answer."""
+        self._ended.set()
+        return self._has_request
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._ended.set()
+        super().connection_lost(exc)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to what is no request; aiohttp's own repeats parts of it, and so does its log."""
+        del status, exc, message
+        if request.writer.output_size:
+            raise ConnectionError("the answer has begun")
+        answer = web.Response(status=_NO_REQUEST.status, body=_NO_REQUEST.body[0], headers={"Server": "cronhpa"})
+        answer.force_close()
+        return answer

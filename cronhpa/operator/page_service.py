@@ -15,10 +15,10 @@ from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.replica import Replica
 from cronhpa.operator.settings import Settings
 from cronhpa.page.authentication import Authentication, AuthenticationMode
-from cronhpa.page.connections import ConnectionLimits
 from cronhpa.page.objects import Leader, LiveObject
 from cronhpa.page.rights import BusyError, Caller, Everything, NotAuthenticatedError, Rights, UnavailableError
 from cronhpa.page.server import PageServer, PageSettings
+from cronhpa.ports.connections import ConnectionLimits
 
 # A caller with rights in some of a thousand namespaces needs a review for each namespace. Callers whose token was
 # accepted have a separate limit, so that they do not wait for strangers.

@@ -34,7 +34,7 @@ from cronhpa.history.series import Series
 from cronhpa.history.store import Store
 from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.access import AccessReviews, Verdict
-from cronhpa.operator.listener import Request, response
+from cronhpa.operator.listener import Answer, Request, response
 
 BELOW = "/v1/namespaces/"
 
@@ -44,10 +44,7 @@ _PARTS = len(("NAMESPACE", "cronhpas", "NAME", "decision"))
 # many connections keep at most this number of threads busy.
 _READS_AT_ONCE = 2
 _NOTHING = "nothing is known here of this object, or not to you\n"
-_WHO = (
-    b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer\r\nContent-Type: text/plain; charset=utf-8\r\n"
-    b"Content-Length: 0\r\nConnection: close\r\n\r\n"
-)
+_WHO = Answer(HTTPStatus.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
 
 
 class PastEndpoint:
@@ -66,10 +63,10 @@ class PastEndpoint:
         self._open_store = open_store
         self._readers = ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="past")
 
-    async def answer(self, request: Request) -> bytes:
+    async def answer(self, request: Request) -> Answer:
         """A response to a request below BELOW."""
         parts = [unquote(part) for part in request.path.removeprefix(BELOW).split("/")]
-        scheme, _, token = request.fields.get("authorization", "").partition(" ")
+        scheme, _, token = request.fields.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             return _WHO
         if len(parts) != _PARTS or parts[1] != "cronhpas" or not all(parts):
@@ -87,7 +84,7 @@ class PastEndpoint:
             return response(HTTPStatus.NOT_FOUND, _NOTHING)
         return await self._read(namespace, name, asked, request.query)
 
-    async def _read(self, namespace: str, name: str, asked: str, query: str) -> bytes:
+    async def _read(self, namespace: str, name: str, asked: str, query: str) -> Answer:
         try:
             answered = _answered(
                 namespace, name, asked, parse_qsl(query, keep_blank_values=True, max_num_fields=8), self._clock()

@@ -30,7 +30,6 @@ from cronhpa.history.address import PostgresAddress, StoreAddress
 from cronhpa.page.assets import load_assets
 from cronhpa.page.authentication import Authentication, AuthenticationMode, is_local_host, is_same_origin
 from cronhpa.page.calendar import FleetCalendar
-from cronhpa.page.connections import ConnectionLimits, Connections
 from cronhpa.page.fleet import FleetRows, etag_of
 from cronhpa.page.objects import LiveObject, Objects
 from cronhpa.page.questions import (
@@ -44,6 +43,7 @@ from cronhpa.page.questions import (
 from cronhpa.page.rights import BusyError, Caller, NotAuthenticatedError, Rights, UnavailableError, scope_of
 from cronhpa.page.what_if import TEXT_MAX, WhatIf
 from cronhpa.page.worker_pools import PageWorker
+from cronhpa.ports.connections import ConnectionLimits, Connections
 
 LOG = logging.getLogger(__name__)
 

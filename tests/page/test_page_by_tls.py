@@ -1,4 +1,4 @@
-"""cronhpa.page.connections: by TLS; a proxy that proves itself by its certificate, and everybody else."""
+"""cronhpa.ports.connections: by TLS; a proxy that proves itself by its certificate, and everybody else."""
 
 import json
 import ssl

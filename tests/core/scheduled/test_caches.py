@@ -84,7 +84,6 @@ STATE = {
     "operator.decision_recorder:DecisionRecorder._points": "its bound; the oldest is dropped",
     "operator.app:Operator.listeners": "two ports",
     "operator.installations:Installations._others": "its bound of 64 Leases",
-    "operator.listener:Listener._open": "32 connections",
     "operator.log_rate:RateLimited._buckets": "its bound of templates",
     "history.backfill:Backfills._asked_again_at": "an object's deletion",
     "history.series_ids:SeriesIds._ids": "the next hour, when the store is compacted",

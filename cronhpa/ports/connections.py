@@ -1,8 +1,8 @@
 """
-Connections of the page: accepted here, served by aiohttp.
+Connections of the operator's ports: accepted here, served by aiohttp.
 
-aiohttp's server would accept as many connections as the process may have files. Here the rules of the operator's other
-ports hold (`ports.accepting`). No connection lasts longer than LIFE_SECONDS, even one that sends its head byte by byte.
+aiohttp's server would accept as many connections as the process may have files. Here the rules of `ports.accepting`
+hold, and no connection lasts longer than its limit, even one that sends its head byte by byte.
 """
 
 from __future__ import annotations
@@ -10,37 +10,46 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import struct
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from cronhpa.ports.accepting import accepted, gives_way, listening_socket
 
-LIFE_SECONDS = 120.0
 _HANDSHAKE_SECONDS = 5.0
+# Makes the kernel drop a connection that is closed early at once, with its unsent data.
+_RESET = struct.pack("ii", 1, 0)
 
 
 class ConnectionLimits(Struct, frozen=True):
-    """connections: at most, of all addresses. per_peer: of one; behind a proxy all callers have one address."""
+    """How many connections a port has at a time, and how long each lasts."""
 
     connections: int = 64
+    """Of all addresses."""
     per_peer: int = 48
-    life_seconds: float = LIFE_SECONDS
+    """Of one address; behind a proxy all callers have one."""
+    life_seconds: float = 120.0
 
 
 class _Connection:
-    __slots__ = ("peer", "socket", "task", "transport")
+    __slots__ = ("expiry", "peer", "socket", "task", "transport")
 
     def __init__(self, peer: str, sock: socket.socket) -> None:
         self.peer, self.socket = peer, sock
         self.transport: asyncio.Transport | None = None
         self.task: asyncio.Task[None] | None = None
+        self.expiry: asyncio.TimerHandle | None = None
 
     @property
     def is_over(self) -> bool:
-        return self.transport is not None and self.transport.is_closing()
+        """Not yet while the transport is closing: it may still hold data that the peer does not read."""
+        return self.socket.fileno() == -1
 
     def end(self) -> None:
+        if self.is_over:
+            return
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         if self.transport is not None:
             self.transport.abort()
         elif self.task is not None:
@@ -64,6 +73,8 @@ class Connections:
         limits: ConnectionLimits | None = None,
     ) -> None:
         self._factory, self._tls, self._limits = factory, tls, limits or ConnectionLimits()
+        self.dropped = 0
+        """Number of connections closed before their end: for a new one, or because they lasted too long."""
         self._socket = listening_socket(host, port)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         # Oldest first.
@@ -84,14 +95,25 @@ class Connections:
                 connection.end()
 
     def _admit(self, connection: _Connection) -> None:
-        self._open = [other for other in self._open if not other.is_over]
+        self._forget_ended()
         limits = self._limits
         chosen = gives_way(connection.peer, self._open, connections=limits.connections, per_peer=limits.per_peer)
         if chosen is not None:
-            self._open.remove(chosen)
-            chosen.end()
+            self._drop(chosen)
         self._open.append(connection)
         connection.task = asyncio.create_task(self._serve(connection))
+
+    def _forget_ended(self) -> None:
+        for connection in self._open:
+            if connection.is_over and connection.expiry is not None:
+                connection.expiry.cancel()
+        self._open = [connection for connection in self._open if not connection.is_over]
+
+    def _drop(self, connection: _Connection) -> None:
+        if connection in self._open and not connection.is_over:
+            self._open.remove(connection)
+            self.dropped += 1
+            connection.end()
 
     async def _serve(self, connection: _Connection) -> None:
         loop = asyncio.get_running_loop()
@@ -108,4 +130,4 @@ class Connections:
             if connection in self._open:
                 self._open.remove(connection)
             return
-        loop.call_later(self._limits.life_seconds, connection.end)
+        connection.expiry = loop.call_later(self._limits.life_seconds, self._drop, connection)

@@ -1,9 +1,9 @@
-"""cronhpa.page.connections: connections are few, of one address fewer, and none lasts."""
+"""cronhpa.ports.connections: connections are few, of one address fewer, and none lasts."""
 
 import asyncio
 from contextlib import suppress
 
-from cronhpa.page.connections import ConnectionLimits, Connections
+from cronhpa.ports.connections import ConnectionLimits, Connections
 
 
 class Echo(asyncio.Protocol):
