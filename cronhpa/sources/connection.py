@@ -41,11 +41,14 @@ class SourceConnection:
         self._definition = definition
         self._connections_max = connections_max
         self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
         self._login: dict[str, str] = {}
         self._secrets: tuple[str, ...] = ()
         self._login_at: float | None = None
 
     async def close(self) -> None:
+        """Ends all requests; later ones get no answer."""
+        self._is_closed = True
         if self._session is not None:
             await self._session.close()
 
@@ -60,6 +63,9 @@ class SourceConnection:
         definition = self._definition
         try:
             async with asyncio.timeout(definition.timeout_seconds):
+                if self._is_closed:
+                    # The request waited for its turn, and the file of sources was replaced twice meanwhile.
+                    raise NoAnswerError("Replaced", "the operator's file of sources was replaced meanwhile")
                 session = self._session or await self._open()
                 sent = {**headers, **await self._stated_headers()}
                 async with session.request(

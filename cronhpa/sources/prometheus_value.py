@@ -31,7 +31,7 @@ class PrometheusValues(ServerSource[Vector]):
         self._template = QueryTemplate(definition.query)
         self._labels = tuple(definition.join.values())
         self._url = URL(f"{definition.url}/api/v1/query")
-        super().__init__(name, definition, self._url.host or "")
+        super().__init__(name, definition, self._url.host or "", self._template.names)
 
     async def value(self, measured: MeasuredObject) -> int | Absent:
         """The number of an object in milli-units, or why there is none."""
@@ -40,7 +40,7 @@ class PrometheusValues(ServerSource[Vector]):
             query = self._template.filled(Names.of(**stated, metric=self._name))
         except QueryError as problem:
             return Absent("BadName", str(problem))
-        answer = await self._requests.ask(query, measured, lambda: self._query(query))
+        answer = await self.ask(query, measured, lambda: self._query(query))
         if isinstance(answer, NoAnswerError):
             return Absent(answer.reason, answer.message)
         of = tuple(stated[name] for name in self._definition.join)

@@ -36,7 +36,7 @@ class UrlValues(ServerSource[int]):
         self._definition = definition
         self._clock = clock
         self._template = UrlTemplate(definition.url)
-        super().__init__(name, definition, URL(self._template.origin).host or "")
+        super().__init__(name, definition, URL(self._template.origin).host or "", self._template.names)
 
     async def value(self, measured: MeasuredObject) -> int | Absent:
         """The number of an object in milli-units, or why there is none."""
@@ -44,7 +44,7 @@ class UrlValues(ServerSource[int]):
             url = self._template.filled(Names.of(**measured.texts, metric=self._name))
         except QueryError as problem:
             return Absent("BadName", str(problem))
-        answer = await self._requests.ask(str(url), measured, lambda: self._number(url))
+        answer = await self.ask(str(url), measured, lambda: self._number(url))
         return Absent(answer.reason, answer.message) if isinstance(answer, NoAnswerError) else answer
 
     async def _number(self, url: URL) -> int:

@@ -1,5 +1,6 @@
-"""cronhpa.sources.prometheus_value, cronhpa.sources.url_value: rules for all servers of sources."""
+"""cronhpa.sources.prometheus_value, cronhpa.sources.url_value, cronhpa.sources.shared_requests: rules of both."""
 
+import asyncio
 import json
 
 import pytest
@@ -53,11 +54,15 @@ def kind(request):
     return request.param
 
 
-async def valued(kind, port, of):
+def source_of(kind, port, **more):
     make, fields = SERVERS[kind]
-    stated = {**fields, "url": f"http://127.0.0.1:{port}{fields['url']}"}
+    stated = {**fields, "url": f"http://127.0.0.1:{port}{fields['url']}", **more}
     definition = parse_sources(json.dumps({"sources": {"number": {kind: stated}}}), "test")["number"]
-    source = make("number", definition, lambda: NOON)
+    return make("number", definition, lambda: NOON)
+
+
+async def valued(kind, port, of):
+    source = source_of(kind, port)
     try:
         return await source.value(of)
     finally:
@@ -118,3 +123,83 @@ async def test_a_status_other_than_200_is_no_value_and_no_redirect_is_followed(k
     assert reason == absent.reason
     assert words in absent.message
     assert 1 == len(asked)
+
+
+async def numbers_beside(kind, hanging, *, answers):
+    """What an object of `prod` gets, one answer after the other, beside objects whose answers hang."""
+    never = asyncio.Event()
+
+    async def answer(request):
+        text = request.path_qs + (await request.post()).get("query", "")
+        if "prod" not in text:
+            await never.wait()
+        return web.json_response(NUMBER)
+
+    async with serving(answer) as port:
+        source = source_of(kind, port, timeoutSeconds=1)
+
+        async def ask_on(of):
+            while True:
+                await source.value(of)
+
+        asking = [asyncio.create_task(ask_on(of)) for of in hanging]
+        await asyncio.sleep(0.1)
+        try:
+            # A period of next to nothing: each answer is a request of its own.
+            return [await source.value(measured(period=1e-3)) for _ in range(answers)]
+        finally:
+            never.set()
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+            await source.close()
+
+
+async def test_a_hundred_objects_whose_answers_hang_take_no_number_of_another_namespace(kind):
+    """Of the 32 connections their namespace has 24, each for its whole second."""
+    hanging = [
+        measured(namespace="hostile", target=TargetRef("apps/v1", "Deployment", f"slow-{number}"))
+        for number in range(100)
+    ]
+
+    assert [42_000] * 30 == await numbers_beside(kind, hanging, answers=30)
+
+
+async def test_a_hundred_namespaces_whose_answers_hang_delay_another_one_until_they_have_hung(kind):
+    """They have all connections for a second. After it one is `prod`'s, and from then on they have 24 together."""
+    hanging = [measured(namespace=f"hostile-{number}") for number in range(100)]
+
+    got = await numbers_beside(kind, hanging, answers=30)
+
+    assert 42_000 in got[:6]
+    assert [42_000] * 20 == got[10:]
+
+
+async def test_an_object_that_gets_no_connection_is_told_so_and_no_turn_waits_for_ever(kind):
+    """34 objects of one namespace: 24 wait for their answers, and ten for a connection, each for a second."""
+    never = asyncio.Event()
+
+    async def answer(request):
+        await never.wait()
+        return web.json_response(NUMBER)
+
+    async with serving(answer) as port:
+        source = source_of(kind, port, timeoutSeconds=1)
+        targets = [TargetRef("apps/v1", "Deployment", f"slow-{number}") for number in range(34)]
+        # The first 24 end at the instant at which the others stop waiting: those may get a connection, or none.
+        got = await asyncio.gather(*(source.value(measured(target=target)) for target in targets))
+        never.set()
+        await source.close()
+
+    assert {"it gave no answer within 1 s", "none of its connections was free within 1 s"} >= {
+        absent.message for absent in got
+    }
+    assert {"it gave no answer within 1 s"} == {absent.message for absent in got[:24]}
+
+
+async def test_a_request_that_comes_after_the_source_was_closed_is_no_value_and_no_error(kind):
+    """It waited for a connection, and the file of sources was replaced twice meanwhile."""
+    source = source_of(kind, 1)
+    await source.close()
+
+    assert "the operator's file of sources was replaced meanwhile" == (await source.value(measured())).message
