@@ -2,40 +2,61 @@
 Access to an object and its past: granted to everybody who may `get` the object.
 
 A TokenReview identifies the user, a SubjectAccessReview checks `get` on this one object. Answers are cached for half a
-minute: expired tokens and revoked rights end within that time. Only the digest of a token is kept. The rate and the
-number of reviews are limited, because they share the connections to the API with decisions.
+minute: expired tokens and revoked rights end within that time. Only the digest of a token is kept.
+
+Reviews share the connections to the API with decisions, so their number is limited, for each caller and in total:
+
+- A caller whose own bucket is empty is told to come later. No caller empties the bucket of another one.
+- Reviews of different callers take turns at the total pace, and wait for them. The ServiceAccounts of a namespace have
+  one turn together: whoever may create one may create a thousand.
+- Tokens that were never accepted have buckets by address, and turns of their own: made-up tokens delay no known caller.
+- A refused list of a namespace is believed on for as long as the caller's bucket is needed for other questions. So a
+  caller with rights in some of ten thousand namespaces gets an answer about each of them.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from collections.abc import Callable
 from enum import Enum
 from hashlib import blake2b
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from cronhpa.api.identity import AUDIENCE, GROUP, PLURAL
 from cronhpa.kube.client import Client
+from cronhpa.ports.fair_places import FairPace
+from cronhpa.ports.token_bucket import Pace, TokenBuckets
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _BELIEVED_SECONDS = 30.0
+# An older refusal of a list is asked about again before the others.
+_REFUSAL_SECONDS = 300.0
 _AT_ONCE = 2
+_OF_A_CALLER = Pace(per_second=50, burst=200)
+_OF_ALL_CALLERS = Pace(per_second=100, burst=200)
+_OF_AN_ADDRESS = Pace(per_second=5, burst=20)
+_OF_ALL_ADDRESSES = Pace(per_second=20, burst=20)
 # Longer than any token that an API server accepts.
 _TOKEN_MAX = 12_288
+_TOKENS_MAX = 1024
+# Answers about rights, of all callers: some 10 MB.
+_ANSWERS_MAX = 50_000
+_ACCOUNT_PREFIX = "system:serviceaccount:"
 _ENCODER = msgspec.json.Encoder(order="sorted")
+
+T = TypeVar("T")
 
 
 class Verdict(Enum):
     ALLOWED = "allowed"
     REFUSED = "refused"  # the user may not get the object, whether it exists or not
     UNKNOWN = "unknown"  # the API server knows no user of the token
-    LATER = "later"  # too many reviews
+    LATER = "later"  # too many reviews of this caller
 
 
 class User(Struct, frozen=True):
@@ -65,44 +86,90 @@ class _AccessReview(Struct, frozen=True):
     status: _AccessStatus = _AccessStatus()
 
 
-class ReviewPace(Struct, frozen=True):
-    """Limits: reviews a second, more reviews at once after a pause, cached answers."""
+class _Answers:
+    """
+    What the API server answered about rights, with the times of the questions, by user and (namespace, name).
 
-    per_second: float = 10.0
-    burst: float = 20.0
-    entries_max: int = 1024
+    If there are too many, the user with the most answers loses the oldest one.
+    """
+
+    def __init__(self) -> None:
+        self._by_user: dict[bytes, dict[tuple[str, str], tuple[bool, float]]] = {}
+        self._count = 0
+
+    def get(self, user: bytes, question: tuple[str, str]) -> tuple[bool, float] | None:
+        return self._by_user.get(user, {}).get(question)
+
+    def put(self, user: bytes, question: tuple[str, str], allowed: bool, asked_at: float) -> None:  # noqa: FBT001 - the answer
+        answers = self._by_user.setdefault(user, {})
+        self._count += answers.pop(question, None) is None
+        answers[question] = (allowed, asked_at)
+        while self._count > _ANSWERS_MAX:
+            largest = max(self._by_user, key=lambda user: len(self._by_user[user]))
+            del self._by_user[largest][next(iter(self._by_user[largest]))]
+            if not self._by_user[largest]:
+                del self._by_user[largest]
+            self._count -= 1
 
 
 class AccessReviews:
-    """Sends reviews to the API server, and caches its answers for a while."""
+    """Sends reviews to the API server, and caches its answers for a while. monotonic: a clock of seconds."""
 
-    def __init__(self, client: Client, monotonic: Callable[[], float], pace: ReviewPace | None = None) -> None:
+    def __init__(self, client: Client, monotonic: Callable[[], float]) -> None:
         self._client = client
         self._monotonic = monotonic
-        self._pace = pace or ReviewPace()
-        self._places = asyncio.Semaphore(_AT_ONCE)
-        # By the fields of a review: the answer, and until when it is valid. The oldest first.
-        self._believed: dict[tuple[str, ...], tuple[Any, float]] = {}
-        self._reviews, self._counted_at = self._pace.burst, monotonic()
+        self._callers = TokenBuckets(_OF_A_CALLER)
+        self._addresses = TokenBuckets(_OF_AN_ADDRESS)
+        self._caller_turns = FairPace(_OF_ALL_CALLERS, _AT_ONCE)
+        self._stranger_turns = FairPace(_OF_ALL_ADDRESSES, _AT_ONCE)
+        # By the digest of a token, with the time of the review: users of accepted tokens, and tokens of nobody. The one
+        # that was used or reviewed last stands last.
+        self._accepted: dict[bytes, tuple[User, float]] = {}
+        self._unknown: dict[bytes, float] = {}
+        self._answers = _Answers()
 
-    async def may_get(self, token: str, namespace: str, name: str) -> Verdict:
-        """Whether the bearer of a token may get a CronHPA. Raises ClusterError if the API server does not answer."""
-        user = await self.user(token)
+    def account(self, token: str) -> str | None:
+        """Among what the user of a token shares requests with others; None for a token that was not accepted lately."""
+        accepted = self._accepted.get(_digest(token))
+        return None if accepted is None else account_of(accepted[0].username)
+
+    async def may_get(self, token: str, namespace: str, name: str, address: str = "") -> Verdict:
+        """
+        Whether the bearer of a token may get a CronHPA. address: where the bearer is.
+
+        Raises ClusterError if the API server does not answer.
+        """
+        user = await self.user(token, address)
         return user if isinstance(user, Verdict) else await self.verdict(user, namespace, name)
 
-    async def user(self, token: str) -> User | Verdict:
+    async def user(self, token: str, address: str = "") -> User | Verdict:
         """The user of a token; UNKNOWN without a user. Raises ClusterError if the API server does not answer."""
         if not token or len(token) > _TOKEN_MAX or not token.isascii():
             return Verdict.UNKNOWN
-        digest = blake2b(token.encode(), digest_size=16).hexdigest()
-        user: User | None = self._known(digest)
-        if user is None:
-            if not self._take_review():
+        digest, now = _digest(token), self._monotonic()
+        if (accepted := self._accepted.pop(digest, None)) is not None:
+            user, asked_at = self._accepted[digest] = accepted
+            if now - asked_at < _BELIEVED_SECONDS:
+                return user
+            if not self._callers.take(user.username, now):
                 return Verdict.LATER
+            turn = self._caller_turns.turn(account_of(user.username))
+        else:
+            if now - self._unknown.get(digest, -_BELIEVED_SECONDS) < _BELIEVED_SECONDS:
+                return Verdict.UNKNOWN
+            if not self._addresses.take(address, now):
+                return Verdict.LATER
+            turn = self._stranger_turns.turn(address)
+        async with turn:
             asked_at = self._monotonic()
             user = await self._user(token)
-            self._believe(user, asked_at, digest)
-        return user if user.username else Verdict.UNKNOWN
+        self._accepted.pop(digest, None)
+        self._unknown.pop(digest, None)
+        if not user.username:
+            _remember(self._unknown, digest, asked_at)
+            return Verdict.UNKNOWN
+        _remember(self._accepted, digest, (user, asked_at))
+        return user
 
     async def verdict(self, user: User, namespace: str, name: str) -> Verdict:
         """
@@ -110,15 +177,37 @@ class AccessReviews:
 
         Raises ClusterError if the API server does not answer.
         """
-        who = blake2b(_ENCODER.encode(user), digest_size=16).hexdigest()
-        allowed = self._known(who, namespace, name)
-        if allowed is None:
-            if not self._take_review():
+        who, question = blake2b(_ENCODER.encode(user), digest_size=16).digest(), (namespace, name)
+        known = self._believed(user, who, question)
+        if known is None:
+            if not self._callers.take(user.username, self._monotonic()):
                 return Verdict.LATER
-            asked_at = self._monotonic()
-            allowed = await self._is_allowed(user, namespace, name)
-            self._believe(allowed, asked_at, who, namespace, name)
-        return Verdict.ALLOWED if allowed else Verdict.REFUSED
+            async with self._caller_turns.turn(account_of(user.username)):
+                # While it waited, another request of the same user may have had the answer.
+                known = self._believed(user, who, question)
+                if known is None:
+                    asked_at = self._monotonic()
+                    known = await self._is_allowed(user, namespace, name)
+                    self._answers.put(who, question, known, asked_at)
+        return Verdict.ALLOWED if known else Verdict.REFUSED
+
+    def _believed(self, user: User, who: bytes, question: tuple[str, str]) -> bool | None:
+        """The known answer; None where the API server should be asked."""
+        answer = self._answers.get(who, question)
+        if answer is None:
+            return None
+        allowed, asked_at = answer
+        now = self._monotonic()
+        age = now - asked_at
+        if age < _BELIEVED_SECONDS:
+            return allowed
+        is_list = not question[1]
+        if allowed or not is_list:
+            return None
+        # A refusal gives nobody anything. Questions without an answer, and rights to be confirmed, come first: a part of
+        # the bucket is left for them.
+        needed = _OF_A_CALLER.burst / (2 if age < _REFUSAL_SECONDS else 4)
+        return None if self._callers.left(user.username, now) >= needed else False
 
     async def _user(self, token: str) -> User:
         """The user of a token; a User with an empty name if the token belongs to no user."""
@@ -128,8 +217,7 @@ class AccessReviews:
             "kind": "TokenReview",
             "spec": {"token": token, **({"audiences": audiences} if audiences else {})},
         }
-        async with self._places:
-            status = (await self._client.review(_TOKEN_REVIEWS, asked, _TokenReview)).status
+        status = (await self._client.review(_TOKEN_REVIEWS, asked, _TokenReview)).status
         # An authenticator that ignores audiences would accept tokens that were issued for other services.
         is_meant = not audiences or AUDIENCE in status.audiences
         return status.user if status.authenticated and is_meant else User()
@@ -152,27 +240,24 @@ class AccessReviews:
                 },
             },
         }
-        async with self._places:
-            return (await self._client.review(_ACCESS_REVIEWS, asked, _AccessReview)).status.allowed
+        return (await self._client.review(_ACCESS_REVIEWS, asked, _AccessReview)).status.allowed
 
-    def _known(self, *asked: str) -> Any:
-        answer, until = self._believed.get(asked, (None, 0.0))
-        return answer if self._monotonic() < until else None
 
-    def _believe(self, answer: Any, asked_at: float, *asked: str) -> None:
-        self._believed.pop(asked, None)
-        self._believed[asked] = (answer, asked_at + _BELIEVED_SECONDS)
-        while len(self._believed) > self._pace.entries_max:
-            del self._believed[next(iter(self._believed))]
+def account_of(username: str) -> str:
+    """Among what a user shares requests with others: a ServiceAccount's namespace, or the user's own name."""
+    if not username.startswith(_ACCOUNT_PREFIX):
+        return username
+    return _ACCOUNT_PREFIX + username.removeprefix(_ACCOUNT_PREFIX).partition(":")[0]
 
-    def _take_review(self) -> bool:
-        now = self._monotonic()
-        self._reviews = min(self._reviews + (now - self._counted_at) * self._pace.per_second, self._pace.burst)
-        self._counted_at = now
-        if self._reviews < 1:
-            return False
-        self._reviews -= 1
-        return True
+
+def _digest(token: str) -> bytes:
+    return blake2b(token.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _remember(known: dict[bytes, T], digest: bytes, value: T) -> None:
+    known[digest] = value
+    while len(known) > _TOKENS_MAX:
+        del known[next(iter(known))]
 
 
 def _stated_audiences(token: str) -> tuple[str, ...]:

@@ -111,6 +111,7 @@ class Operator:
         self._settings = settings
         self._client = client
         self._clock = clock
+        self._access = AccessReviews(client, clock.monotonic)
         self._forecasts = ForecastService(
             settings.store_address,
             clock.monotonic,
@@ -214,8 +215,7 @@ class Operator:
             listeners.append(Listener(settings.listen_host, port, routes, limits))
             LOG.info("serving %s on %s:%s", ", ".join(routes), *listeners[-1].address)
         if settings.history_port is not None:
-            access = AccessReviews(self._client, self._clock.monotonic)
-            past = PastEndpoint(settings.store_address, access, self._clock.now)
+            past = PastEndpoint(settings.store_address, self._access, self._clock.now)
             # All connections through port-forward come from one address.
             limits = ConnectionLimits(limits.connections, limits.connections, life_seconds=_PAST_SECONDS)
             # Tokens come here in clear text: through `kubectl port-forward` they cross no network.
@@ -243,8 +243,7 @@ class Operator:
         from cronhpa.operator.page_service import InventoryObjects, page_server  # noqa: PLC0415 - see above
 
         objects = InventoryObjects(self.controller.inventory, self.replica)
-        clock = self._clock
-        page = page_server(self._settings, objects, self._client, clock.now, clock.monotonic, _open_files())
+        page = page_server(self._settings, objects, self._access, self._clock.now, _open_files())
         if page is not None:
             LOG.info("serving the page on %s:%s", *page.address)
         return page

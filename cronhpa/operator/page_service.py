@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterable
-from hashlib import blake2b
 
 from cronhpa.core.instant import Nanoseconds
-from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError
-from cronhpa.operator.access import AccessReviews, ReviewPace, User, Verdict
+from cronhpa.operator.access import AccessReviews, User, Verdict
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.replica import Replica
@@ -20,11 +18,6 @@ from cronhpa.page.rights import BusyError, Caller, Everything, NotAuthenticatedE
 from cronhpa.page.server import PageServer, PageSettings
 from cronhpa.ports.connections import ConnectionLimits
 
-# A caller with rights in some of a thousand namespaces needs a review for each namespace. Callers whose token was
-# accepted have a separate limit, so that they do not wait for strangers.
-_KNOWN = ReviewPace(per_second=50.0, burst=200.0, entries_max=20_000)
-_STRANGERS = ReviewPace(per_second=5.0, burst=20.0)
-_PROVEN_MAX = 1_000
 # As of the other listeners: a sixteenth of the files that the process may open.
 _SHARE_OF_FILES = 16
 _CONNECTIONS_MIN, _CONNECTIONS_MAX = 8, 64
@@ -65,38 +58,29 @@ def _live(state: ObjectState) -> LiveObject:
 
 
 class ReviewedRights:
-    """
-    The rights of callers, by reviews of the API server.
+    """The rights of callers, by reviews of the API server."""
 
-    Tokens that were never accepted have a separate limit of reviews: made-up tokens do not delay known callers.
-    """
+    def __init__(self, access: AccessReviews) -> None:
+        self._access = access
 
-    def __init__(self, client: Client, monotonic: Callable[[], float]) -> None:
-        self._known = AccessReviews(client, monotonic, _KNOWN)
-        self._strangers = AccessReviews(client, monotonic, _STRANGERS)
-        self._proven: dict[bytes, None] = {}
+    def account(self, token: str) -> str | None:
+        return self._access.account(token)
 
-    async def caller(self, token: str) -> Caller:
-        digest = blake2b(token.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        is_known = digest in self._proven
+    async def caller(self, token: str, address: str) -> Caller:
         try:
-            user = await (self._known if is_known else self._strangers).user(token)
+            user = await self._access.user(token, address)
         except ClusterError as error:
             raise UnavailableError("the API server does not say who you are") from error
         if user is Verdict.LATER:
             raise BusyError
         if not isinstance(user, User):
-            self._proven.pop(digest, None)
             raise NotAuthenticatedError
-        self._proven[digest] = None
-        while len(self._proven) > _PROVEN_MAX:
-            del self._proven[next(iter(self._proven))]
         return Caller(user.username, user.uid, user.groups, user.extra)
 
     async def may_get(self, caller: Caller, namespace: str, name: str) -> bool:
         user = User(caller.username, caller.uid, caller.groups, caller.extra)
         try:
-            verdict = await self._known.verdict(user, namespace, name)
+            verdict = await self._access.verdict(user, namespace, name)
         except ClusterError as error:
             raise UnavailableError("the API server does not say what you may see") from error
         if verdict is Verdict.LATER:
@@ -107,9 +91,8 @@ class ReviewedRights:
 def page_server(
     settings: Settings,
     objects: InventoryObjects,
-    client: Client,
+    access: AccessReviews,
     now: Callable[[], Nanoseconds],
-    monotonic: Callable[[], float],
     files: int,
 ) -> PageServer | None:
     """
@@ -121,12 +104,19 @@ def page_server(
     if settings.page_port is None:
         return None
     mode = AuthenticationMode(settings.page_authentication)
-    rights: Rights = Everything() if mode is AuthenticationMode.NONE else ReviewedRights(client, monotonic)
+    rights: Rights = Everything() if mode is AuthenticationMode.NONE else ReviewedRights(access)
     connections = max(_CONNECTIONS_MIN, min(_CONNECTIONS_MAX, files // _SHARE_OF_FILES))
     asked = PageSettings(
         settings.page_host,
         settings.page_port,
-        Authentication(mode, _secret(settings), settings.page_user_header, settings.page_groups_header),
+        Authentication(
+            mode,
+            _secret(settings),
+            settings.page_user_header,
+            settings.page_groups_header,
+            settings.page_groups_separator,
+            settings.page_proxy_certificate_names,
+        ),
         settings.store_address,
         _tls(settings),
         ConnectionLimits(connections, per_peer=connections * 3 // 4),

@@ -79,7 +79,7 @@ class PastEndpoint:
         if verdict is Verdict.UNKNOWN:
             return _WHO
         if verdict is Verdict.LATER:
-            return response(HTTPStatus.TOO_MANY_REQUESTS, "too many are asking: ask again in a second\n")
+            return response(HTTPStatus.TOO_MANY_REQUESTS, "too many requests: ask again in a second\n")
         if verdict is not Verdict.ALLOWED:
             return response(HTTPStatus.NOT_FOUND, _NOTHING)
         return await self._read(namespace, name, asked, request.query)

@@ -85,6 +85,8 @@ def _as_page_host(host: str, info: ValidationInfo) -> str:
         raise ValueError("CRONHPA_PAGE_TLS_CERT_FILE and CRONHPA_PAGE_TLS_KEY_FILE are stated together")
     if given("page_client_ca_file") is not None and not has_tls:
         raise ValueError("CRONHPA_PAGE_CLIENT_CA_FILE proves a proxy by its certificate: that needs TLS")
+    if given("page_proxy_names") and given("page_client_ca_file") is None:
+        raise ValueError("CRONHPA_PAGE_PROXY_NAMES are names in certificates: name CRONHPA_PAGE_CLIENT_CA_FILE, too")
     by_proxy = given("page_proxy_secret_file") is not None or given("page_client_ca_file") is not None
     if given("page_authentication") == "proxy" and not by_proxy:
         raise ValueError(
@@ -186,13 +188,27 @@ class Settings(BaseSettings):
     page_groups_header: str = Field(
         "X-Forwarded-Groups",
         pattern=_HEADER,
-        description="Header in which the proxy names groups, with commas between.",
+        description="Header in which the proxy names groups.",
+    )
+    page_groups_separator: Literal[",", ""] = Field(
+        ",",
+        description=(
+            "What stands between the groups of that header: a comma, which makes two groups of a name with a comma, or"
+            " nothing, where each group has a header line of its own."
+        ),
     )
     page_proxy_secret_file: Path | None = Field(
         None, description="A file with the secret that the proxy sends as X-Cronhpa-Proxy-Secret."
     )
     page_client_ca_file: Path | None = Field(
         None, description="Certificates of the authority whose clients are the proxy; needs TLS."
+    )
+    page_proxy_names: str = Field(
+        "",
+        description=(
+            "Names of the proxy, separated by commas: its certificate has one of them as its common name or DNS name;"
+            " empty, every certificate of that authority is a proxy's."
+        ),
     )
     page_tls_key_file: Path | None = Field(None, description="The key of the page's certificate.")
     page_tls_cert_file: Path | None = Field(None, description="The page's certificate, PEM with its chain.")
@@ -339,6 +355,10 @@ class Settings(BaseSettings):
     @property
     def namespace_names(self) -> tuple[str, ...]:
         return _names(self.namespaces)
+
+    @property
+    def page_proxy_certificate_names(self) -> frozenset[str]:
+        return frozenset(_names(self.page_proxy_names))
 
     @property
     def metrics_namespace_names(self) -> tuple[str, ...]:

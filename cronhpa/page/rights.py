@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterable
 from typing import Protocol
 
 from msgspec import Struct
+
+_SLICE = 200
 
 
 class Caller(Struct, frozen=True):
@@ -27,7 +30,7 @@ class NotAuthenticatedError(Exception):
 
 
 class BusyError(Exception):
-    """Too many requests: the same one may be answered in a second."""
+    """Too many requests of this caller: the same one may be answered in a second."""
 
 
 class UnavailableError(Exception):
@@ -35,10 +38,13 @@ class UnavailableError(Exception):
 
 
 class Rights(Protocol):
-    """Raises BusyError for too many requests at once, UnavailableError where the API server does not answer."""
+    """Raises BusyError for too many requests of one caller, UnavailableError where the API server does not answer."""
 
-    async def caller(self, token: str) -> Caller:
-        """The user of a token. Raises NotAuthenticatedError for a token without a user."""
+    async def caller(self, token: str, address: str) -> Caller:
+        """The user of a token that came from an address. Raises NotAuthenticatedError for a token without a user."""
+
+    def account(self, token: str) -> str | None:
+        """Among what the user of a token shares requests with others; None for a token that was not accepted lately."""
 
     async def may_get(self, caller: Caller, namespace: str, name: str) -> bool:
         """Whether the caller may get a CronHPA; name "" means all of the namespace, both "" all of the cluster."""
@@ -47,9 +53,13 @@ class Rights(Protocol):
 class Everything:
     """The rights of a page without authentication: everybody who reaches the port sees everything."""
 
-    async def caller(self, token: str) -> Caller:
-        del token
+    async def caller(self, token: str, address: str) -> Caller:
+        del token, address
         return Caller()
+
+    def account(self, token: str) -> str | None:
+        del token
+        return ""
 
     async def may_get(self, caller: Caller, namespace: str, name: str) -> bool:
         del caller, namespace, name
@@ -87,7 +97,9 @@ async def scope_of(rights: Rights, caller: Caller, namespaces: Iterable[str]) ->
     if await rights.may_get(caller, "", ""):
         return Scope(None)
     allowed, pending = set(), 0
-    for namespace in sorted(namespaces):
+    for number, namespace in enumerate(sorted(namespaces)):
+        if number % _SLICE == 0:
+            await asyncio.sleep(0)  # known answers take no time of others
         try:
             if await rights.may_get(caller, namespace, ""):
                 allowed.add(namespace)

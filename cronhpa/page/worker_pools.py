@@ -8,39 +8,52 @@ neither delays a decision or a forecast.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 from cronhpa.forecasting.pool import ProcessPool, WorkerError, WorkerPool
 from cronhpa.page.rights import BusyError, UnavailableError
+from cronhpa.ports.fair_places import FairPlaces
 
 _IDLE_SECONDS = 300.0
 
 
 class PageWorker:
-    """One process. waiting_max: tasks that may wait for it. seconds: the deadline of a task."""
+    """
+    One process, whose time namespaces share: the tasks of several take turns.
+
+    waiting_max: tasks of one namespace that may wait for it. seconds: the deadline of a task.
+    """
 
     def __init__(self, waiting_max: int, seconds: float, pool: WorkerPool | None = None) -> None:
         self._pool = pool or ProcessPool(1)
         self._waiting_max, self._seconds = waiting_max, seconds
-        self._waiting = 0
-        self._place = asyncio.Lock()
+        # The tasks that wait or run, by namespace.
+        self._tasks: Counter[str] = Counter()
+        self._places = FairPlaces(1)
         self._end: asyncio.TimerHandle | None = None
 
-    async def run(self, task: Callable[[bytes], bytes], payload: bytes) -> bytes:
-        """The result of the task. Raises BusyError, and UnavailableError for a task without a result."""
-        if self._waiting >= self._waiting_max:
+    async def run(self, task: Callable[[bytes], bytes], payload: bytes, namespace: str = "") -> bytes:
+        """
+        The result of the task. namespace: of its object; empty for a task of the whole fleet.
+
+        Raises BusyError, and UnavailableError for a task without a result.
+        """
+        if self._tasks[namespace] >= self._waiting_max:
             raise BusyError
-        self._waiting += 1
+        self._tasks[namespace] += 1
         if self._end is not None:
             self._end.cancel()
         try:
-            async with self._place:
+            async with self._places.place(namespace):
                 return await self._pool.run(task, payload, self._seconds)
         except WorkerError as problem:
             raise UnavailableError(f"this could not be computed: {problem}") from problem
         finally:
-            self._waiting -= 1
-            if not self._waiting:
+            self._tasks[namespace] -= 1
+            if not self._tasks[namespace]:
+                del self._tasks[namespace]
+            if not self._tasks:
                 self._end = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._rest)
 
     def _rest(self) -> None:

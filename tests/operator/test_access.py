@@ -5,10 +5,11 @@ import base64
 import json
 
 import pytest
+from virtual_time import live
 
 from cronhpa.api.identity import AUDIENCE
 from cronhpa.kube.errors import ClusterError
-from cronhpa.operator.access import AccessReviews, Verdict
+from cronhpa.operator.access import AccessReviews, User, Verdict, account_of
 
 ANNA = {"username": "anna", "uid": "u-1", "groups": ["team-shop"], "extra": {"scopes": ["a"]}}
 
@@ -191,21 +192,179 @@ def test_a_token_for_somebody_else_is_asked_about_as_one_for_the_api_server():
     assert "audiences" not in reviews.asked[0][1]
 
 
-def test_ten_reviews_a_second_are_asked_whatever_is_shown():
+def test_five_made_up_tokens_a_second_are_reviewed_of_each_address():
     """20 at once; further tokens are refused until later, without requests to the API server."""
     reviews, clock = anna_may(), Clock()
 
     async def scenario():
         access = AccessReviews(reviews, clock)
-        flood = [await access.may_get(f"t-{number}", "prod", "shop") for number in range(100)]
+
+        async def flood(letter, address):
+            return [await access.may_get(f"{letter}-{number}", "prod", "shop", address) for number in range(100)]
+
+        first = await flood("a", "10.0.0.1")
+        other = await flood("b", "10.0.0.2")
         clock.now = 1.0
-        return flood, [await access.may_get(f"u-{number}", "prod", "shop") for number in range(100)]
+        return first, other, await flood("c", "10.0.0.1")
 
-    first, second = asyncio.run(scenario())
+    counts = [(verdicts.count(Verdict.UNKNOWN), verdicts.count(Verdict.LATER)) for verdicts in live(scenario)]
 
-    assert [20, 80] == [first.count(Verdict.UNKNOWN), first.count(Verdict.LATER)]
-    assert [10, 90] == [second.count(Verdict.UNKNOWN), second.count(Verdict.LATER)]
-    assert 30 == len(reviews.asked)
+    assert [(20, 80), (20, 80), (5, 95)] == counts
+    assert 45 == len(reviews.asked)
+
+
+def test_made_up_tokens_take_nothing_from_a_caller_whose_token_was_accepted():
+    """Also where past decisions are served, to which all come from one address."""
+    reviews, clock = anna_may(("anna", "prod", "shop")), Clock()
+
+    async def scenario():
+        access = AccessReviews(reviews, clock)
+        before = access.account("t-anna")
+        await access.may_get("t-anna", "prod", "shop")
+        made_up = [await access.may_get(f"t-{number}", "prod", "shop") for number in range(100)]
+        clock.now = 31.0
+        return before, made_up[-1], await access.may_get("t-anna", "prod", "shop"), access.account("t-anna")
+
+    assert (None, Verdict.LATER, Verdict.ALLOWED, "anna") == live(scenario)
+
+
+def accounts(namespace, count):
+    """Users by token: the ServiceAccounts of a namespace."""
+    return {f"{namespace}-{number}": {"username": f"system:serviceaccount:{namespace}:{number}"}
+            for number in range(count)}  # fmt: skip
+
+
+def test_a_caller_empties_no_bucket_but_their_own():
+    """200 lists at once; the next one is told to come later, and bert is not."""
+    reviews = Reviews({}, [("bert", "prod", "")])
+
+    async def scenario():
+        access = AccessReviews(reviews, Clock())
+        anna = [await access.verdict(User("anna"), f"n-{number}", "") for number in range(201)]
+        return anna[199:], await access.verdict(User("bert"), "prod", "")
+
+    assert ([Verdict.REFUSED, Verdict.LATER], Verdict.ALLOWED) == live(scenario)
+
+
+def test_forty_accounts_of_one_namespace_share_one_turn():
+    """
+    They ask about 60 namespaces each, without a pause: 2,400 reviews, of which 200 are sent at once and 100 a second
+    from then on, two at a time. Each of a reader's 60 comes behind two of theirs at most: 180 turns, 1.8 s.
+    """
+    reviews = Reviews({}, [("anna", f"n-{number}", "") for number in range(60)])
+
+    async def scenario():
+        clock = asyncio.get_running_loop().time
+        access = AccessReviews(reviews, clock)
+
+        async def lists(user):
+            return [await access.verdict(User(user), f"n-{number}", "") for number in range(60)]
+
+        names = [user["username"] for user in accounts("hostile", 40).values()]
+        hostile = [asyncio.create_task(lists(name)) for name in names]
+        await asyncio.sleep(1)
+        begun = clock()
+        mine = await lists("anna")
+        seconds = clock() - begun
+        theirs = await asyncio.gather(*hostile)
+        return mine, seconds, {verdict for verdicts in theirs for verdict in verdicts}
+
+    mine, seconds, theirs = live(scenario)
+    assert [Verdict.ALLOWED] * 60 == mine
+    assert seconds < 1.9
+    assert {Verdict.REFUSED} == theirs
+
+
+def test_a_caller_with_rights_in_some_of_three_thousand_namespaces_gets_an_answer_about_each_and_keeps_it():
+    """
+    50 a second and 200 at once: all are known after (3,000 - 200) / 50 = 56 s, and from then on no list is left out,
+    although an answer is half a minute old when it is confirmed.
+    """
+    names = [f"n-{number:04}" for number in range(3000)]
+    mine = {"n-0007", "n-1500", "n-2999"}
+    reviews = Reviews({}, [("anna", name, "") for name in mine])
+
+    async def scenario():
+        clock = asyncio.get_running_loop().time
+        access = AccessReviews(reviews, clock)
+        seen = []
+        for _ in range(200):
+            verdicts = [await access.verdict(User("anna"), name, "") for name in names]
+            shown = {name for name, verdict in zip(names, verdicts, strict=True) if verdict is Verdict.ALLOWED}
+            seen.append((clock(), verdicts.count(Verdict.LATER), shown))
+            await asyncio.sleep(2)
+        return seen
+
+    seen = live(scenario)
+    late = [(pending, shown) for at, pending, shown in seen if at > 60]
+    assert 150 < len(late)
+    assert (0, mine) == max(late, key=lambda one: (one[0], one[1] != mine))
+    # No more than the pace, also while refusals are asked about anew.
+    assert len(reviews.asked) < 200 + 50 * (seen[-1][0] + 1)
+
+
+def test_a_right_that_is_given_is_seen_within_half_a_minute_where_namespaces_are_few():
+    reviews, clock = Reviews({}), Clock()
+
+    async def scenario():
+        access = AccessReviews(reviews, clock)
+        before = await access.verdict(User("anna"), "prod", "")
+        reviews.rights.add(("anna", "prod", ""))
+        clock.now = 31.0
+        return before, await access.verdict(User("anna"), "prod", "")
+
+    assert (Verdict.REFUSED, Verdict.ALLOWED) == live(scenario)
+
+
+def test_a_right_that_is_taken_away_is_never_believed_on_and_neither_is_the_refusal_of_one_object():
+    """While the bucket is empty both are told to come later."""
+    reviews, clock = anna_may(("anna", "prod", "")), Clock()
+
+    async def scenario():
+        access = AccessReviews(reviews, clock)
+        anna = User("anna")
+        first = await access.verdict(anna, "prod", ""), await access.verdict(anna, "prod", "shop")
+        clock.now = 31.0
+        for number in range(200):
+            await access.verdict(anna, f"n-{number}", "")
+        return first, (await access.verdict(anna, "prod", ""), await access.verdict(anna, "prod", "shop"))
+
+    assert ((Verdict.ALLOWED, Verdict.REFUSED), (Verdict.LATER, Verdict.LATER)) == live(scenario)
+
+
+def test_requests_of_one_caller_at_once_ask_about_a_namespace_once():
+    reviews = Reviews({}, [("anna", "prod", "")])
+
+    async def scenario():
+        access = AccessReviews(reviews, Clock())
+        return await asyncio.gather(*(access.verdict(User("anna"), "prod", "") for _ in range(40)))
+
+    assert [Verdict.ALLOWED] * 40 == live(scenario)
+    assert len(reviews.asked) <= 2
+
+
+def test_callers_with_very_many_answers_take_no_memory_of_one_with_few():
+    """50,001 answers: one of the caller with most of them is forgotten."""
+    reviews = Reviews({}, [("anna", "prod", "")])
+
+    async def scenario():
+        access = AccessReviews(reviews, Clock())
+        await access.verdict(User("anna"), "prod", "")
+        for number in range(50_000):
+            await access.verdict(User(f"u-{number // 200}"), f"n-{number}", "")
+        sent = len(reviews.asked)
+        await access.verdict(User("anna"), "prod", "")
+        return len(reviews.asked) - sent
+
+    assert 0 == live(scenario)
+
+
+@pytest.mark.parametrize(
+    ("user", "account"),
+    [("anna", "anna"), ("system:serviceaccount:shop:ci", "system:serviceaccount:shop"), ("system:admin",) * 2],
+)
+def test_the_accounts_of_a_namespace_are_one_account(user, account):
+    assert account == account_of(user)
 
 
 def test_an_api_server_that_hangs_is_asked_by_two_at_a_time():

@@ -10,23 +10,25 @@ from test_access import ANNA, Clock, Reviews
 from cronhpa.core.instant import SECOND
 from cronhpa.core.spec import ControllerOptions
 from cronhpa.kube.errors import ClusterError
+from cronhpa.operator.access import AccessReviews
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.page_service import InventoryObjects, ReviewedRights, page_server
 from cronhpa.operator.replica import OnlyReplica
 from cronhpa.operator.settings import Settings
 from cronhpa.page.rights import BusyError, NotAuthenticatedError, UnavailableError
 
+HERE = "127.0.0.1"
 SPEC = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}, "maxReplicas": 4}
 
 
 def rights(clock=None, **more):
     reviews = Reviews({"t-anna": ANNA}, **more)
-    return reviews, ReviewedRights(reviews, clock or Clock())
+    return reviews, ReviewedRights(AccessReviews(reviews, clock or Clock()))
 
 
 async def test_a_token_names_its_caller_with_groups_and_extra_as_the_api_server_knows_them():
     reviews, of = rights(rights=[("anna", "prod", "")])
-    caller = await of.caller("t-anna")
+    caller = await of.caller("t-anna", HERE)
 
     assert ("anna", "u-1", ("team-shop",), {"scopes": ["a"]}) == (
         caller.username, caller.uid, caller.groups, caller.extra,
@@ -39,37 +41,37 @@ async def test_a_token_names_its_caller_with_groups_and_extra_as_the_api_server_
 
 async def test_a_token_of_nobody_is_refused():
     with pytest.raises(NotAuthenticatedError):
-        await rights()[1].caller("t-bob")
+        await rights()[1].caller("t-bob", HERE)
 
 
 async def test_made_up_tokens_take_nothing_from_those_that_are_known():
     """Twenty strangers at once are reviewed, then one every 200 ms; a known token after half a minute at once."""
     clock = Clock()
     _, of = rights(clock)
-    await of.caller("t-anna")
+    await of.caller("t-anna", HERE)
     clock.now += 31
     refused = 0
     for number in range(40):
         try:
-            await of.caller(f"made up {number}")
+            await of.caller(f"made up {number}", HERE)
         except BusyError:
             refused += 1
         except NotAuthenticatedError:
             pass
 
     assert 20 == refused
-    assert "anna" == (await of.caller("t-anna")).username
+    assert "anna" == (await of.caller("t-anna", HERE)).username
 
 
 async def test_a_token_that_is_taken_back_is_a_strangers_within_half_a_minute():
     clock = Clock()
     reviews, of = rights(clock)
-    await of.caller("t-anna")
+    await of.caller("t-anna", HERE)
     reviews.tokens.clear()
     clock.now += 31
 
     with pytest.raises(NotAuthenticatedError):
-        await of.caller("t-anna")
+        await of.caller("t-anna", HERE)
 
 
 async def test_an_api_server_that_does_not_answer_shows_nothing_to_anybody():
@@ -78,7 +80,7 @@ async def test_an_api_server_that_does_not_answer_shows_nothing_to_anybody():
             raise ClusterError(0, "Unreachable", "no route")
 
     with pytest.raises(UnavailableError):
-        await ReviewedRights(Down(), Clock()).caller("t-anna")
+        await ReviewedRights(AccessReviews(Down(), Clock())).caller("t-anna", HERE)
 
 
 def test_the_page_shows_what_the_watches_told():
@@ -109,6 +111,8 @@ def test_the_page_shows_what_the_watches_told():
         ({"page_tls_cert_file": "tls.crt"}, "stated together"),
         ({"page_client_ca_file": "ca.crt"}, "needs TLS"),
         ({"page_user_header": "X User"}, "page_user_header"),
+        ({"page_proxy_names": "page-proxy"}, "CRONHPA_PAGE_CLIENT_CA_FILE"),
+        ({"page_groups_separator": ";"}, "page_groups_separator"),
     ],
 )
 def test_settings_of_the_page_that_protect_nothing_are_refused(stated, told):
@@ -119,7 +123,7 @@ def test_settings_of_the_page_that_protect_nothing_are_refused(stated, told):
 def opened(**stated):
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
     objects = InventoryObjects(inventory, OnlyReplica())
-    return page_server(Settings(**stated), objects, Reviews(), lambda: SECOND, Clock(), 1024)
+    return page_server(Settings(**stated), objects, AccessReviews(Reviews(), Clock()), lambda: SECOND, 1024)
 
 
 def test_without_a_port_there_is_no_page():

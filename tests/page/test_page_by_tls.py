@@ -21,14 +21,18 @@ def authority():
     return trustme.CA()
 
 
-@pytest.fixture(scope="module")
-def page(authority):
+def tls_of(authority):
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     authority.configure_trust(tls)
     tls.verify_mode = ssl.CERT_OPTIONAL
+    return tls
+
+
+@pytest.fixture(scope="module")
+def page(authority):
     authentication = Authentication(AuthenticationMode.PROXY)
-    with served(MadeObjects(fleet_of(3)), rights=Told(), authentication=authentication, tls=tls) as url:
+    with served(MadeObjects(fleet_of(3)), rights=Told(), authentication=authentication, tls=tls_of(authority)) as url:
         yield url.replace("http:", "https:")
 
 
@@ -48,6 +52,13 @@ def session(url, authority, headers, *, of=None):
 
 def test_a_certificate_of_the_authority_makes_a_proxy(page, authority):
     assert (200, "bob") == session(page, authority, BOB, of=authority)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("proxy.example", (200, "bob")), ("page-proxy.example", (401, None))])
+def test_where_the_proxy_has_a_name_another_certificate_of_the_authority_is_none_of_it(authority, name, expected):
+    authentication = Authentication(AuthenticationMode.PROXY, proxy_names=frozenset([name]))
+    with served(MadeObjects(fleet_of(3)), rights=Told(), authentication=authentication, tls=tls_of(authority)) as url:
+        assert expected == session(url.replace("http:", "https:"), authority, BOB, of=authority)
 
 
 def test_without_a_certificate_the_same_headers_name_nobody_and_a_token_still_does(page, authority):

@@ -3,7 +3,15 @@
 import pytest
 from multidict import CIMultiDict
 
-from cronhpa.page.authentication import SECRET_HEADER, Authentication, AuthenticationMode, is_local_host, is_same_origin
+from cronhpa.page.authentication import (
+    SECRET_HEADER,
+    Authentication,
+    AuthenticationMode,
+    Peer,
+    certificate_names,
+    is_local_host,
+    is_same_origin,
+)
 from cronhpa.page.rights import BusyError, Caller, Everything, NotAuthenticatedError, scope_of
 
 ANNA = Caller("anna")
@@ -15,7 +23,10 @@ class Told:
     def __init__(self, *allowed, busy=()):
         self.allowed, self.busy = set(allowed), set(busy)
 
-    async def caller(self, token):
+    def account(self, token):
+        return "anna" if token == "t-anna" else None
+
+    async def caller(self, token, address):  # noqa: ARG002 - as of Rights
         if token != "t-anna":
             raise NotAuthenticatedError
         return ANNA
@@ -52,8 +63,10 @@ async def test_a_scope_with_other_namespaces_has_another_digest():
     assert one.digest != other.digest
 
 
-def caller(fields, mode=AuthenticationMode.TOKEN, secret=b"", *, has_certificate=False):
-    return Authentication(mode, secret).caller(CIMultiDict(fields), Told(), has_certificate=has_certificate)
+def caller(fields, mode=AuthenticationMode.TOKEN, secret=b"", *, certificate=None, **more):
+    """certificate: the names in it."""
+    peer = Peer("10.1.2.3", None if certificate is None else frozenset(certificate))
+    return Authentication(mode, secret, **more).caller(CIMultiDict(fields), Told(), peer)
 
 
 async def test_a_bearer_token_names_its_caller():
@@ -76,7 +89,7 @@ async def test_a_proxy_that_proves_itself_names_user_and_groups():
     expected = Caller("bob", groups=("dev", "ops", "system:authenticated"))
 
     assert expected == await caller([*BOB, (SECRET_HEADER, SECRET.decode())], AuthenticationMode.PROXY, SECRET)
-    assert expected == await caller(BOB, AuthenticationMode.PROXY, has_certificate=True)
+    assert expected == await caller(BOB, AuthenticationMode.PROXY, certificate=["proxy"])
 
 
 @pytest.mark.parametrize(
@@ -98,11 +111,77 @@ async def test_headers_of_anybody_else_name_nobody(mode, secret, fields):
 
 
 async def test_a_proxy_makes_nobody_a_member_of_the_clusters_own_groups():
-    fields = [("X-Forwarded-User", "bob"), ("X-Forwarded-Groups", "system:masters,dev")]
+    fields = [("X-Forwarded-User", "bob"), ("X-Forwarded-Groups", "system:masters,kubeadm:cluster-admins,dev")]
 
-    assert ("dev", "system:authenticated") == (
-        await caller(fields, AuthenticationMode.PROXY, has_certificate=True)
-    ).groups
+    assert ("dev", "system:authenticated") == (await caller(fields, AuthenticationMode.PROXY, certificate=["p"])).groups
+
+
+@pytest.mark.parametrize("user", ["system:admin", "kubeadm:admin"])
+async def test_a_proxy_makes_nobody_a_user_of_the_clusters_own(user):
+    with pytest.raises(NotAuthenticatedError):
+        await caller([("X-Forwarded-User", user)], AuthenticationMode.PROXY, certificate=["p"])
+
+
+async def test_a_group_with_a_comma_is_one_group_where_each_group_has_a_line_of_its_own():
+    """An identity provider lets somebody name a group `dev,admins`. With commas between groups it would be two."""
+    fields = [("X-Forwarded-User", "bob"), ("X-Forwarded-Groups", "dev,admins"), ("X-Forwarded-Groups", "ops")]
+    by_proxy = (AuthenticationMode.PROXY, b"")
+
+    lines = await caller(fields, *by_proxy, certificate=["p"], groups_separator="")
+    commas = await caller(fields, *by_proxy, certificate=["p"])
+
+    assert ("dev,admins", "ops", "system:authenticated") == lines.groups
+    assert ("dev", "admins", "ops", "system:authenticated") == commas.groups
+
+
+@pytest.mark.parametrize(
+    ("names", "certificate", "is_proxy"),
+    [
+        ([], ["anything"], True),
+        ([], [], True),
+        ([], None, False),
+        (["page-proxy"], ["page-proxy"], True),
+        (["page-proxy"], ["other", "page-proxy"], True),
+        (["page-proxy"], ["other"], False),
+        (["page-proxy"], [], False),
+        (["page-proxy"], None, False),
+    ],
+)
+async def test_where_the_proxy_has_a_name_only_a_certificate_with_it_is_the_proxys(names, certificate, is_proxy):
+    """As --requestheader-allowed-names of an API server; without names any certificate of the authority."""
+    asking = caller(BOB, AuthenticationMode.PROXY, certificate=certificate, proxy_names=frozenset(names))
+
+    if is_proxy:
+        assert "bob" == (await asking).username
+    else:
+        with pytest.raises(NotAuthenticatedError):
+            await asking
+
+
+def test_the_names_of_a_certificate_are_its_common_name_and_its_dns_names():
+    subject = ((("organizationName", "page-proxy"),), (("commonName", "proxy"),))
+    names = (("DNS", "proxy.example"), ("IP Address", "10.0.0.1"), ("URI", "spiffe://a/b"))
+
+    assert {"proxy", "proxy.example"} == certificate_names({"subject": subject, "subjectAltName": names})
+    assert frozenset() == certificate_names({"serialNumber": "1"})
+    assert {None} == {certificate_names(none) for none in (None, {})}
+
+
+@pytest.mark.parametrize(
+    ("fields", "certificate", "account"),
+    [
+        ([("Authorization", "Bearer t-anna")], None, "anna"),
+        ([("Authorization", "Bearer t-bob")], None, None),
+        ([], None, None),
+        (BOB, ["p"], "bob"),
+        ([], ["p"], None),
+        ([("X-Forwarded-User", "system:admin")], ["p"], None),
+    ],
+)
+def test_requests_are_shared_out_by_the_caller_that_is_known_or_else_by_address(fields, certificate, account):
+    peer = Peer("10.1.2.3", None if certificate is None else frozenset(certificate))
+
+    assert account == Authentication(AuthenticationMode.PROXY).account(CIMultiDict(fields), Told(), peer)
 
 
 async def test_without_authentication_everybody_may_get_everything():

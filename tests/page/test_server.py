@@ -1,9 +1,12 @@
-"""cronhpa.page.server, cronhpa.page.assets: answers, rights and headers."""
+"""cronhpa.page.server, cronhpa.page.responses, cronhpa.page.assets: answers, rights and headers."""
 
 import asyncio
+import concurrent.futures
 import gzip
 import json
 import socket
+import threading
+import time
 import urllib.error
 import urllib.request
 from urllib.parse import quote
@@ -193,3 +196,94 @@ async def test_malformed_requests_cost_the_page_nothing(open_page, head):
         await asyncio.to_thread(connection.recv, 1000)
 
     assert 200 == ask(open_page, "/")[0]
+
+
+def raw(url, sent):
+    """(head, body) of the answer to these bytes, behind which the server ends the connection."""
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(sent)
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+    head, _, body = received.partition(b"\r\n\r\n")
+    return head.decode("latin-1"), body.decode("latin-1")
+
+
+SECRET = "Bearer eyJhbGciOi.secret.words"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        f"GET /api/fleet HTTP/1.1\r\nHost: a\r\nAuthorization : {SECRET}\r\n\r\n",
+        f"GET /api/fleet HTTP/1.1\r\nHost: a\r\nAuthorization: {SECRET}\x01\r\n\r\n",
+        f"GET /api/fleet HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\nAuthorization: {SECRET}\r\n\r\nhello",
+        f"GET /{'x' * 20_000} HTTP/1.1\r\nHost: a\r\nAuthorization: {SECRET}\r\n\r\n",
+        f"GET /api/fleet HTTP/1.1\r\nHost: a\r\nAuthorization: {SECRET}{'x' * 20_000}\r\n\r\n",
+        f"{SECRET}\r\n\r\n",
+        f"GET /api/fleet HTTP/9.9\r\nHost: a\r\nAuthorization: {SECRET}\r\n\r\n",
+    ],
+    ids=["a blank before the colon", "a control character", "a signed length", "a long path", "a long field",
+         "no request line", "another version"],
+)  # fmt: skip
+def test_a_malformed_request_is_answered_in_the_pages_own_words(open_page, sent, caplog):
+    """aiohttp's own answer, and its log, show its version and parts of the request: also a line with a token."""
+    head, body = raw(open_page, sent.encode("latin-1"))
+
+    assert head.startswith("HTTP/1.0 400 ")
+    assert '{"error":"this is no HTTP/1.1 request"}' == body
+    assert {"X-Content-Type-Options: nosniff", "Server: cronhpa", "Cache-Control: no-store"} <= {*head.split("\r\n")}
+    assert "Content-Security-Policy: default-src 'none'" in head
+    assert "secret" not in head + body + caplog.text
+    assert "aiohttp" not in head + body
+
+
+@pytest.mark.parametrize("sent", ["GET /\r\n\r\n", "GET / HTTP/0.9\r\n\r\n", "GET / HTTP/2.0\r\nHost: a\r\n\r\n"])
+def test_another_version_of_http_than_1_0_and_1_1_gets_no_page(open_page, sent):
+    head, body = raw(open_page, sent.encode())
+
+    assert " 400 " in head.partition("\r\n")[0] + " "
+    assert "this is no HTTP/1.1 request" in body
+    assert "<html" not in head + body
+
+
+def test_an_expectation_that_nobody_knows_is_refused_without_repeating_it(open_page):
+    head, body = raw(open_page, b"GET / HTTP/1.1\r\nHost: localhost\r\nExpect: <script>\r\nConnection: close\r\n\r\n")
+
+    assert head.startswith("HTTP/1.1 417 ")
+    assert "Content-Security-Policy: default-src 'none'" in head
+    assert "<script>" not in head + body
+
+
+def flood(url, path, headers, count):
+    """How many seconds it takes to get so many answers, pipelined on one connection; their statuses."""
+    host, port = url.removeprefix("http://").split(":")
+    fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    asked = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n".encode()
+    begun = time.monotonic()
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        threading.Thread(target=connection.sendall, args=(asked * count,), daemon=True).start()
+        received = b""
+        while received.count(b"HTTP/1.1 ") < count or not received.endswith(b"}"):
+            received += connection.recv(65536)
+    return time.monotonic() - begun, {part[:3] for part in received.split(b"HTTP/1.1 ")[1:]}
+
+
+def test_requests_without_a_known_token_are_answered_at_a_pace_and_known_callers_do_not_wait_for_them():
+    """
+    200 a second after 200 at once: 500 take a second and a half at least. None is refused, since one connection sends
+    one request at a time. Anna, whose token is known, is answered while they wait.
+    """
+    with served(objects(), rights=Told(("prod", "")), authentication=Authentication()) as url:
+        assert 200 == ask(url, "/api/session", ANNA)[0]
+        flooding = concurrent.futures.ThreadPoolExecutor(1).submit(flood, url, "/api/session", {}, 500)
+        answered = 0
+        while not flooding.done():
+            assert 200 == ask(url, "/api/session", ANNA)[0]
+            answered += 1
+        seconds, statuses = flooding.result()
+
+    assert 1.4 < seconds
+    assert {b"401"} == statuses
+    assert answered > 10

@@ -170,14 +170,103 @@ async def test_runs_that_replace_each_other_at_once_leave_no_file(tmp_path, monk
     assert [] == [*tmp_path.iterdir()]
 
 
-async def test_when_too_many_run_another_is_refused_and_none_is_ended():
-    runs = WhatIf(PageWorker(20, 1.0, Pool()))
-    names = [runs.begin(f"caller {number}", ASKED) for number in range(8)]
+def asked_by(namespace):
+    return msgspec.structs.replace(ASKED, namespace=namespace)
+
+
+async def until(condition):
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(0)
+
+
+def is_alive(runs, caller, name):
+    return runs.answer(caller, name) is not None
+
+
+async def test_accounts_of_one_namespace_take_no_run_of_another():
+    """Of 40 accounts of `hostile` 32 have a run, the others are refused. Each of `prod` takes the place of one."""
+    runs = WhatIf(PageWorker(32, 1.0, Pool()))
+    theirs = [runs.begin(f"hostile {number}", asked_by("hostile")) for number in range(32)]
+    for number in range(32, 40):
+        with pytest.raises(BusyError):
+            runs.begin(f"hostile {number}", asked_by("hostile"))
+    ours = [runs.begin(f"anna {number}", asked_by("prod")) for number in range(16)]
 
     with pytest.raises(BusyError):
-        runs.begin("one more", ASKED)
-    assert all(runs.answer(f"caller {number}", name) for number, name in enumerate(names))
+        runs.begin("anna 16", asked_by("prod"))
+    with pytest.raises(BusyError):
+        runs.begin("hostile 40", asked_by("hostile"))
+    # Each has half of them now; those of `hostile` that waited longest are still there.
+    assert [True] * 16 + [False] * 16 == [
+        is_alive(runs, f"hostile {number}", name) for number, name in enumerate(theirs)
+    ]
+    assert all(is_alive(runs, f"anna {number}", name) for number, name in enumerate(ours))
     await runs.close()
+
+
+async def test_an_answer_that_nobody_has_read_yet_gives_way_to_no_namespace_with_more_runs():
+    class Prod(Pool):
+        """Answers at once for the first run, and never for the others."""
+
+        answers = 1
+
+        async def run(self, task, payload, seconds):
+            self.answers -= 1
+            if self.answers == 0:
+                self.goes_on.set()
+            else:
+                self.goes_on.clear()
+            return await super().run(task, payload, seconds)
+
+    runs = WhatIf(PageWorker(32, 1.0, Prod()))
+    ours = runs.begin("anna", asked_by("prod"))
+    await until(lambda: "result" in json.loads(runs.answer("anna", ours)))
+    for number in range(31):
+        runs.begin(f"hostile {number}", asked_by("hostile"))
+
+    with pytest.raises(BusyError):
+        runs.begin("hostile 31", asked_by("hostile"))
+    assert {"result": {"answer": 1}} == json.loads(runs.answer("anna", ours))
+    await runs.close()
+
+
+async def test_an_answer_gives_way_to_a_new_run():
+    pool = Pool()
+    pool.goes_on.set()
+    runs = WhatIf(PageWorker(32, 1.0, pool))
+    first, *_, last = [runs.begin(f"anna {number}", ASKED) for number in range(32)]
+    await until(lambda: "result" in json.loads(runs.answer("anna 31", last)))
+    runs.begin("bob", ASKED)
+
+    assert not is_alive(runs, "anna 0", first)
+    await runs.close()
+
+
+async def test_the_runs_of_namespaces_take_turns():
+    """Eight of `hostile` begin before one of `prod`: two of them run before it, and not eight."""
+
+    class Counting(Pool):
+        begun = ()
+
+        async def run(self, task, payload, seconds):
+            self.begun += (msgspec.msgpack.decode(payload)["namespace"],)
+            await super().run(task, payload, seconds)
+            self.goes_on.clear()
+            return b"1"
+
+    pool = Counting()
+    runs = WhatIf(PageWorker(32, 1.0, pool))
+    for number in range(8):
+        runs.begin(f"hostile {number}", asked_by("hostile"))
+    await asyncio.sleep(0)
+    runs.begin("anna", asked_by("prod"))
+    for count in range(1, 4):
+        await until(lambda count=count: len(pool.begun) >= count)
+        pool.goes_on.set()
+    await runs.close()
+
+    assert ("hostile", "hostile", "prod") == pool.begun[:3]
 
 
 async def test_a_run_whose_process_dies_says_so():
@@ -200,6 +289,19 @@ async def test_a_worker_refuses_what_would_wait_too_long():
         await worker.run(rerun, b"")
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_tasks_of_one_namespace_that_wait_leave_room_for_another():
+    pool = Pool()
+    worker = PageWorker(2, 1.0, pool)
+    hostile = [asyncio.create_task(worker.run(rerun, b"", "hostile")) for _ in range(2)]
+    await asyncio.sleep(0)
+    ours = asyncio.create_task(worker.run(rerun, b"", "prod"))
+
+    with pytest.raises(BusyError):
+        await worker.run(rerun, b"", "hostile")
+    pool.goes_on.set()
+    assert [b'{"answer": 1}'] * 3 == await asyncio.gather(ours, *hostile)
 
 
 async def test_a_worker_that_gives_no_answer_is_told_as_unavailable():
