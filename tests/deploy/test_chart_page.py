@@ -59,6 +59,23 @@ def test_a_proxy_proves_itself_by_a_secret_or_a_certificate():
         render(page={"authentication": "proxy"})
 
 
+def test_a_proxy_has_the_names_and_the_separator_that_are_stated():
+    """A common name may have blanks; without names any certificate of the authority is the proxy's."""
+    proxy = {"clientCa": True, "certificateNames": ["page proxy", "proxy.ingress.svc"], "groupsSeparator": ""}
+    stated = render(page={"tlsSecret": "t", "authentication": "proxy", "proxy": proxy})
+    unnamed = render(page={"tlsSecret": "t", "authentication": "proxy", "proxy": {"clientCa": True}})
+
+    assert ({"page proxy", "proxy.ingress.svc"}, "") == (
+        settings_of(stated).page_proxy_certificate_names, settings_of(stated).page_groups_separator,
+    )  # fmt: skip
+    assert (set(), ",") == (
+        settings_of(unnamed).page_proxy_certificate_names, settings_of(unnamed).page_groups_separator,
+    )  # fmt: skip
+    with pytest.raises(ControlPlaneError, match="set page.proxy.clientCa, too"):
+        render(page={"tlsSecret": "t", "authentication": "proxy",
+                     "proxy": {"secret": {"name": "p"}, "certificateNames": ["page-proxy"]}})  # fmt: skip
+
+
 def test_without_authentication_there_is_no_page_in_a_cluster():
     with pytest.raises(ControlPlaneError, match="authentication"):
         render(page={"authentication": "none"})
