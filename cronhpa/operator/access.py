@@ -204,8 +204,8 @@ class AccessReviews:
         is_list = not question[1]
         if allowed or not is_list:
             return None
-        # A refusal gives nobody anything. Questions without an answer, and rights to be confirmed, come first: a part of
-        # the bucket is left for them.
+        # A refusal gives nobody anything. Questions without an answer, and rights to be confirmed, come first: a part
+        # of the bucket is left for them.
         needed = _OF_A_CALLER.burst / (2 if age < _REFUSAL_SECONDS else 4)
         return None if self._callers.left(user.username, now) >= needed else False
 

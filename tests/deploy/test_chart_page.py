@@ -71,7 +71,7 @@ def test_a_proxy_has_the_names_and_the_separator_that_are_stated():
     assert (set(), ",") == (
         settings_of(unnamed).page_proxy_certificate_names, settings_of(unnamed).page_groups_separator,
     )  # fmt: skip
-    with pytest.raises(ControlPlaneError, match="set page.proxy.clientCa, too"):
+    with pytest.raises(ControlPlaneError, match=r"set page\.proxy\.clientCa, too"):
         render(page={"tlsSecret": "t", "authentication": "proxy",
                      "proxy": {"secret": {"name": "p"}, "certificateNames": ["page-proxy"]}})  # fmt: skip
 

@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "sources.md").read_text()
 
 
 def test_every_field_of_a_source_is_on_the_page_and_no_other():
-    prometheus, pods, url = (part.partition("\n\n")[2] for part in re.split(r"^## .*$", PAGE, flags=re.MULTILINE)[1:])
+    prometheus, pods, url = (part.partition("\n\n")[2] for part in re.split(r"^## .*$", PAGE, flags=re.MULTILINE)[1:4])
 
     for text, model in ((prometheus, PrometheusSource), (pods, PodsSource), (url, UrlSource)):
         rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", text.partition("\n\n")[0], re.MULTILINE)
