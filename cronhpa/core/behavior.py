@@ -29,30 +29,49 @@ _LOOKS_MAX = 10_000
 
 
 class Limits(Struct, frozen=True):
-    """
-    minimum, maximum: the effective bounds. floor, cap: bounds of schedules, the override and the forecast, None if none
-    states one. Each bound has the source that set it. timed: whether the policies limit each step toward a bound
-    (schedules or an override exist).
-    """
+    """The bounds of a count. Each has the source that set it."""
 
     minimum: int
     maximum: int
+    """The effective bounds, those of the spec included."""
     floor: int | None = None
+    """The largest floor of schedules, override and forecast; None if there is none. No window keeps it from holding."""
     cap: int | None = None
+    """The cap of schedules or override; None if there is none."""
     timed: bool = False
+    """Whether the policies limit each step toward a bound: schedules or an override exist."""
     minimum_by: SourceRef = BY_SPEC
     maximum_by: SourceRef = BY_SPEC
     floor_by: SourceRef | None = None
     cap_by: SourceRef | None = None
 
-    def clamp(self, replicas: int) -> int:
-        """Raise to the floor, then lower to the cap."""
+    @property
+    def bounded(self) -> bool:
+        """Whether a floor or a cap is in force."""
+        return self.floor is not None or self.cap is not None
+
+    def allow(self, replicas: int) -> bool:
+        """Whether a count may stay: without schedules any count, because the bounds are applied last, as upstream."""
+        return not self.timed or self.minimum <= replicas <= self.maximum
+
+    def clamp(self, replicas: int) -> tuple[int, tuple[Step, ...]]:
+        """
+        The count, raised to the floor, then lowered to the cap; each change as a step.
+
+        This is how floors and caps meet the count of the metrics. `forecasting/columns` has the same rule for arrays.
+        """
         raised = replicas if self.floor is None else max(replicas, self.floor)
-        return raised if self.cap is None else min(raised, self.cap)
+        lowered = raised if self.cap is None else min(raised, self.cap)
+        if replicas == raised == lowered:
+            return replicas, ()
+        return lowered, (
+            *_changed_by(Rule.FLOOR, replicas, raised, self.floor_by),
+            *_changed_by(Rule.CAP, raised, lowered, self.cap_by),
+        )
 
 
 def normalize(
-    asked: Recommendation,
+    recommended: Recommendation,
     current: int,
     limits: Limits,
     behavior: Behavior | None,
@@ -60,28 +79,22 @@ def normalize(
     memory: Memory,
 ) -> tuple[int, tuple[Step, ...]]:
     """The replicas to scale to, and each limit that changed the count, in order."""
-    steps: list[Step] = []
-    merged, now = asked.replicas, asked.at
-
-    def take(rule: Rule, before: int, after: int, cause: SourceRef | None) -> int:
-        if before != after:
-            steps.append(Step(rule, before, after, cause))
-        return after
-
-    number = merged
-    stable = stabilize(asked, current, memory.recommendations, behavior, options)
-    # If a floor or a cap undoes the change of the window, the merged count stays and there is no step to record.
-    if stable != merged and limits.clamp(stable) != merged:
-        rule = Rule.SCALE_UP_STABILIZED if stable < merged else Rule.SCALE_DOWN_STABILIZED
-        steps.append(Step(rule, merged, stable, _held(rule, stable, current, memory, behavior, options)))
-        number = stable
-        if limits.floor is not None:
-            number = take(Rule.FLOOR, number, max(number, limits.floor), limits.floor_by)
-        if limits.cap is not None:
-            number = take(Rule.CAP, number, min(number, limits.cap), limits.cap_by)
+    merged, now = recommended.replicas, recommended.at
+    number, steps = merged, list[Step]()
+    stable = stabilize(recommended, current, memory.recommendations, behavior, options)
+    if stable != merged:
+        clamped, clamps = limits.clamp(stable)
+        # If a floor or a cap undoes the change of the window, the merged count stays and there is no step to record.
+        if clamped != merged:
+            rule = Rule.SCALE_UP_STABILIZED if stable < merged else Rule.SCALE_DOWN_STABILIZED
+            steps += [Step(rule, merged, stable, _held(rule, stable, current, memory, behavior, options)), *clamps]
+            number = clamped
     if limits.timed:
-        number = take(Rule.TOO_FEW_REPLICAS, number, max(number, limits.minimum), limits.minimum_by)
-        number = take(Rule.TOO_MANY_REPLICAS, number, min(number, limits.maximum), limits.maximum_by)
+        raised = max(number, limits.minimum)
+        lowered = min(raised, limits.maximum)
+        steps += _changed_by(Rule.TOO_FEW_REPLICAS, number, raised, limits.minimum_by)
+        steps += _changed_by(Rule.TOO_MANY_REPLICAS, raised, lowered, limits.maximum_by)
+        number = lowered
         rule, limited = approach(number, current, limits, behavior, memory, now)
     elif behavior is None:
         rule, limited = _limit_by_default(number, current, limits)
@@ -89,7 +102,16 @@ def normalize(
         rule, limited = _limit_by_policies(number, current, limits, behavior, memory, now)
     if limited != number:
         steps.append(Step(rule, number, limited, _cause(rule, current, limits, behavior, memory, now)))
+    # A zero that cronhpa set ends at once: the policies, of percentages of zero pods, might keep it for ever.
+    if not limits.timed and current == 0 and limited < limits.minimum:
+        steps += _changed_by(Rule.FLOOR, limited, limits.minimum, limits.minimum_by)
+        limited = limits.minimum
     return limited, tuple(steps)
+
+
+def _changed_by(rule: Rule, before: int, after: int, cause: SourceRef | None) -> tuple[Step, ...]:
+    """The step from one count to the next; none if they are equal."""
+    return () if before == after else (Step(rule, before, after, cause),)
 
 
 def _held(

@@ -1,5 +1,5 @@
 """
-One turn: `decide(spec, observation, forecast, memory, now) -> Decision`. Pure: equal inputs, equal decisions.
+One reconciliation: `decide(spec, observation, forecast, memory, now) -> Decision`. Pure: equal inputs, equal decisions.
 
 propose (metrics | schedules | forecast) -> merge -> normalize. Without schedules, override and forecast, the result is
 that of the upstream's reconcileAutoscaler, v1.36, to the letter.
@@ -37,42 +37,34 @@ from cronhpa.core.scheduled.bounds import Bounds, resolve
 from cronhpa.core.spec import Mode, Spec
 
 
-class Target(Struct, frozen=True):
-    """
-    The count that all metrics together ask for.
-
-    name: the metric with the largest count, as the upstream prints it; source: its name in the spec. failure: why the
-    metrics have no proposal; replicas is the current count then.
-    """
-
-    replicas: int
-    name: str
-    source: str
-    measured: tuple[MetricProposal | Absent, ...]
-    failure: Absent | None = None
-
-
 def decide(
     spec: Spec, observation: Observation, forecast: Forecast | Absent | None, memory: Memory, now: Nanoseconds
 ) -> Decision:
     """The replicas to scale to, and every fact that explains the count."""
-    scale = observation.scale
     bounds = resolve(spec, now, memory.start_up_after(observation), memory.leads)
+    scale = observation.scale
     if isinstance(scale, Absent):
-        return _decision(DecisionKind.UNREACHABLE, bounds, spec, now, current=0, desired=0, failure=scale)
+        return _decision(DecisionKind.UNREACHABLE, spec, bounds, now, failure=scale)
     current = scale.spec_replicas
-    kind = guard(spec, bounds, current, memory)
-    if kind is DecisionKind.SUSPENDED:
-        return _decision(kind, bounds, spec, now, current=current, desired=current, decided_by=BY_NOBODY)
-    if kind in {DecisionKind.ABOVE_MAXIMUM, DecisionKind.BELOW_MINIMUM}:
-        bound = spec.max_replicas if kind is DecisionKind.ABOVE_MAXIMUM else spec.min_replicas
-        return _decision(kind, bounds, spec, now, current=current, desired=bound, decided_by=BY_SPEC)
-    return _compute(spec, observation, scale, forecast, memory, bounds, now)
+    early = guard(spec, bounds, current, memory)
+    if early is not None:
+        kind, desired, by = early
+        return _decision(kind, spec, bounds, now, current, desired, decided_by=by)
+
+    proposals = propose(spec, observation, scale, forecast, memory, bounds, now)
+    merged = merge(spec, proposals, bounds, current, now)
+    if merged.recommended is None:
+        return _decision(DecisionKind.HELD, spec, bounds, now, current, current, proposals=proposals, merged=merged)
+    memory = memory.seeded(current, now, bounded=merged.limits.bounded)
+    desired, steps = normalize(merged.recommended, current, merged.limits, spec.behavior, spec.options, memory)
+    return _decision(
+        DecisionKind.COMPUTED, spec, bounds, now, current, desired, proposals=proposals, merged=merged, steps=steps
+    )
 
 
-def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> DecisionKind:
+def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> tuple[DecisionKind, int, SourceRef] | None:
     """
-    The early exits, before any metric is read.
+    The early exits, before any metric is read: kind of the decision, count and source; None if proposals decide.
 
     - A zero that a person set stays. A zero that cronhpa set ends when a source asks for more.
     - In the first turn of an object with schedules, a zero counts as one that a schedule set.
@@ -81,17 +73,50 @@ def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> DecisionK
     if current == 0:
         is_ours = memory.zero is True or (spec.is_timed and memory.zero is None and not memory.recommendations)
         wakes = spec.is_timed or spec.min_replicas != 0 or spec.scales_to_zero
-        return DecisionKind.COMPUTED if is_ours and wakes else DecisionKind.SUSPENDED
+        return None if is_ours and wakes else (DecisionKind.SUSPENDED, current, BY_NOBODY)
     if spec.is_timed:
-        return DecisionKind.COMPUTED
+        return None
     if current > bounds.maximum:
-        return DecisionKind.ABOVE_MAXIMUM
+        return DecisionKind.ABOVE_MAXIMUM, spec.max_replicas, BY_SPEC
     if current < bounds.minimum:
-        return DecisionKind.BELOW_MINIMUM
-    return DecisionKind.COMPUTED
+        return DecisionKind.BELOW_MINIMUM, spec.min_replicas, BY_SPEC
+    return None
 
 
-def _compute(
+# --- propose -----------------------------------------------------------------------------------------------------
+
+
+class Target(Struct, frozen=True):
+    """The count that all metrics together ask for."""
+
+    replicas: int
+    by: SourceRef
+    """The metric with the largest count. If no metric has a proposal: the source of the count in its place."""
+    name: str = ""
+    """That metric, as the upstream prints it."""
+    measured: tuple[MetricProposal | Absent, ...] = ()
+    """One for each metric, in order; empty if none was measured."""
+    failure: Absent | None = None
+    """Why the metrics have no proposal; `replicas` is the current count then, or at a zero of ours the minimum."""
+
+    @property
+    def requested(self) -> int | None:
+        """The count that the metrics ask for; None if they have no proposal."""
+        return self.replicas if self.by.source is Source.METRIC else None
+
+
+class Proposals(Struct, frozen=True):
+    """What the sources ask for."""
+
+    target: Target
+    forecast_floor: Proposal | None
+    """The forecast's floor; None if it has none, or if it is only to be shown (mode Preview)."""
+    listed: tuple[Proposal, ...]
+    """Every proposal, for the reader of the decision: metrics, forecast, override, schedules."""
+    abstentions: tuple[Abstention, ...]
+
+
+def propose(
     spec: Spec,
     observation: Observation,
     scale: Scale,
@@ -99,97 +124,32 @@ def _compute(
     memory: Memory,
     bounds: Bounds,
     now: Nanoseconds,
-) -> Decision:
-    current = scale.spec_replicas
+) -> Proposals:
+    """The proposals of the metrics and the forecast, beside those of the bounds in force."""
     # At a scheduled zero there is no pod to measure, so the bounds alone set the target. The memory keeps the zero as a
     # scheduled one after its schedule or override is removed: otherwise the target would stay at zero for ever.
-    asleep = current == 0 and (spec.is_timed or memory.scheduled_zero)
-    target = propose(spec, observation, scale, bounds, asleep=asleep)
+    asleep = scale.spec_replicas == 0 and (spec.is_timed or memory.scheduled_zero)
+    target = _target(spec, observation, scale, bounds, asleep=asleep)
     predicted = predict(spec, observation, forecast, memory, bounds.headroom_percent, now)
+    requested = target.requested
+    by_metrics = () if requested is None else (Proposal(Source.METRIC, target.by.name, Role.TARGET, requested),)
+    by_forecast = (predicted,) if isinstance(predicted, Proposal) else ()
+    failed = tuple(
+        Abstention(Source.METRIC, getattr(metric, "name", ""), result.reason, result.message)
+        for metric, result in zip(spec.metrics, target.measured, strict=False)
+        if isinstance(result, Absent)
+    )
+    not_forecast = (predicted,) if isinstance(predicted, Abstention) else ()
     acts = spec.forecast is not None and spec.forecast.mode is Mode.ACTIVE
-    forecast_floor = predicted.replicas if isinstance(predicted, Proposal) and acts else None
-
-    proposals = _proposals(target, predicted, bounds)
-    # An unreadable schedule may be the one that allows more than the spec.
-    widened = bounds.unreadable and bounds.cap is None and current > bounds.maximum
-    floor, floor_by = _floor(bounds, proposals, forecast_floor)
-    limits = Limits(
-        bounds.minimum,
-        current if widened else bounds.maximum,
-        floor,
-        bounds.cap,
-        timed=spec.is_timed,
-        minimum_by=bounds.minimum_by,
-        maximum_by=_unreadable(bounds) if widened else bounds.maximum_by,
-        floor_by=floor_by,
-        cap_by=bounds.maximum_by,
-    )
-    bounded = limits.floor is not None or limits.cap is not None
-    memory = memory.seeded(current, now, bounded=bounded)
-    steps: list[Step] = []
-    asked_by: SourceRef | None = None
-    merged = limits.clamp(target.replicas)
-    # While a schedule is unreadable, only a readable cap may scale down.
-    if bounds.unreadable and merged < current:
-        kept = limits.clamp(current)
-        if kept != merged:
-            # A count other than the current one is the cap: a floor above it would have raised the merged count.
-            asked_by = BY_NOBODY if kept == current else bounds.maximum_by
-            kept_by = _unreadable(bounds) if kept == current else bounds.maximum_by
-            steps.append(Step(Rule.NO_EVIDENCE, merged, kept, kept_by))
-        merged = kept
-
-    abstentions = _abstentions(spec, target, predicted, bounds)
-    is_outside = spec.is_timed and not limits.minimum <= merged <= limits.maximum
-    if target.failure is not None and merged == current and not is_outside:
-        return _decision(
-            DecisionKind.HELD,
-            bounds,
-            spec,
-            now,
-            current=current,
-            desired=current,
-            bounded=bounded,
-            merged=merged,
-            decided_by=_asked_by(target, merged, current, bounds, limits),
-            proposals=proposals,
-            abstentions=abstentions,
-            metrics=target.measured,
-            failure=target.failure,
-        )
-    recommended = Recommendation(
-        merged,
-        now,
-        target.replicas if target.source and target.failure is None else None,
-        asked_by or _asked_by(target, merged, current, bounds, limits),
-    )
-    desired, normalized = normalize(recommended, current, limits, spec.behavior, spec.options, memory)
-    if not spec.is_timed and current == 0 and spec.min_replicas != 0 and desired < spec.min_replicas:
-        normalized = (*normalized, Step(Rule.FLOOR, desired, spec.min_replicas, BY_SPEC))
-        desired = spec.min_replicas
-    steps += normalized
-    assert recommended.by is not None
-    return _decision(
-        DecisionKind.COMPUTED,
-        bounds,
-        spec,
-        now,
-        current=current,
-        desired=desired,
-        bounded=bounded,
-        merged=merged,
-        recommended=recommended,
-        decided_by=_decided_by(recommended.by, steps),
-        named=target.name,
-        proposals=proposals,
-        abstentions=abstentions,
-        steps=tuple(steps),
-        metrics=target.measured,
-        failure=target.failure,
+    return Proposals(
+        target,
+        predicted if isinstance(predicted, Proposal) and acts else None,
+        (*by_metrics, *by_forecast, *bounds.proposals),
+        (*failed, *not_forecast, *bounds.abstentions),
     )
 
 
-def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, *, asleep: bool) -> Target:
+def _target(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, *, asleep: bool) -> Target:
     """
     The largest count that any metric asks for.
 
@@ -198,9 +158,12 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
     """
     current = scale.spec_replicas
     if not spec.metrics or (asleep and not spec.scales_to_zero):
-        return Target(bounds.minimum, "", "", ())
+        return Target(bounds.minimum, bounds.minimum_by)
+
+    kept = bounds.minimum if asleep else current
+    kept_by = BY_NOBODY if kept == current else bounds.minimum_by
     if observation.selector_problem is not None:
-        return Target(bounds.minimum if asleep else current, "", "", (), observation.selector_problem)
+        return Target(kept, kept_by, failure=observation.selector_problem)
     band = tolerance(spec.behavior, spec.options)
     measured = tuple(
         measure(metric, reading, current, scale.status_replicas, band, bounds.headroom_percent)
@@ -213,72 +176,83 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
             source = getattr(metric, "name", "")
     absent = [result for result in measured if isinstance(result, Absent)]
     if absent and (len(absent) == len(measured) or replicas < current):
-        held = bounds.minimum if asleep else current
-        return Target(held, "", "", measured, absent[0])
+        return Target(kept, kept_by, measured=measured, failure=absent[0])
     if observation.unseen is not None and replicas < current:
-        return Target(current, "", "", measured, observation.unseen)
-    return Target(replicas, name, source, measured)
+        return Target(current, BY_NOBODY, measured=measured, failure=observation.unseen)
+    return Target(replicas, SourceRef(Source.METRIC, source), name, measured)
 
 
-def _unreadable(bounds: Bounds) -> SourceRef:
-    """The first schedule that cannot be read."""
-    return SourceRef(Source.SCHEDULE, bounds.abstentions[0].name)
+# --- merge -------------------------------------------------------------------------------------------------------
 
 
-def _proposals(target: Target, predicted: Proposal | Abstention | None, bounds: Bounds) -> tuple[Proposal, ...]:
-    metrics = (
-        (Proposal(Source.METRIC, target.source, Role.TARGET, target.replicas),)
-        if target.source and target.failure is None
-        else ()
+class Merged(Struct, frozen=True):
+    """The count of all proposals together, with its source."""
+
+    replicas: int
+    by: SourceRef
+    limits: Limits
+    """The bounds that the next steps must keep."""
+    recommended: Recommendation | None
+    """The count, to be stabilized and remembered. None without evidence for any count: the current one stays."""
+    steps: tuple[Step, ...] = ()
+    """The count that was kept because a schedule cannot be read."""
+
+
+def merge(spec: Spec, proposals: Proposals, bounds: Bounds, current: int, now: Nanoseconds) -> Merged:
+    """
+    The target of the metrics, raised to the largest floor, then lowered to the cap. The last of them to set the count
+    is its source.
+
+    If the metrics ask for the current count and a floor equals that count, the source is the floor. While a schedule is
+    unreadable, only a readable cap may scale down.
+    """
+    target = proposals.target
+    limits = _limits(spec, proposals.forecast_floor, bounds, current)
+    replicas, changes = limits.clamp(target.replicas)
+    by = _source_after(target.by, changes)
+    if not changes and replicas == current == limits.floor and limits.floor_by is not None:
+        by = limits.floor_by
+    steps: tuple[Step, ...] = ()
+    if bounds.unreadable is not None and replicas < current:
+        # A floor above the current count would have raised the count: only the cap can change it.
+        kept, changes = limits.clamp(current)
+        if kept != replicas:
+            by = _source_after(BY_NOBODY, changes)
+            steps = (Step(Rule.NO_EVIDENCE, replicas, kept, by if changes else bounds.unreadable),)
+            replicas = kept
+    has_evidence = target.failure is None or replicas != current or not limits.allow(current)
+    recommended = Recommendation(replicas, now, target.requested, by) if has_evidence else None
+    return Merged(replicas, by, limits, recommended, steps)
+
+
+def _limits(spec: Spec, forecast_floor: Proposal | None, bounds: Bounds, current: int) -> Limits:
+    """The bounds in force, with the larger of their floor and the forecast's."""
+    floor, floor_by = bounds.floor, bounds.minimum_by
+    if forecast_floor is not None and (floor is None or forecast_floor.replicas > floor):
+        floor, floor_by = forecast_floor.replicas, forecast_floor.by
+    maximum, maximum_by = bounds.maximum, bounds.maximum_by
+    # An unreadable schedule may be the one that allows more than the spec.
+    if bounds.unreadable is not None and bounds.cap is None and current > maximum:
+        maximum, maximum_by = current, bounds.unreadable
+    return Limits(
+        bounds.minimum,
+        maximum,
+        floor,
+        bounds.cap,
+        timed=spec.is_timed,
+        minimum_by=bounds.minimum_by,
+        maximum_by=maximum_by,
+        floor_by=floor_by,
+        cap_by=bounds.maximum_by,
     )
-    forecast = (predicted,) if isinstance(predicted, Proposal) else ()
-    return (*metrics, *forecast, *bounds.proposals)
 
 
-def _abstentions(
-    spec: Spec, target: Target, predicted: Proposal | Abstention | None, bounds: Bounds
-) -> tuple[Abstention, ...]:
-    failed = tuple(
-        Abstention(Source.METRIC, getattr(metric, "name", ""), result.reason, result.message)
-        for metric, result in zip(spec.metrics, target.measured, strict=False)
-        if isinstance(result, Absent)
-    )
-    return (*failed, *((predicted,) if isinstance(predicted, Abstention) else ()), *bounds.abstentions)
-
-
-def _floor(
-    bounds: Bounds, proposals: tuple[Proposal, ...], forecast_floor: int | None
-) -> tuple[int | None, SourceRef | None]:
-    """The larger of the floors of bounds and forecast, with its source; None if there is neither."""
-    if forecast_floor is not None and (bounds.floor is None or forecast_floor > bounds.floor):
-        return forecast_floor, next(proposal.by for proposal in proposals if proposal.source is Source.FORECAST)
-    return bounds.floor, None if bounds.floor is None else bounds.minimum_by
-
-
-def _asked_by(target: Target, merged: int, current: int, bounds: Bounds, limits: Limits) -> SourceRef:
+def _source_after(by: SourceRef, steps: Iterable[Step]) -> SourceRef:
     """
-    The source of the merged count: the cap that lowered it, the floor that raised it, else the metric.
-
-    If the metric asks for the current count and a floor equals that count, the source is the floor.
-    """
-    if limits.cap is not None and merged == limits.cap and merged < max(target.replicas, limits.floor or 0):
-        return bounds.maximum_by
-    is_floor = merged == limits.floor and (merged > target.replicas or merged == current)
-    if is_floor and limits.floor_by is not None:
-        return limits.floor_by
-    if target.failure is not None:
-        # At a zero that cronhpa set and no metric can measure, the lower bound raises the count.
-        return BY_NOBODY if merged == current else bounds.minimum_by
-    return SourceRef(Source.METRIC, target.source) if target.source else bounds.minimum_by
-
-
-def _decided_by(asked_by: SourceRef, steps: Iterable[Step]) -> SourceRef:
-    """
-    The source of the decided count: that of the merged count, unless a window or a bound replaced the count.
+    The source of a count after these steps: `by`, unless a window or a bound replaced the count.
 
     A rate only delays a count, so it does not change the source.
     """
-    by = asked_by
     for step in steps:
         if isinstance(step.cause, Held):
             by = step.cause.by or BY_NOBODY
@@ -289,44 +263,42 @@ def _decided_by(asked_by: SourceRef, steps: Iterable[Step]) -> SourceRef:
 
 def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
     kind: DecisionKind,
-    bounds: Bounds,
     spec: Spec,
+    bounds: Bounds,
     now: Nanoseconds,
+    current: int = 0,
+    desired: int = 0,
     *,
-    current: int,
-    desired: int,
-    bounded: bool = False,
     decided_by: SourceRef | None = None,
-    merged: int = 0,
-    recommended: Recommendation | None = None,
-    named: str = "",
-    proposals: tuple[Proposal, ...] | None = None,
-    abstentions: tuple[Abstention, ...] | None = None,
-    steps: tuple[Step, ...] = (),
-    metrics: tuple[MetricProposal | Absent, ...] = (),
     failure: Absent | None = None,
+    proposals: Proposals | None = None,
+    merged: Merged | None = None,
+    steps: tuple[Step, ...] = (),
 ) -> Decision:
-    """The decision, completed from the bounds in force. proposals, abstentions: None for those of the bounds alone."""
+    """The decision, completed from the bounds in force, and from the proposals and their merge if there are any."""
+    if merged is not None:
+        steps = (*merged.steps, *steps)
+        decided_by = _source_after(merged.by, steps)
     return Decision(
         at=now,
         kind=kind,
         current=current,
         desired=desired,
         decided_by=decided_by,
-        merged=merged,
-        recommended=recommended,
-        named=named,
+        merged=0 if merged is None else merged.replicas,
+        recommended=None if merged is None else merged.recommended,
+        named="" if proposals is None else proposals.target.name,
         minimum=bounds.minimum,
         maximum=bounds.maximum,
         minimum_by=bounds.minimum_by,
         maximum_by=bounds.maximum_by,
         timed=spec.is_timed,
-        bounded=bounded,
-        proposals=bounds.proposals if proposals is None else proposals,
-        abstentions=bounds.abstentions if abstentions is None else abstentions,
+        bounded=merged is not None and merged.limits.bounded,
+        proposals=bounds.proposals if proposals is None else proposals.listed,
+        abstentions=bounds.abstentions if proposals is None else proposals.abstentions,
         steps=steps,
-        metrics=metrics,
-        failure=failure,
+        metrics=() if proposals is None else proposals.target.measured,
+        failure=failure if proposals is None else proposals.target.failure,
         windows=bounds.windows,
         leads=bounds.leads,
         next_edge=bounds.next_edge,

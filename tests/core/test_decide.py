@@ -56,7 +56,34 @@ def rule_names(decision):
     [(5, None, None, 5), (5, 8, None, 8), (5, 3, None, 5), (9, None, 7, 7), (5, 7, 7, 7), (5, 9, 7, 7), (0, 0, 0, 0)],
 )
 def test_floors_raise_and_then_caps_lower(target, floor, cap, merged):
-    assert merged == Limits(1, 100, floor, cap).clamp(target)
+    clamped, _ = Limits(1, 100, floor, cap).clamp(target)
+
+    assert merged == clamped
+
+
+def test_a_floor_above_a_cap_raises_the_count_and_the_cap_takes_it_back():
+    count, steps = Limits(1, 100, floor=9, cap=5).clamp(5)
+
+    assert 5 == count
+    assert [Step(Rule.FLOOR, 5, 9), Step(Rule.CAP, 9, 5)] == [*steps]
+
+
+@pytest.mark.parametrize(
+    ("queue_length", "current", "bounds", "merged", "source"),
+    [
+        (50, 4, {"floor": 8}, 8, "Schedule/day"),  # 50 / 10 = 5, raised
+        (50, 4, {"floor": 3}, 5, "Metric/queue"),
+        (90, 4, {"cap": 7}, 7, "Schedule/day"),  # 90 / 10 = 9, lowered
+        (50, 4, {"cap": 7}, 5, "Metric/queue"),
+        (50, 4, {"floor": 5}, 5, "Metric/queue"),  # both ask for 5 in place of 4
+        (50, 5, {"floor": 5}, 5, "Schedule/day"),  # 5 are there, and without the metrics 5 would stay
+        (50, 5, {"cap": 5}, 5, "Metric/queue"),
+    ],
+)
+def test_the_merged_count_has_the_source_that_set_it_last(queue_length, current, bounds, merged, source):
+    decision = decided(spec(schedules=(day(**bounds),)), queued(queue_length, current=current))
+
+    assert (merged, source) == (decision.recommended.replicas, str(decision.recommended.by))
 
 
 def test_the_specs_own_bounds_are_not_applied_before_the_behavior():

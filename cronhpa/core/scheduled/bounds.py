@@ -55,7 +55,7 @@ class Bounds(Struct, frozen=True, gc=False):
     minimum, maximum: the effective bounds. floor, cap: the same if a schedule or an override set them, else None.
     minimum_by, maximum_by: their sources. conflict: bounds that contradict each other now, in words.
     headroom_percent: the largest among the schedules that are open or lead. leads: the measured leads that have begun.
-    unreadable: whether a schedule cannot be read and abstains.
+    unreadable: the first schedule that cannot be read and abstains, None if all can be read.
     """
 
     minimum: int
@@ -71,7 +71,7 @@ class Bounds(Struct, frozen=True, gc=False):
     leads: tuple[Lead, ...]
     next_edge: Edge | None
     conflict: str
-    unreadable: bool
+    unreadable: SourceRef | None
 
 
 def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, leads: tuple[Lead, ...] = ()) -> Bounds:
@@ -269,7 +269,7 @@ def resolve_anew(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, lea
         leads=kept_leads(spec, seen, leading, now, leads),
         next_edge=seen.edge,
         conflict=conflict,
-        unreadable=bool(seen.abstentions),
+        unreadable=SourceRef(Source.SCHEDULE, seen.abstentions[0].name) if seen.abstentions else None,
     )
 
 

@@ -164,7 +164,7 @@ def test_a_schedule_that_cannot_be_read_abstains_and_the_others_act():
     resolved = bounds(schedule("a", floor=30, problem="start: cannot be read"), schedule("b", floor=20))
 
     assert (20, 120) == numbers(resolved)
-    assert resolved.unreadable
+    assert "Schedule/a" == str(resolved.unreadable)
     assert [("a", "Unreadable", "start: cannot be read")] == [
         (abstention.name, abstention.reason, abstention.message) for abstention in resolved.abstentions
     ]
@@ -174,7 +174,7 @@ def test_a_suspended_schedule_says_nothing_and_blocks_nothing():
     resolved = bounds(schedule("a", floor=30, suspend=True))
 
     assert (2, 120) == numbers(resolved)
-    assert not resolved.unreadable
+    assert resolved.unreadable is None
     assert (Window("a", WindowState.SUSPENDED, None),) == resolved.windows
     assert resolved.next_edge is None
 
