@@ -7,7 +7,7 @@ from math import ceil
 
 from cronhpa.core.instant import HOUR, SECOND, Nanoseconds
 from cronhpa.core.observation import Absent, Observation, Pod, Reading, Sample, Scale
-from cronhpa.core.reactive.pod_counts import absent_metric, group_pods, pod_request, scalar_reading
+from cronhpa.core.reactive.pod_counts import absent_metric, pod_counts, pod_request, scalar_reading
 from cronhpa.core.reactive.replicas import selector_text
 from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, Spec, UnknownMetric
 
@@ -68,7 +68,7 @@ def read(metric: Metric, measured: Measurement, pods: Sequence[Pod], now: Nanose
         samples = (
             measured if oldest is None else {name: sample for name, sample in measured.items() if sample.at >= oldest}
         )
-        return group_pods(metric, pods, samples, now, spec.options)
+        return pod_counts(metric, pods, samples, now, spec.options)
     assert isinstance(measured, int)
     return scalar_reading(metric, measured, pods)
 

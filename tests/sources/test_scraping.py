@@ -15,7 +15,7 @@ from pod_servers import raw_pods
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from cronhpa.core.observation import Absent
-from cronhpa.core.reactive.pod_counts import group_pods
+from cronhpa.core.reactive.pod_counts import pod_counts
 from cronhpa.core.spec import ControllerOptions, MetricTarget, PodsMetric
 from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.no_answer import NoAnswerError
@@ -91,7 +91,7 @@ async def test_a_pod_without_an_answer_is_missing_and_no_zero(trouble):
     pods = [pod(1), pod(2)]
     async with serving(answer, ADDRESSES) as port:
         samples = await sampled(port, pods, timeoutSeconds=2)
-    counts = group_pods(AVERAGE, pods, samples, NOON, ControllerOptions())
+    counts = pod_counts(AVERAGE, pods, samples, NOON, ControllerOptions())
 
     assert {"shop-1": 25_000} == values(samples)
     assert (1, 1, 25_000, 10_000) == (counts.ready, counts.missing, counts.usage, counts.missing_usage)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
+
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.observation import Absent, Pod, PodCounts, Sample, ScalarReading
 from cronhpa.core.reactive.arithmetic import quotient
@@ -42,7 +44,7 @@ def failure_reason(metric: Metric) -> str:
     return FAILURE_REASONS[type(metric).__name__]
 
 
-def group_pods(
+def pod_counts(
     metric: ResourceMetric | PodsMetric,
     pods: Iterable[Pod],
     samples: Mapping[str, Sample],
@@ -50,7 +52,7 @@ def group_pods(
     options: ControllerOptions,
 ) -> PodCounts | Absent:
     """
-    The pods and samples of a metric, grouped.
+    The sums over the pods and samples of a metric.
 
     pods: matched by the target's selector. samples: by pod name, of those pods.
     Absent if there is no pod, no sample of a pod that counts, or a pod without the request that a utilization needs.
@@ -58,65 +60,87 @@ def group_pods(
     pods = tuple(pods)
     if not pods:
         return absent_metric(metric, "no pods returned by selector while calculating replica count")
-    resource = metric.name if isinstance(metric, ResourceMetric) else None
-    starting_since = now - options.cpu_initialization_period if resource == "cpu" else None
-    ready = 0
-    unready: list[str] = []
-    missing: list[str] = []
-    left = dict(samples)
-    for pod in pods:
-        sample = samples.get(pod.name)
-        if pod.deleting or pod.phase == "Failed":
-            left.pop(pod.name, None)
-        elif pod.phase == "Pending":
-            left.pop(pod.name, None)
-            unready.append(pod.name)
-        elif sample is None:
-            missing.append(pod.name)
-        elif starting_since is not None and _is_unready(pod, sample, starting_since, options):
-            del left[pod.name]
-            unready.append(pod.name)
-        else:
-            ready += 1
-    if not left:
+    is_cpu = isinstance(metric, ResourceMetric) and metric.name == "cpu"
+    groups = group_pods(pods, samples, now, options, is_cpu=is_cpu)
+    counted = groups.samples
+    if not counted:
         return absent_metric(metric, "did not receive metrics for targeted pods (pods might be unready)")
 
     load = sum([sample.value for sample in samples.values()])
     if not isinstance(metric, ResourceMetric) or metric.target.average_value is not None:
         return PodCounts(
-            ready=ready,
-            unready=len(unready),
-            missing=len(missing),
-            counted=len(left),
+            ready=groups.ready,
+            unready=len(groups.unready),
+            missing=len(groups.missing),
+            counted=len(counted),
             matched=0,
-            usage=sum([sample.value for sample in left.values()]),
+            usage=sum([sample.value for sample in counted.values()]),
             request=0,
-            missing_usage=len(missing) * (metric.target.average_value or 0),
+            missing_usage=len(groups.missing) * (metric.target.average_value or 0),
             missing_request=0,
             unready_request=0,
             load=load,
         )
     requests: dict[str, int] = {}
     for pod in pods:
-        asked = pod_request(pod, metric.name, metric.container)
-        if isinstance(asked, str):
-            return absent_metric(metric, asked)
-        requests[pod.name] = asked
-    matched = [name for name in left if name in requests]
+        request = pod_request(pod, metric.name, metric.container)
+        if isinstance(request, str):
+            return absent_metric(metric, request)
+        requests[pod.name] = request
+    matched = [name for name in counted if name in requests]
     fallback = max(100, metric.target.average_utilization or 0)
     return PodCounts(
-        ready=ready,
-        unready=len(unready),
-        missing=len(missing),
-        counted=len(left),
+        ready=groups.ready,
+        unready=len(groups.unready),
+        missing=len(groups.missing),
+        counted=len(counted),
         matched=len(matched),
-        usage=sum([left[name].value for name in matched]),
+        usage=sum([counted[name].value for name in matched]),
         request=sum([requests[name] for name in matched]),
-        missing_usage=sum([quotient(requests[name] * fallback, 100) for name in missing]),
-        missing_request=sum([requests[name] for name in missing]),
-        unready_request=sum([requests[name] for name in unready]),
+        missing_usage=sum([quotient(requests[name] * fallback, 100) for name in groups.missing]),
+        missing_request=sum([requests[name] for name in groups.missing]),
+        unready_request=sum([requests[name] for name in groups.unready]),
         load=load,
     )
+
+
+class PodGroups(Struct, frozen=True):
+    """The pods of a metric by how they count; a pod that has failed or is being deleted is in no group."""
+
+    ready: int
+    """The number of pods that count fully."""
+    unready: list[str]
+    """Pods that start: their samples are not trusted."""
+    missing: list[str]
+    """Pods without a sample."""
+    samples: dict[str, Sample]
+    """By pod, without those of ignored and unready pods."""
+
+
+def group_pods(
+    pods: Iterable[Pod], samples: Mapping[str, Sample], now: Nanoseconds, options: ControllerOptions, *, is_cpu: bool
+) -> PodGroups:
+    """Which pod counts as ready, unready, missing or ignored: groupPods and removeMetricsForPods of the upstream."""
+    starting_since = now - options.cpu_initialization_period if is_cpu else None
+    ready = 0
+    unready: list[str] = []
+    missing: list[str] = []
+    trusted = dict(samples)
+    for pod in pods:
+        sample = samples.get(pod.name)
+        if pod.deleting or pod.phase == "Failed":
+            trusted.pop(pod.name, None)
+        elif pod.phase == "Pending":
+            trusted.pop(pod.name, None)
+            unready.append(pod.name)
+        elif sample is None:
+            missing.append(pod.name)
+        elif starting_since is not None and _is_unready(pod, sample, starting_since, options):
+            del trusted[pod.name]
+            unready.append(pod.name)
+        else:
+            ready += 1
+    return PodGroups(ready, unready, missing, trusted)
 
 
 def scalar_reading(metric: ObjectMetric | ExternalMetric, value: int, pods: Iterable[Pod]) -> ScalarReading:

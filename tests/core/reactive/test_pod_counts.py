@@ -8,7 +8,14 @@ from msgspec.structs import replace
 from core.situations import NOW, SHOP, cpu, pod, sample
 from cronhpa.core.instant import MINUTE
 from cronhpa.core.observation import Absent, Container, PodCounts, ScalarReading
-from cronhpa.core.reactive.pod_counts import absent_metric, group_pods, pod_request, scalar_reading, without_target
+from cronhpa.core.reactive.pod_counts import (
+    absent_metric,
+    group_pods,
+    pod_counts,
+    pod_request,
+    scalar_reading,
+    without_target,
+)
 from cronhpa.core.spec import (
     ControllerOptions,
     ExternalMetric,
@@ -26,7 +33,7 @@ CPU_OF_WEB = ResourceMetric("cpu", MetricTarget("Utilization", average_utilizati
 
 
 def counted(metric, pods, samples, options=None):
-    return group_pods(metric, pods, samples, NOW, options or ControllerOptions())
+    return pod_counts(metric, pods, samples, NOW, options or ControllerOptions())
 
 
 # One ready pod, one that starts, one that says nothing, one that is deleted; and a sample of a pod that nobody lists.
@@ -60,6 +67,13 @@ def test_a_utilization_is_counted_over_the_samples_whose_pod_is_listed():
 
     assert expected == counted(cpu(60), PODS, SAMPLES)
     assert replace(expected, missing_usage=300) == counted(cpu(150), PODS, SAMPLES)
+
+
+def test_a_pod_counts_as_ready_unready_or_missing_and_one_that_is_deleted_not_at_all():
+    groups = group_pods(PODS, SAMPLES, NOW, ControllerOptions(), is_cpu=True)
+
+    assert (1, ["starting"], ["silent"]) == (groups.ready, groups.unready, groups.missing)
+    assert ["ready", "elsewhere"] == [*groups.samples]
 
 
 def test_an_average_is_counted_over_all_samples_that_are_left():
