@@ -35,7 +35,6 @@ from rich.console import Console
 from rich.table import Table
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.core.cache import OwnedCache
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds, format_instant, parse_instant, to_datetime
 from cronhpa.core.scheduled import bounds, calendars, cron, windows
 from cronhpa.core.scheduled.bounds import Bounds, resolve
@@ -239,7 +238,7 @@ def measured(specs: list[Spec]) -> FleetScheduleFigures:
     tick(specs, BEGIN - MINUTE)
     kept = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    as_new()
+    as_new(specs)
     first, before = tick(specs, BEGIN - MINUTE)
     ticks: list[tuple[float, int, Nanoseconds]] = []
     for now in range(BEGIN, BEGIN + TICKS * MINUTE, MINUTE):
@@ -262,7 +261,7 @@ def measured(specs: list[Spec]) -> FleetScheduleFigures:
 
 
 def shared_edge(objects: str, specs: list[Spec]) -> SharedEdge:
-    as_new()
+    as_new(specs)
     begin = EDGE - HOUR
     first, before = tick(specs, begin)
     costs: dict[Nanoseconds, float] = {}
@@ -271,8 +270,8 @@ def shared_edge(objects: str, specs: list[Spec]) -> SharedEdge:
         if now == EDGE:
             edges = with_edge(before, now)
         costs[now], before = tick(specs, now, before)
-    bounds._HELD.clear()  # noqa: SLF001 - as if nothing had been worked out ahead
     _, before = tick(specs, EDGE - 1)
+    forget(specs)  # as if nothing had been worked out ahead
     anew, _ = tick(specs, EDGE, before)
     return SharedEdge(
         objects=objects,
@@ -286,17 +285,22 @@ def shared_edge(objects: str, specs: list[Spec]) -> SharedEdge:
     )
 
 
-def as_new() -> None:
+def as_new(specs: list[Spec]) -> None:
     """Forgets what was worked out, as in a new process, and sets the garbage collector as the operator does."""
+    forget(specs)
     for module in (bounds, windows, calendars, cron):
         for member in vars(module).values():
             if hasattr(member, "cache_clear"):
                 member.cache_clear()
-            elif isinstance(member, OwnedCache):
-                member.clear()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
+
+
+def forget(specs: list[Spec]) -> None:
+    """Forgets the bounds of all objects."""
+    for spec in specs:
+        spec.computed.clear()
 
 
 def with_edge(resolved: list[Bounds], now: Nanoseconds) -> int:

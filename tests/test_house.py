@@ -20,7 +20,6 @@ _CASES = "one subject, many cases"
 LONG = {
     "tests/api/test_render.py": _CASES,
     "tests/core/reactive/test_replicas.py": _CASES,
-    "tests/core/scheduled/test_caches.py": _CASES,
     "tests/core/situations.py": "strategies for every field of a spec, an observation and a memory",
     "tests/core/test_behavior.py": _CASES,
     "tests/core/test_decide.py": _CASES,

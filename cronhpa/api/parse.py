@@ -19,7 +19,6 @@ from pydantic import ValidationError
 from cronhpa.api import schema
 from cronhpa.api.resource import behavior, fields, metrics, schedules
 from cronhpa.api.slips import spec_slips
-from cronhpa.core.cache import Interned
 from cronhpa.core.instant import MINUTE, SECOND, parse_instant
 from cronhpa.core.quantity import parse_float, parse_milli
 from cronhpa.core.scheduled import calendars, cron
@@ -56,10 +55,6 @@ from cronhpa.core.spec import (
 
 M = TypeVar("M")
 T = TypeVar("T")
-
-# Objects of one template share one window, and everything that is cached for it.
-_WINDOWS: Interned[CronWindow | OnceWindow] = Interned()
-_SCHEDULES: Interned[Schedule] = Interned()
 
 
 class SpecProblem(Struct, frozen=True):
@@ -223,9 +218,9 @@ def _schedule(model: schedules.ScheduleModel, zone: str) -> Schedule:
             except ValueError as error:
                 problem = str(error)
     exact = model.replicas
-    schedule = Schedule(
+    return Schedule(
         name=model.name,
-        window=_WINDOWS(window),
+        window=_shared(window),
         floor=model.min_replicas if exact is None else exact,
         cap=model.max_replicas if exact is None else exact,
         headroom_percent=model.headroom_percent or 0,
@@ -234,7 +229,13 @@ def _schedule(model: schedules.ScheduleModel, zone: str) -> Schedule:
         suspend=model.suspend,
         problem=problem,
     )
-    return _SCHEDULES(schedule)
+
+
+# 20 kB each, with a hundred dates to leave out.
+@lru_cache(maxsize=1024)
+def _shared(window: CronWindow | OnceWindow) -> CronWindow | OnceWindow:
+    """The first of equal windows: objects of one template share it."""
+    return window
 
 
 def _problem_of_window(window: CronWindow) -> str | None:

@@ -15,7 +15,6 @@ from math import ceil
 
 from msgspec import Struct
 
-from cronhpa.core.cache import OwnedCache
 from cronhpa.core.decision import BY_METRICS, BY_SPEC, Held, Rate, Recommendation, Rule, SourceRef, Step
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.memory import Memory, ScaleEvent, stabilization_windows
@@ -62,12 +61,8 @@ class Limits(Struct, frozen=True):
         """
         raised = replicas if self.floor is None else max(replicas, self.floor)
         lowered = raised if self.cap is None else min(raised, self.cap)
-        if replicas == raised == lowered:
-            return replicas, ()
-        return lowered, (
-            *_changed_by(Rule.FLOOR, replicas, raised, self.floor_by),
-            *_changed_by(Rule.CAP, raised, lowered, self.cap_by),
-        )
+        raising = _changed_by(Rule.FLOOR, replicas, raised, self.floor_by)
+        return lowered, raising + _changed_by(Rule.CAP, raised, lowered, self.cap_by)
 
 
 def normalize(
@@ -296,12 +291,6 @@ def _ends_up(rules: ScalingRules, starts: Iterable[int]) -> list[int]:
     ]
 
 
-# Ramps of one behavior, by start, goal and period: 4 kB at most.
-_RAMPS_KEPT = 32
-_RAMP_WEIGHT = 250
-_RAMPS: OwnedCache[Behavior, dict[tuple[int, int, Nanoseconds], Nanoseconds]] = OwnedCache(16 * 2**20)
-
-
 def ramp(behavior: Behavior | None, start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds:
     """
     The time that the policies take from `start` to a floor of `goal`: from its first turn to the one that reaches it.
@@ -313,14 +302,7 @@ def ramp(behavior: Behavior | None, start: int, goal: int, sync_period: Nanoseco
         return 0
     if behavior is None:
         return default_ramp(start, goal, sync_period)
-    key = (start, goal, sync_period)
-    ramps = _RAMPS.get(behavior) or {}
-    duration = ramps.get(key)
-    if duration is None:
-        duration = _ramp(behavior.scale_up, start, goal, sync_period)
-        kept = {**dict([*ramps.items()][1 - _RAMPS_KEPT :]), key: duration}
-        _RAMPS.put(behavior, kept, _RAMP_WEIGHT * (1 + len(kept)))
-    return duration
+    return _ramp(behavior.scale_up, start, goal, sync_period)
 
 
 # 300 bytes each: three numbers and one.
@@ -333,6 +315,8 @@ def default_ramp(start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds
     return min((turns - 1) * sync_period, RAMP_MAX)
 
 
+# 300 bytes each, beside the rules.
+@lru_cache(maxsize=4096)
 def _ramp(rules: ScalingRules, start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds:
     # counts[i]: the count before the event at times[i]. passed[j]: the number of events older than policy j's period.
     # Only an event that leaves a period allows more, so the turns in between are skipped.

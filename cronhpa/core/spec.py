@@ -2,13 +2,15 @@
 The spec of an object, parsed and defaulted.
 
 Quantities are integer milli-units, durations and instants integer nanoseconds, percentages integers. Values that are
-keys of a cache remember their hash (`cache_hash`); owners of a cache entry (`core/cache`) can be referred to weakly.
+keys of a cache remember their hash (`cache_hash`).
 """
 
 from __future__ import annotations
 
 from datetime import date
 from enum import StrEnum
+from functools import cached_property
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -113,7 +115,7 @@ class ScalingRules(Struct, frozen=True, cache_hash=True):
         return max((policy.period for policy in self.policies), default=0)
 
 
-class Behavior(Struct, frozen=True, cache_hash=True, weakref=True):
+class Behavior(Struct, frozen=True, cache_hash=True):
     scale_up: ScalingRules
     scale_down: ScalingRules
 
@@ -150,7 +152,7 @@ class Days(Struct, frozen=True, cache_hash=True):
     holidays: tuple[Holidays, ...] = ()
 
 
-class CronWindow(Struct, frozen=True, tag=True, cache_hash=True, weakref=True):
+class CronWindow(Struct, frozen=True, tag=True, cache_hash=True):
     """
     Opens at each `start`; closes at the first `end` after it, or after `duration`. Cron texts are read in `zone`.
 
@@ -165,7 +167,7 @@ class CronWindow(Struct, frozen=True, tag=True, cache_hash=True, weakref=True):
     only: Days | None = None
 
 
-class OnceWindow(Struct, frozen=True, tag=True, cache_hash=True, weakref=True):
+class OnceWindow(Struct, frozen=True, tag=True, cache_hash=True):
     """One planned event: local wall times `YYYY-MM-DDTHH:MM`, read in `zone`."""
 
     opens: str
@@ -173,7 +175,7 @@ class OnceWindow(Struct, frozen=True, tag=True, cache_hash=True, weakref=True):
     zone: str
 
 
-class Schedule(Struct, frozen=True, cache_hash=True, weakref=True):
+class Schedule(Struct, frozen=True, cache_hash=True):
     """
     Bounds that hold while a window is open.
 
@@ -224,7 +226,7 @@ class ForecastSettings(Struct, frozen=True):
     methods: tuple[str, ...] = ()
 
 
-class Spec(Struct, frozen=True, cache_hash=True, weakref=True):
+class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     """namespace: of the object and its target."""
 
     target: TargetRef
@@ -238,6 +240,15 @@ class Spec(Struct, frozen=True, cache_hash=True, weakref=True):
     schedules: tuple[Schedule, ...] = ()
     override: Override | None = None
     forecast: ForecastSettings | None = None
+
+    @cached_property
+    def computed(self) -> dict[str, Any]:
+        """
+        Results of pure functions of this spec, by their name, for as long as the spec lives.
+
+        They save time and are no part of its value: no copy, comparison or record of the spec has them.
+        """
+        return {}
 
     @property
     def is_timed(self) -> bool:

@@ -1,18 +1,16 @@
 """
 The bounds in force at an instant, with their sources: override, then open schedules by rank, then the spec.
 
-`ranks` orders the sources; `leads` selects the schedules that count before their start. Bounds are cached until the
-next edge.
+`ranks` orders the sources; `leads` selects the schedules that count before their start. A spec keeps its bounds until
+the next edge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from weakref import WeakValueDictionary
+from collections.abc import Iterator
 
 from msgspec import Struct
 
-from cronhpa.core.cache import OwnedCache
 from cronhpa.core.decision import (
     Abstention,
     Edge,
@@ -44,10 +42,10 @@ from cronhpa.core.scheduled.ranks import (
 )
 from cronhpa.core.spec import CronWindow, Schedule, Spec
 
-# The bounds after an edge are computed at most this long before it. A longer time would keep two sets all day.
+# The bounds after an edge are computed at most this long before it. A longer time would keep several of them all day.
 _AHEAD_MAX = 15 * MINUTE
 _EDGES_AHEAD_MAX = 4
-_AHEAD_PLACES = 1 << 16
+_PLACES = 1 << 16
 
 
 class Bounds(Struct, frozen=True, gc=False):
@@ -81,8 +79,8 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
     start_up: how long the target's pods take to become Ready, None while unknown. leads: the leads that have begun.
     Both come from the memory and only affect measured leads.
 
-    Bounds are constant between edges, so they are cached until the next edge. The bounds after an edge are computed
-    shortly before it: at an edge that thousands of objects share, the bounds of all of them are in the cache.
+    Bounds are constant between edges, so the spec keeps them until the next one. The bounds after an edge are computed
+    shortly before it, by each object at another time: an edge may be shared by thousands of objects.
     """
     return resolve_with_expiry(spec, now, start_up, leads)[0]
 
@@ -91,137 +89,63 @@ def resolve_with_expiry(
     spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
 ) -> tuple[Bounds, Nanoseconds]:
     """The bounds of `resolve`, and the instant before which it returns the same ones and has nothing to compute."""
-    asked = _ASKED.get(spec)
-    held = None if asked is None else asked.answer(now, start_up, leads)
-    if held is None:
-        asked = _shared(spec, start_up, leads)
-        held = asked.answer(now, start_up, leads)
-        if held is None:
-            held = _worked_out(spec, now, start_up, leads)
-            _hold(asked, (held, *asked.held[:_EDGES_AHEAD_MAX]), held.end)
-    elif now >= held.look_ahead and asked is not None and held.end >= asked.until:
-        ahead = (*_behind(spec, held),)
-        _hold(asked, (held, *ahead), max((later.end for later in ahead), default=FOR_EVER))
-    is_ahead = asked is not None and held.end < asked.until
-    return held.bounds, held.end if is_ahead else held.look_ahead
+    kept: tuple[_KeptBounds, ...] = spec.computed.get("bounds", ())
+    while kept and not kept[0].hold(now, start_up, leads):
+        kept = kept[1:]
+    if not kept:
+        kept = (_computed(spec, now, start_up, leads),)
+    current = kept[0]
+    if len(kept) == 1 and now >= current.ahead_at:
+        kept = (current, *_computed_ahead(spec, current))
+    spec.computed["bounds"] = kept
+    return current.bounds, current.end if len(kept) > 1 else current.ahead_at
+
+
+class _KeptBounds(Struct, frozen=True, gc=False):
+    """Bounds with their inputs, in force from `begin` up to `end`."""
+
+    bounds: Bounds
+    begin: Nanoseconds
+    end: Nanoseconds
+    ahead_at: Nanoseconds
+    """From this instant on the bounds after `end` are computed."""
+    start_up: Nanoseconds | None
+    leads: tuple[Lead, ...]
+
+    def hold(self, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> bool:
+        """Whether these are the bounds for such inputs; the leads may be those passed in or those computed."""
+        is_now = self.begin <= now < self.end
+        return is_now and self.start_up == start_up and leads in (self.bounds.leads, self.leads)
+
+
+def _computed(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _KeptBounds:
+    bounds = resolve_anew(spec, now, start_up, leads)
+    end = holds_until(spec, bounds, now)
+    # Objects are spread over the minutes before the edge, and none computes in the last period before it.
+    last = end - spec.options.sync_period
+    spread = max(min(last - now, _AHEAD_MAX), 0)
+    return _KeptBounds(bounds, now, end, last - spread * (hash(spec) % _PLACES) // _PLACES, start_up, leads)
+
+
+def _computed_ahead(spec: Spec, kept: _KeptBounds) -> Iterator[_KeptBounds]:
+    """The bounds after these, and those after further edges that follow soon, such as a start after its lead."""
+    until = min(kept.end + _AHEAD_MAX, FOR_EVER)
+    for _ in range(_EDGES_AHEAD_MAX):
+        if kept.end >= until:
+            return
+        kept = _computed(spec, kept.end, kept.start_up, kept.bounds.leads)
+        yield kept
 
 
 def quiet_until(spec: Spec, edge: Nanoseconds | None, now: Nanoseconds) -> Nanoseconds:
     """
-    The instant until which `resolve` answers from its cache for an object that was decided at `now`.
+    The instant until which `resolve` has nothing to compute for an object that was decided at `now`.
 
-    edge: the object's next edge. At the returned instant the cached bounds end, or `resolve` computes the next ones,
-    which takes milliseconds for an object of 50 windows.
+    edge: the object's next edge. At the returned instant the bounds end, or `resolve` computes the next ones, which
+    takes milliseconds for an object of 50 windows.
     """
     end = (now // DAY + 1) * DAY
     return (end if edge is None else min(edge, end)) - _AHEAD_MAX - spec.options.sync_period
-
-
-class _Held(Struct, frozen=True, gc=False):
-    """
-    Cached bounds, valid in [begin, end) for a caller with this start-up time and either the leads that it passed in or
-    the leads that were computed. look_ahead: from this instant on the bounds after `end` are computed.
-    """
-
-    begin: Nanoseconds
-    end: Nanoseconds
-    start_up: Nanoseconds | None
-    leads: tuple[Lead, ...]
-    bounds: Bounds
-    look_ahead: Nanoseconds
-
-
-class _Asked:
-    """
-    The cache entry that specs with equal schedules and bounds share. The specs keep it alive.
-
-    held: the bounds that were computed last. until: the end of the last consecutive ones.
-    """
-
-    __slots__ = ("__weakref__", "held", "until")
-
-    def __init__(self) -> None:
-        self.held: tuple[_Held, ...] = ()
-        self.until: Nanoseconds = 0
-
-    def answer(self, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Held | None:
-        held = self.held
-        for entry in held:
-            if (
-                entry.begin <= now < entry.end
-                and entry.start_up == start_up
-                and leads in (entry.bounds.leads, entry.leads)
-            ):
-                if entry is not held[0]:  # the next turn looks at the first one first
-                    self.held = (entry, *(other for other in held if other is not entry))
-                return entry
-        return None
-
-    def forget(self) -> None:
-        self.held = ()
-
-
-# The keys are all inputs of bounds: objects that differ only in targets and metrics share an entry.
-_SHARED: WeakValueDictionary[tuple[Hashable, ...], _Asked] = WeakValueDictionary()
-# Room for the entries of 65,536 objects, and for the bounds of 20,000 objects with five schedules each that share none.
-# The bounds of more objects are computed at each turn.
-_ASKED: OwnedCache[Spec, _Asked] = OwnedCache(32 * 2**20)
-_HELD: OwnedCache[_Asked, None] = OwnedCache(96 * 2**20, dropped=_Asked.forget)
-# Bytes of an entry, of bounds without their parts, and of a window and a proposal without its text.
-_ASKED_WEIGHT, _BOUNDS_WEIGHT, _WINDOW_WEIGHT, _PROPOSAL_WEIGHT = 500, 700, 110, 240
-
-
-def _shared(spec: Spec, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Asked:
-    """The entry that this spec shares with all specs of equal schedules and bounds."""
-    question = (
-        spec.schedules,
-        spec.override,
-        spec.min_replicas,
-        spec.max_replicas,
-        spec.behavior,
-        spec.options.sync_period,
-        start_up,
-        leads,
-    )
-    asked = _SHARED.get(question)
-    if asked is None:
-        asked = _SHARED[question] = _Asked()
-    _ASKED.put(spec, asked, _ASKED_WEIGHT)
-    return asked
-
-
-def _hold(asked: _Asked, held: tuple[_Held, ...], until: Nanoseconds) -> None:
-    asked.held, asked.until = held, until
-    _HELD.put(asked, None, sum(_weight(entry.bounds) for entry in held))
-
-
-def _weight(bounds: Bounds) -> int:
-    """The approximate size of bounds in bytes, including parts that they share with others."""
-    texts = sum(len(abstention.message) for abstention in bounds.abstentions)
-    parts = len(bounds.proposals) + len(bounds.abstentions) + len(bounds.leads)
-    return (
-        _BOUNDS_WEIGHT + _WINDOW_WEIGHT * len(bounds.windows) + _PROPOSAL_WEIGHT * parts + texts + len(bounds.conflict)
-    )
-
-
-def _behind(spec: Spec, held: _Held) -> Iterator[_Held]:
-    """The bounds after these; if a lead begins then, also the bounds after its end."""
-    until = held.end + _AHEAD_MAX
-    for _ in range(_EDGES_AHEAD_MAX):
-        if held.end >= min(until, FOR_EVER):
-            return
-        held = _worked_out(spec, held.end, held.start_up, held.bounds.leads)
-        yield held
-
-
-def _worked_out(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Held:
-    """The bounds in force at `now`, with the instant until which they hold."""
-    bounds = resolve_anew(spec, now, start_up, leads)
-    end = holds_until(spec, bounds, now)
-    # Objects are spread over the minutes before the edge, and none computes in the last turn before it.
-    last = end - spec.options.sync_period
-    place = max(min(last - now, _AHEAD_MAX), 0) * (hash(spec) % _AHEAD_PLACES) // _AHEAD_PLACES
-    return _Held(now, end, start_up, leads, bounds, last - place)
 
 
 def holds_until(spec: Spec, bounds: Bounds, at: Nanoseconds) -> Nanoseconds:

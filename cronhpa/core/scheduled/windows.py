@@ -4,8 +4,7 @@ Windows: open or closed at an instant, and until when.
 open(t): let s be the latest start <= t. With `end`: open if s is kept and no end lies in (s, t]. Without: open if s is
 kept and t < s + duration. `occurrences` computes starts and ends and drops starts; `wall_clock` computes instants.
 
-The cache holds results that depend on window and day only. Its entries are deleted with the window; objects with equal
-windows share them (`parse_spec` makes equal windows one object).
+The days of windows are cached; objects with equal windows share them.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import date, datetime
+from functools import lru_cache
 from itertools import pairwise
 from zlib import crc32
 
 from msgspec import Struct
 
-from cronhpa.core.cache import OwnedCache
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.scheduled import cron
 from cronhpa.core.scheduled.occurrences import PlainDays, next_date, occurrences_on, start_date
@@ -67,27 +66,6 @@ class _WindowDay(Struct, frozen=True, gc=False):
         return State(self.is_open ^ bool(passed % 2), until)
 
 
-class _Computed(Struct):
-    """
-    What was computed of a window: `phase`, see `_phase`; its last days by number; the date of the last search for
-    starts within its own duration, and the first one found.
-    """
-
-    phase: Nanoseconds
-    days: dict[int, _WindowDay] = {}
-    overlap: tuple[date, Nanoseconds | None] | None = None
-
-
-# One day for now, one for the time behind the next edge, and two for starts ahead.
-_DAYS_KEPT = 4
-# Bytes of a window's entry, and of a day without its edges.
-_COMPUTED_WEIGHT, _DAY_WEIGHT, _EDGE_WEIGHT = 500, 300, 8
-# 50,000 windows with two edges a day each, or a day of 5,000 with an edge a minute.
-_COMPUTED: OwnedCache[CronWindow, _Computed] = OwnedCache(64 * 2**20)
-_ONCE: OwnedCache[OnceWindow, tuple[Nanoseconds, Nanoseconds]] = OwnedCache(16 * 2**20)
-_ONCE_WEIGHT = 350
-
-
 def state(window: CronWindow | OnceWindow, now: Nanoseconds) -> State:
     """The state of a window; `cron.problem`, `calendars.problem` and `zone_problem` must be None for its texts."""
     if isinstance(window, OnceWindow):
@@ -95,27 +73,18 @@ def state(window: CronWindow | OnceWindow, now: Nanoseconds) -> State:
         if now < opens:
             return State(is_open=False, until=opens)
         return State(is_open=now < closes, until=closes if now < closes else None)
-    computed = _computed(window)
-    day = (now + computed.phase) // DAY
-    day_of_window = computed.days.get(day)
-    if day_of_window is None:
-        day_of_window = _window_day(window, day * DAY - computed.phase)
-        # A new dictionary: a thread may be reading the old one.
-        days = {**computed.days, day: day_of_window}
-        _keep(window, _Computed(computed.phase, dict([*days.items()][-_DAYS_KEPT:]), computed.overlap))
-    return day_of_window.at(now)
+    phase = _phase(window.start, window.end, window.duration, window.zone)
+    return _window_day(window, (now + phase) // DAY * DAY - phase).at(now)
 
 
+# 700 bytes each.
+@lru_cache(maxsize=4096)
 def once(window: OnceWindow) -> tuple[Nanoseconds, Nanoseconds]:
     """The instants at which a planned event opens and closes."""
-    instants = _ONCE.get(window)
-    if instants is None:
-        instants = (
-            to_instant(datetime.fromisoformat(window.opens), window.zone, is_end=False),
-            to_instant(datetime.fromisoformat(window.closes), window.zone, is_end=True),
-        )
-        _ONCE.put(window, instants, _ONCE_WEIGHT)
-    return instants
+    return (
+        to_instant(datetime.fromisoformat(window.opens), window.zone, is_end=False),
+        to_instant(datetime.fromisoformat(window.closes), window.zone, is_end=True),
+    )
 
 
 def never_opens(window: CronWindow, now: Nanoseconds) -> bool:
@@ -136,20 +105,13 @@ def overlaps_itself(window: CronWindow, now: Nanoseconds) -> Nanoseconds | None:
 
     None for a window with an `end`, which may be open at its starts, and if the next 64 dates with starts bring none.
     """
-    if window.duration is None:
-        return None
-    computed, today = _computed(window), utc_date(now)
-    if computed.overlap is None or computed.overlap[0] != today:
-        computed = _Computed(computed.phase, computed.days, (today, _overlap(window, today)))
-        _keep(window, computed)
-    assert computed.overlap is not None
-    return computed.overlap[1]
+    return None if window.duration is None else _overlap(window, window.duration, utc_date(now))
 
 
-def _overlap(window: CronWindow, today: date) -> Nanoseconds | None:
-    assert window.duration is not None
+@lru_cache(maxsize=1024)
+def _overlap(window: CronWindow, duration: Nanoseconds, today: date) -> Nanoseconds | None:
     minutes = cron.minutes(window.start)
-    is_spaced = all((later - one) * MINUTE >= window.duration for one, later in pairwise(minutes))
+    is_spaced = all((later - one) * MINUTE >= duration for one, later in pairwise(minutes))
     before: Nanoseconds | None = None
     day = cron.date_until(window.start, today - ONE_DAY)
     day = start_date(window, today if day is None else day, is_kept=True)
@@ -162,7 +124,7 @@ def _overlap(window: CronWindow, today: date) -> Nanoseconds | None:
             minutes[:: max(len(minutes) - 1, 1)] if is_plain else minutes, window.zone, day, is_end=False
         ):
             # A gap may move two starts to one instant.
-            if before is not None and before < start < before + window.duration and start >= utc_midnight(today):
+            if before is not None and before < start < before + duration and start >= utc_midnight(today):
                 return start
             before = start
         day = start_date(window, day + ONE_DAY, is_kept=True)
@@ -172,20 +134,16 @@ def _overlap(window: CronWindow, today: date) -> Nanoseconds | None:
 # --- from edge to edge -------------------------------------------------------------------------------------------
 
 
-def _computed(window: CronWindow) -> _Computed:
-    return _COMPUTED.get(window) or _Computed(_phase(window))
-
-
-def _keep(window: CronWindow, computed: _Computed) -> None:
-    edges = sum(len(day_of_window.edges) for day_of_window in computed.days.values())
-    _COMPUTED.put(window, computed, _COMPUTED_WEIGHT + _DAY_WEIGHT * len(computed.days) + _EDGE_WEIGHT * edges)
-
-
-def _phase(window: CronWindow) -> Nanoseconds:
+# 700 bytes each.
+@lru_cache(maxsize=2048)
+def _phase(start: str, end: str | None, duration: Nanoseconds | None, zone: str) -> Nanoseconds:
     """How long before midnight the days of a window begin. It differs by window, so that no turn computes all days."""
-    return crc32(f"{window.start}|{window.end}|{window.duration}|{window.zone}".encode()) * DAY >> 32
+    return crc32(f"{start}|{end}|{duration}|{zone}".encode()) * DAY >> 32
 
 
+# 12 kB each with an edge a minute, 400 bytes with two a day. One or two days of a window are in use at a time, so there
+# is room for a thousand different windows.
+@lru_cache(maxsize=2048)
 def _window_day(window: CronWindow, begin: Nanoseconds) -> _WindowDay:
     """The day of a window that begins then."""
     is_open = False

@@ -13,7 +13,7 @@ from cronhpa.core.decision import Edge, Proposal, Role, Source, Window, WindowSt
 from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.core.scheduled import bounds as bounds_module
 from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.spec import Override, TargetRef
+from cronhpa.core.spec import Override
 
 
 def bounds(*schedules, minimum=2, maximum=120, override=None, clock="10:00"):
@@ -242,28 +242,32 @@ def test_who_asks_with_the_leads_that_were_found_finds_the_same(of, start_up, mi
     assert resolved == bounds_module.resolve_anew(of, instant, start_up, resolved.leads)
 
 
-def test_objects_that_differ_in_their_targets_and_metrics_share_what_is_found():
-    day = schedule("day", floor=20)
-    shop, cart = spec(2, 120, schedules=(day,)), spec(2, 120, schedules=(day,), metrics=())
-
-    assert resolve(shop, at("10:00")) is resolve(
-        replace(cart, target=TargetRef("apps/v1", "Deployment", "cart")), at("10:00:07")
-    )
-    assert resolve(shop, at("10:00")) is not resolve(spec(3, 120, schedules=(day,)), at("10:00"))
-
-
-def test_an_edge_is_found_that_was_worked_out_before_it(monkeypatch):
-    """A lead of 75 s: the last turn before it begins, at 07:58:45, knows that edge and the one at 08:00."""
+def test_the_bounds_after_an_edge_are_computed_before_it(monkeypatch):
+    """A lead of 75 s, from 07:58:45 on; the turns of each 15 s until 07:59:45 compute what holds from 08:00 on."""
     of = spec(2, 120, schedules=(schedule("day", floor=3),))
-    resolve(of, at("07:58"))
-    resolve(of, at("07:58:30"))
+    leads = ()
+    for seconds in range(0, 120, 15):
+        leads = resolve(of, at("07:58") + seconds * SECOND, leads=leads).leads
     monkeypatch.setattr(bounds_module, "resolve_anew", None)
 
-    leading = resolve(of, at("07:58:45"))
-    is_open = resolve(of, at("08:00"), leads=leading.leads)
+    is_open = resolve(of, at("08:00"), leads=leads)
 
-    assert (3, 3) == (leading.minimum, is_open.minimum)
-    assert [WindowState.LEADING, WindowState.OPEN] == [leading.windows[0].state, is_open.windows[0].state]
+    assert (3, WindowState.OPEN) == (is_open.minimum, is_open.windows[0].state)
+
+
+def test_the_bounds_after_an_edge_are_not_computed_in_the_last_period_before_it():
+    of = spec(2, 120, schedules=(schedule("day", floor=3, lead=0),))
+
+    _, until = bounds_module.resolve_with_expiry(of, at("07:00"), None, ())
+
+    assert at("07:44:45") <= until <= at("07:59:45")
+
+
+def test_a_copy_of_a_spec_computes_its_own_bounds():
+    of = spec(2, 120, schedules=(schedule("day", floor=20),))
+
+    assert 20 == resolve(of, at("08:00")).minimum
+    assert 30 == resolve(replace(of, schedules=(schedule("day", floor=30),)), at("08:00")).minimum
 
 
 def test_between_edges_nothing_is_worked_out_anew():

@@ -1,8 +1,7 @@
 """
-cronhpa.core.cache: every cache with its bound and its owner, cold against warm, and what a tenant can make of it.
+Every cache with its bound, cold against warm, and what a tenant can make of it.
 
-The tables below are the list. A cache that is not in them fails the first test: say what bounds it, and who gives it
-back.
+The tables below are the list. A cache that is not in them fails the first test: say what bounds it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import gc
 import os
 import subprocess
 import sys
-import threading
 import tracemalloc
 from datetime import date, timedelta
 
@@ -23,24 +21,16 @@ from hypothesis import strategies as st
 from core.caches import kept, named
 from core.situations import at, specs
 from cronhpa.api.parse import parse_spec
-from cronhpa.core.cache import Interned, OwnedCache
 from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.scheduled.conflicts import conflicts
-from cronhpa.core.spec import ControllerOptions, Spec
+from cronhpa.core.spec import ControllerOptions, CronWindow, OnceWindow, Policy, ScalingRules, Spec
 
 MIB = 2**20
 
-# Caches by owner: entries are deleted with their owner; the number is the bound of all entries, in bytes.
-OWNED = {
-    "core.behavior:_RAMPS": ("the behavior of a spec", 16 * MIB),
-    "core.scheduled.bounds:_ASKED": ("a spec", 32 * MIB),
-    "core.scheduled.bounds:_HELD": ("the specs that ask for the same", 96 * MIB),
-    "core.scheduled.windows:_COMPUTED": ("a window; four days of it at most", 64 * MIB),
-    "core.scheduled.windows:_ONCE": ("a planned event", 16 * MIB),
-}
-# Caches by text, zone, country or number, without owners: (largest number of entries, largest bytes of each).
+# Caches by value, such as a text, a zone, a window: (largest number of entries, largest bytes of each).
 BY_VALUE = {
+    "core.behavior:_ramp": (4096, 900),
     "core.behavior:default_ramp": (4096, 300),
     "core.steady:_shared": (128, 600),
     "core.instant:_to_the_second": (4096, 250),
@@ -52,11 +42,16 @@ BY_VALUE = {
     "core.scheduled.cron:_matcher": (16, 20_000),
     "core.scheduled.cron:_read": (1024, 9000),
     "core.scheduled.cron:days_of": (4096, 1000),
+    "core.scheduled.windows:_overlap": (1024, 400),
+    "core.scheduled.windows:_phase": (2048, 700),
+    "core.scheduled.windows:_window_day": (2048, 13_000),
+    "core.scheduled.windows:once": (4096, 700),
     "core.scheduled.wall_clock:zone_problem": (1024, 600),
     "core.scheduled.wall_clock:dates_near_change": (4096, 400),
     "core.scheduled.wall_clock:_clock": (8192, 700),
     "core.scheduled.wall_clock:offsets_on": (8192, 650),
     "api.parse:_range": (2048, 600),
+    "api.parse:_shared": (1024, 20_000),
     "api.rules:spec_schema": (1, MIB),
     "history.postgres:_numbered": (64, 2000),
     "api.rules:_compiled": (1024, 5000),
@@ -69,14 +64,9 @@ BY_VALUE = {
     "history.files:_instant": (64, 300),
     "forecasting.named_methods:find_methods": (64, 4000),
 }
-# Weak keys and values: other objects keep the entries alive.
-WEAK = {
-    "core.scheduled.bounds:_SHARED": "the specs that ask for the same",
-    "api.parse:_WINDOWS": "the specs that have the window",
-    "api.parse:_SCHEDULES": "the specs that have the schedule",
-}
 # No caches but what is known of something that exists, or waits to be written: who takes it out, or how much it may be.
 STATE = {
+    "core.spec:Spec.computed": "the spec; its bounds, and those after the next edge",
     "core.predictive.budget_tracker:BudgetTracker.hours": "the hours of a week",
     "kube.client:Client._metric_places": "one each metrics API",
     "operator.access:AccessReviews._accepted": "its bound of 1,024 tokens",
@@ -105,8 +95,6 @@ STATE = {
     "api.yaml_loader:Loader._counted": "a document's end",
     "api.yaml_loader:Loader._nodes_of": "a document's end",
     "api.yaml_loader:Loader.repeated": "a document's end",
-    "core.cache:OwnedCache._entries": "its bound",
-    "core.cache:Interned._known": "weak",
     "kube.client:Client.requests": "verbs and codes",
     "kube.session:ApiSession._traces": "one, where turns are traced",
     "kube.shard_scope:ShardScope._changed": "the informers",
@@ -206,16 +194,8 @@ STATE = {
 # --- the list ----------------------------------------------------------------------------------------------------
 
 
-def test_every_cache_has_a_bound_and_an_owner():
-    assert sorted({*OWNED, *BY_VALUE, *WEAK, *STATE}) == sorted(kept())
-
-
-@pytest.mark.parametrize("name", OWNED)
-def test_a_cache_by_owner_has_the_bound_that_is_listed(name):
-    cache = named(name)
-
-    assert isinstance(cache, OwnedCache)
-    assert OWNED[name][1] == cache.bound
+def test_every_cache_has_a_bound():
+    assert sorted({*BY_VALUE, *STATE}) == sorted(kept())
 
 
 @pytest.mark.parametrize("name", BY_VALUE)
@@ -223,13 +203,16 @@ def test_a_cache_by_value_has_as_many_places_as_are_listed(name):
     assert BY_VALUE[name][0] == named(name).cache_parameters()["maxsize"]
 
 
-def test_what_nobody_owns_is_at_most_48_mib():
-    """Full of the largest entries; what has an owner goes with it."""
+def test_all_caches_together_are_at_most_112_mib():
+    """Full of the largest entries."""
     sizes = {name: places * weight for name, (places, weight) in BY_VALUE.items()}
 
-    assert sum(sizes.values()) < 48 * MIB
+    assert sum(sizes.values()) < 112 * MIB
 
 
+# An edge a minute: open in each even one.
+EACH_MINUTE = CronWindow("*/2 * * * *", "UTC", duration=MINUTE)
+SLOW = ScalingRules((Policy("Pods", 1, 15 * SECOND),))
 # What fills the largest entry of each, by the place: a text that no other has, and an answer of the largest kind.
 NTH = ",".join(f"{n % 7}#{n % 5 + 1}" for n in range(18))
 LARGEST = {
@@ -238,6 +221,10 @@ LARGEST = {
     "core.scheduled.wall_clock:offsets_on": lambda i: ("Europe/Berlin", 20_751 + i),
     "core.scheduled.cron:days_of": lambda i: ("* * * * *", 2026 + i, 1),
     "core.scheduled.ranks:_of_spec": lambda i: (i + 1000, i + 10_000),
+    "core.scheduled.windows:_phase": lambda i: (f"* * {i}".ljust(100), "*".ljust(100), i * 10**15, "z" * 64),
+    "core.scheduled.windows:_window_day": lambda i: (EACH_MINUTE, at("10:00") + i * DAY),
+    "core.scheduled.windows:once": lambda i: (OnceWindow(f"{2026 + i}-11-23T10:00", "2300-01-01T00:00", "UTC"),),
+    "core.behavior:_ramp": lambda i: (SLOW, 0, 1000 + i, 15 * SECOND),
 }
 
 
@@ -265,100 +252,11 @@ def test_an_entry_is_no_larger_than_is_listed(name):
     assert bytes_per_object <= BY_VALUE[name][1]
 
 
-# --- what a cache is ---------------------------------------------------------------------------------------------
-
-
-class Owner:
-    pass
-
-
-def test_an_entry_goes_with_its_owner():
-    cache, owner = OwnedCache(100), Owner()
-    cache.put(owner, "found", 60)
-
-    assert ("found", 60) == (cache.get(owner), cache.weight)
-    del owner
-    assert (0, 0) == (len(cache), cache.weight)
-
-
-def test_the_oldest_entries_make_room():
-    dropped = []
-    cache, owners = OwnedCache(100, dropped=dropped.append), [Owner() for _ in range(3)]
-    for owner in owners:
-        cache.put(owner, "found", 40)
-
-    assert [None, "found", "found"] == [cache.get(owner) for owner in owners]
-    assert owners[:1] == dropped
-    assert 80 == cache.weight
-
-
-def test_what_is_too_heavy_is_not_kept():
-    cache, owner = OwnedCache(100), Owner()
-    cache.put(owner, "found", 101)
-
-    assert (None, 0) == (cache.get(owner), cache.weight)
-
-
-@given(st.lists(st.tuples(st.sampled_from(["put", "drop"]), st.integers(0, 5), st.integers(0, 60)), max_size=40))
-def test_a_cache_weighs_what_its_entries_weigh_and_never_more_than_its_bound(steps):
-    cache, owners, weights = OwnedCache(100), {}, {}
-    for verb, number, weight in steps:
-        if verb == "drop":
-            owners.pop(number, None)
-            continue
-        cache.put(owners.setdefault(number, Owner()), number, weight)
-        weights[number] = weight
-        assert sum(weights[one] for one, owner in owners.items() if cache.get(owner) is not None) == cache.weight <= 100
-
-
-def test_threads_that_put_and_drop_at_once_leave_no_weight_behind():
-    """Decisions on heavy objects are made in threads: without care two that put for one owner count both entries."""
-    cache, shared = OwnedCache(2000), [Owner() for _ in range(4)]
-
-    def work():
-        for number in range(3000):
-            cache.put(shared[number % 4], number, 100)
-            cache.put(Owner(), number, 300)
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-
-    assert 100 * sum(cache.get(owner) is not None for owner in shared) == cache.weight
-    del shared[:]
-    assert (0, 0) == (len(cache), cache.weight)
-
-
-def test_equal_values_are_one_as_long_as_somebody_has_it():
-    same, one = Interned(), Spec(None, 1, 2)
-    assert same(Spec(None, 1, 2)) == one
-    first = same(one)
-
-    assert first is same(Spec(None, 1, 2))
-    del one, first
-    assert 0 == len(same)
-
-
-def test_objects_of_one_template_share_the_days_of_their_windows():
-    one, other = (read([minutely(0)], minimum) for minimum in (1, 2))
-
-    assert one.schedules[0] is other.schedules[0]
-
-
 # --- cold against warm -------------------------------------------------------------------------------------------
 
 
 def forget():
     """As in a new process."""
-    for name in OWNED:
-        named(name).clear()
     for name in BY_VALUE:
         named(name).cache_clear()
 
@@ -408,54 +306,28 @@ def turns(of, now):
     conflicts(of, now)
 
 
-def weight():
-    gc.collect()
-    return sum(named(name).weight for name in OWNED)
+def test_objects_of_one_template_share_their_windows():
+    one, other = (read([minutely(0)], minimum) for minimum in (1, 2))
+
+    assert one.schedules[0].window is other.schedules[0].window
 
 
-def test_an_edit_leaves_nothing_of_the_object_before_it():
-    """50 windows with an edge a minute: a day of one is 1,440 edges of 8 bytes, 0.6 MiB of all."""
-    forget()
-    weights = []
-    for edit in range(4):
-        of = read([minutely(number, edit) for number in range(50)])
-        turns(of, at("10:00") + edit * MINUTE)
-        weights.append(weight())
-
-    assert 2 * MIB > weights[0] > 50 * 1440 * 8
-    assert weights[:1] * 4 == pytest.approx(weights, rel=0.02)
-    del of
-    assert 0 == weight()
-
-
-def test_the_memory_of_an_object_is_given_back():
-    """By tracemalloc. Texts and dates are nobody's own: they were there before, as another object had the same."""
-    turns(read([minutely(number) for number in range(4)]), at("10:00"))
+def test_the_bounds_of_an_object_go_with_its_spec():
+    """By tracemalloc. The days of its windows were there before, as another object has the same."""
+    resolve(read([minutely(number) for number in range(4)]), at("10:00"))
     gc.collect()
     tracemalloc.start()
     begun = tracemalloc.get_traced_memory()[0]
     of = read([minutely(number) for number in range(4)])
-    turns(of, at("10:00"))
+    resolve(of, at("10:00"))
     held = tracemalloc.get_traced_memory()[0] - begun
     del of
     gc.collect()
     left = tracemalloc.get_traced_memory()[0] - begun
     tracemalloc.stop()
 
-    assert 4 * 1440 * 8 < held
-    assert left < held / 20
-
-
-def test_ten_days_leave_no_more_than_one():
-    forget()
-    of = read([minutely(number) for number in range(5)])
-    weights = []
-    for day in range(10):
-        turns(of, at("10:00") + day * DAY)
-        weights.append(weight())
-
-    assert 4.2 * weights[0] > max(weights)
-    assert weights[-1] == pytest.approx(weights[5], rel=0.02)
+    assert 2000 < held
+    assert left < held / 10
 
 
 _EDITS = """
