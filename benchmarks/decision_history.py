@@ -121,7 +121,7 @@ class Life:
             issued_at=issued,
             start=issued - issued % POINT_STEP,
             load=load,
-            thrifty=tuple(tuple(expected * share for expected in load) for share in (0.9, 0.8, 0.7)),
+            loads_by_budget_level=tuple(tuple(expected * share for expected in load) for share in (0.9, 0.8, 0.7)),
         )
 
     @staticmethod

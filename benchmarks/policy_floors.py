@@ -12,7 +12,7 @@ from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import lead_time
 from cronhpa.core.observation import Absent
 from cronhpa.core.observe import START_UP_GRAIN
-from cronhpa.core.predictive.budget import THRIFT_STEPS, WEEK_HOURS, Hour, spent_percent, thrift
+from cronhpa.core.predictive.budget import BUDGET_LEVELS, WEEK_HOURS, Hour, budget_level, spent_percent
 from cronhpa.core.predictive.floor import COVERAGE_SLACK_PERCENT
 from cronhpa.core.spec import ControllerOptions, ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.forecasting.columns import AutoscalerModel, Autoscalers, Counts, mean_loads
@@ -69,7 +69,7 @@ class Ledger(Protocol):
         """Pods of a tick, with the forecast and without."""
 
     def level(self, now: Nanoseconds, plain: int) -> int | None:
-        """The thrift for the next minute; None: the forecast abstains. now: begin of the step that the minute is in."""
+        """The budget level for the next minute; None: the forecast abstains. now: begin of its step."""
 
     def percent(self, now: Nanoseconds) -> float | None:
         """Extra pod-hours of the last seven days; None where nothing was counted."""
@@ -96,7 +96,7 @@ def replayed(
     spent = [PlainLedger(budget) for budget in budgets] if ledgers is None else ledgers
     delay = autoscaler.ticks(autoscaler.delay_seconds)
     # A forecast of the first minute is known after the delay.
-    asked = np.zeros((1 + len(THRIFT_STEPS), len(budgets), len(load) + delay), np.int16)
+    asked = np.zeros((1 + len(BUDGET_LEVELS), len(budgets), len(load) + delay), np.int16)
     has_forecast = np.zeros((len(budgets), len(load) + delay), np.bool_)
     floors = np.zeros((len(budgets), len(load)), np.int16)
     counts = np.broadcast_to(autoscalers.first, (1, 1 + len(budgets)))
@@ -146,7 +146,7 @@ class PlainLedger:
             self._extra = self._base = 0
         while self._hours and next(iter(self._hours)) <= hour - WEEK_HOURS:
             del self._hours[next(iter(self._hours))]
-        level = thrift(self._hours, now, plain, self._budget)
+        level = budget_level(self._hours, now, plain, self._budget)
         return None if isinstance(level, Absent) else level
 
     def percent(self, now: Nanoseconds) -> float | None:
@@ -167,21 +167,21 @@ def evaluated_once() -> Evaluate:
 
 def _asked(day: WalkedDay, autoscaler: AutoscalerModel) -> tuple[Counts, NDArray[np.bool_]]:
     """
-    (levels of thrift, ticks): the floors of a day, each forecast from the delay after its origin on; none where nothing
+    (budget levels, ticks): the floors of a day, each forecast from the delay after its origin on; none where nothing
     can be said or the coverage of the day before was too low. And (ticks,): whether there is a forecast.
     """
     every = MINUTE if day.by_minute else STEP
     per_origin = every // SECOND // autoscaler.tick_seconds
-    if day.floors is None:
+    if day.provisioned is None:
         ticks = len(day.excess) * per_origin
-        return np.zeros((1 + len(THRIFT_STEPS), ticks), np.int16), np.zeros(ticks, np.bool_)
+        return np.zeros((1 + len(BUDGET_LEVELS), ticks), np.int16), np.zeros(ticks, np.bool_)
     assert isinstance(day.fitted, FittedPolicy), "floors come from a fit"
-    replicas = np.stack([day.floors.replicas, *(counts for counts, _ in day.floors.thrifty)])
-    believed = np.ceil(day.floors.ceiling / day.fitted.workload.carried - 1e-9)
+    replicas = np.stack([day.provisioned.replicas, *(counts for counts, _ in day.provisioned.by_budget_level)])
+    believed = np.ceil(day.provisioned.ceiling / day.fitted.workload.carried - 1e-9)
     replicas = np.minimum(replicas, np.minimum(believed, _FLOOR_MAX).astype(np.int16))
-    is_made = ~np.isnan(day.floors.load[[0, -1]]).any(axis=0)
+    is_made = ~np.isnan(day.provisioned.load[[0, -1]]).any(axis=0)
     replicas[..., ~is_made] = 0
-    for place, (level, excess) in enumerate(zip(day.floors.level[0], day.excess, strict=True)):
+    for place, (level, excess) in enumerate(zip(day.provisioned.level[0], day.excess, strict=True)):
         covered = coverage_percent(float(level), None if np.isnan(excess) else float(excess))
         if covered is not None and covered < round(100 * level) - COVERAGE_SLACK_PERCENT:
             replicas[..., place] = 0

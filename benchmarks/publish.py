@@ -17,7 +17,7 @@ from typing import Any
 import probe
 from closed_loop import BUDGETS, REACTIVE, STRESSED_MINUTES, ClosedLoopScore, Scores, halves, ours, summary, traded
 
-from cronhpa.core.predictive.budget import EXHAUSTED_AT, THRIFT_STEPS
+from cronhpa.core.predictive.budget import BUDGET_LEVELS, EXHAUSTED_AT
 
 PROJECT = Path(__file__).parents[1]
 PAGE = PROJECT / "docs" / "forecasting.md"
@@ -77,7 +77,7 @@ def settings_table(base: Scores, slow: Scores, high: Scores) -> str:
 
 def limits() -> list[object]:
     """The limits of the budget: a few days of the probe do not reach them."""
-    return [*map(list, THRIFT_STEPS), EXHAUSTED_AT]
+    return [*map(list, BUDGET_LEVELS), EXHAUSTED_AT]
 
 
 def by_whom(decided: list[str], of_all: list[str], budgets: list[int]) -> str:

@@ -8,16 +8,14 @@ from cronhpa.core.instant import Nanoseconds
 
 
 class TrackRecord(Struct, frozen=True):
-    """
-    The result of a forecast on the object's last days, each replayed with only the data that were known before it.
-
-    avoided, of: under-provisioned minutes that the forecast avoids, of those with metrics and schedules alone.
-    extra_percent: pod-hours that the forecast adds to those of metrics and schedules alone.
-    """
+    """The result of a forecast on the object's last days, each replayed with only the data known before it."""
 
     avoided: float
+    """Under-provisioned minutes that the forecast avoids."""
     of: float
+    """Under-provisioned minutes with metrics and schedules alone."""
     extra_percent: float
+    """Pod-hours that the forecast adds to those of metrics and schedules alone."""
     days: int
 
 
@@ -27,37 +25,35 @@ def in_days(count: int) -> str:
 
 
 class Forecast(Struct, frozen=True, tag=True):
-    """
-    An upper quantile of a metric's load, step by step.
-
-    metric: the name of the metric it forecasts, as in Decision.proposals (`cpu`).
-    start, step: step i covers [start + i * step, start + (i + 1) * step).
-    load: the quantile of the largest load within each step, in the metric's own unit (cores, bytes, requests a second).
-    ceiling: the largest load that may be believed, 1.1 times the largest of the last seven days, same unit.
-    model: the method. quantile_percent: the quantile that `load` states. coverage_percent: the share of recent outcomes
-        below that quantile, None while too few are known.
-    quantiles: the quantile of each step of `load`; `quantile_percent` for steps beyond its end.
-    trained_until: the end of the history that the method was fitted on.
-    track_record: the evaluation on past days, None if there was none.
-    asked: the load of each step for which the forecast asks for pods: that of `load`, or zero if no additional pod is
-        worth its cost; None: all of `load`. thrifty: the same at higher costs of a pod, by level of
-        `predictive.budget.thrift`; thrift: the level of `asked`, 0 within the budget.
-    unusable: a sentence that names the methods that could not be used, with the reasons; empty if there are none.
-    """
+    """An upper quantile of a metric's load, step by step, and the load for which pods are worth their cost."""
 
     metric: str
+    """The name of the metric, as in Decision.proposals (`cpu`)."""
     issued_at: Nanoseconds
     start: Nanoseconds
     step: Nanoseconds
+    """Step i covers [start + i * step, start + (i + 1) * step)."""
     load: tuple[float, ...]
+    """The quantile of the largest load within each step, in the metric's own unit (cores, bytes, requests a second)."""
     ceiling: float
+    """The largest load that may be believed: 1.1 times the largest of the last seven days."""
     model: str
+    """The method."""
     quantile_percent: int
+    """The quantile that `load` states."""
     trained_until: Nanoseconds
+    """The end of the history that the method was fitted on."""
     coverage_percent: int | None = None
+    """The share of recent outcomes below that quantile; None while too few are known."""
     track_record: TrackRecord | None = None
-    thrifty: tuple[tuple[float, ...], ...] = ()
+    """The evaluation on past days; None if there was none."""
+    loads_by_budget_level: tuple[tuple[float, ...], ...] = ()
+    """`provisioned_load` at the higher costs of a pod of budget levels 1, 2 and so on (`predictive/budget`)."""
     unusable: str = ""
-    asked: tuple[float, ...] | None = None
+    """A sentence that names the methods that could not be used, with the reasons; empty if there are none."""
+    provisioned_load: tuple[float, ...] | None = None
+    """The load to provision for in each step: `load`, or 0 where no extra pod is worth its cost. None: `load`."""
     quantiles: tuple[int, ...] = ()
-    thrift: int = 0
+    """The quantile of each step of `load`; steps beyond its end have `quantile_percent`."""
+    budget_level: int = 0
+    """The budget level of `provisioned_load`; 0 within the budget."""

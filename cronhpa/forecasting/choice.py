@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from cronhpa.forecasting.candidates import FLOORS, Candidate
+from cronhpa.forecasting.candidates import CONSTANTS, Candidate
 from cronhpa.forecasting.columns import Floats
 from cronhpa.forecasting.evaluation import CandidateScores
 
@@ -114,8 +114,8 @@ def _with_margin(row: int, candidates: Sequence[Candidate], minutes: Floats, ext
 
     The next days may need pods that the last ones did not: the cheapest of equal candidates has no margin.
     """
-    while row + len(FLOORS) < len(candidates):
-        lower = row + len(FLOORS)
+    while row + len(CONSTANTS) < len(candidates):
+        lower = row + len(CONSTANTS)
         if candidates[lower - 1].cost >= candidates[row - 1].cost:
             break
         if minutes[lower] > minutes[row] * _MARGIN_LOSS + 1e-9 or extra[lower] > affordable[lower]:

@@ -1,5 +1,5 @@
 """
-A policy day by day over a recording: fitted at the begin of each day, its floors for every origin of that day.
+A policy day by day over a recording: fitted at the begin of each day, what it provisions at every origin of that day.
 
 `backtest` and the benchmarks share it. Imports numpy.
 """
@@ -18,11 +18,11 @@ from cronhpa.forecasting import policy
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.coverage import rolling_excess
 from cronhpa.forecasting.evaluation import CandidateScores
-from cronhpa.forecasting.floors import Floors
 from cronhpa.forecasting.issue import forecast_of
 from cronhpa.forecasting.messages import NOTHING_TO_GAIN, ForecastTarget
 from cronhpa.forecasting.named_methods import methods_of, noted, unusable
 from cronhpa.forecasting.policy import Attempts, FittedPolicy
+from cronhpa.forecasting.provisioning import Provisioned
 from cronhpa.forecasting.recording import Recording
 from cronhpa.forecasting.workload import WorkloadModel, workload_of
 from cronhpa.history.series import STEP
@@ -37,21 +37,21 @@ Evaluate = Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScore
 
 @dataclass(frozen=True)
 class WalkedDay:
-    """
-    The floors of a policy in one day.
-
-    begin: of the day. fitted: the policy, or why there is none. floors: at every origin of the day, the first one at
-    the day's begin; None without a choice. excess: (origins,), see `rolling_excess`. by_minute: origins are minutes.
-    unusable: see Forecast.
-    """
+    """What a policy provisions in one day."""
 
     metric: str
     begin: Nanoseconds
+    """Of the day."""
     fitted: FittedPolicy | Absent
-    floors: Floors | None
+    """The policy, or why there is none."""
+    provisioned: Provisioned | None
+    """At every origin of the day, the first one at the day's begin; None without a choice."""
     excess: Floats
+    """(origins,), see `rolling_excess`."""
     by_minute: bool
+    """Whether origins are minutes."""
     unusable: str = ""
+    """See Forecast."""
 
     def answers(self, delay: Nanoseconds, end: Nanoseconds) -> Iterator[tuple[Nanoseconds, Forecast | Absent]]:
         """The forecast of each origin before `end`, or why there is none, issued `delay` after the origin."""
@@ -65,13 +65,13 @@ class WalkedDay:
     def _answer(self, place: int, issued_at: Nanoseconds) -> Forecast | Absent:
         if isinstance(self.fitted, Absent):
             return self.fitted
-        if self.floors is None:
+        if self.provisioned is None:
             return noted(Absent(NOTHING_TO_GAIN, self.fitted.why_nothing()), self.unusable)
         excess = float(self.excess[place])
         forecast = forecast_of(
             self.metric,
             self.fitted,
-            self.floors,
+            self.provisioned,
             place,
             issued_at=issued_at,
             trained_until=self.begin,
@@ -130,10 +130,10 @@ class DailyWalk:
         recent = self._recording.since(row, until)
         attempt = Attempts()
         models = policy.models_of(fitted, self._methods.chosen, attempt)
-        floors = policy.floors(fitted, models, recent, origins, attempt)
-        excess = nothing if floors is None else self._excess(row, floors)
+        provisioned = policy.provision(fitted, models, recent, origins, attempt)
+        excess = nothing if provisioned is None else self._excess(row, provisioned)
         lost = unusable(self._methods, self._methods.unavailable | fitted.failures | attempt.failures)
-        return WalkedDay(metric, begin, fitted, floors, excess, by_minute, lost)
+        return WalkedDay(metric, begin, fitted, provisioned, excess, by_minute, lost)
 
     def _fit(self, row: int, spent_percent: float | None) -> FittedPolicy | Absent:
         if row <= 0:
@@ -153,13 +153,13 @@ class DailyWalk:
         self._fitted = answer if isinstance(answer, FittedPolicy) else self._fitted
         return answer
 
-    def _excess(self, row: int, floors: Floors) -> Floats:
+    def _excess(self, row: int, provisioned: Provisioned) -> Floats:
         """(origins,): the excess coverage of the forecasts of the day before each origin."""
         every = MINUTES_PER_STEP if self._recording.minutes is not None else 1
         # The last forecast that is made in a step is for the next step.
-        load, level = floors.load[0, every - 1 :: every], floors.level[0, every - 1 :: every]
+        load, level = provisioned.load[0, every - 1 :: every], provisioned.level[0, every - 1 :: every]
         if every == 1:
-            load, level = floors.load[-1], floors.level[-1]
+            load, level = provisioned.load[-1], provisioned.level[-1]
         rows = slice(row + 1, row + 1 + len(load))
         self._issued[rows], self._levels[rows] = load, level
         day = self._recording.steps_per_day

@@ -27,8 +27,8 @@ from cronhpa.forecasting.fitted_models import (
     fit_models,
     without_gaps,
 )
-from cronhpa.forecasting.floors import candidate_floors
-from cronhpa.forecasting.outlook import Asked, outlook_of
+from cronhpa.forecasting.outlook import OutlookRequest, outlook_of
+from cronhpa.forecasting.provisioning import provisioned_by_candidate
 from cronhpa.forecasting.workload import WorkloadModel
 from cronhpa.history.packing import STEPS_PER_DAY
 from cronhpa.simulation.forecast_effect import ForecastEffect
@@ -128,17 +128,16 @@ def past_day(history: KnownLoad, days_back: int) -> PastDay:
     return PastDay(before, RecentLoad(steps, history.minutes[begin:end]))
 
 
-def floors_of_day(
+def provisioned_on_day(
     day: PastDay, workload: WorkloadModel, catalog: Sequence[Chosen], candidates: Sequence[Candidate], attempt: Attempt
 ) -> Counts:
     """(1 + candidates, minutes): the floor of each candidate in run-up and day; the first row is without one."""
     windows = workload.windows(by_minute=day.minutes is not None)
     models = fit_models(day.before, workload, catalog, attempt, windows)
     cost = min(map(models.cost, candidates))
-    outlook = outlook_of(
-        Asked(models, day.load, day.load.origins, {candidate.method for candidate in candidates}, attempt, cost)
-    )
-    floors = candidate_floors(models, outlook, candidates)
+    methods = {candidate.method for candidate in candidates}
+    outlook = outlook_of(OutlookRequest(models, day.load, day.load.origins, methods, attempt, cost))
+    floors = provisioned_by_candidate(models, outlook, candidates)
     length = len(day.load.steps) * MINUTES_PER_STEP
     return np.concatenate([np.zeros((1, length), np.int16), by_minute(floors, workload, length)])
 

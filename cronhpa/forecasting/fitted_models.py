@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cronhpa.forecasting.candidates import BY_HOUR, CONSTANT_SHARES, COSTS, Candidate
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts, Floats
-from cronhpa.forecasting.pricing import HOURS, constant_floors, hourly_floors
+from cronhpa.forecasting.pricing import HOURS, constant_replicas, hourly_replicas
 from cronhpa.forecasting.workload import WorkloadModel, reactive_replicas, shortages
 from cronhpa.history.packing import STEPS_PER_DAY
 from cronhpa_models import spike_features, spike_hazard
@@ -103,7 +103,7 @@ class FittedModels:
     """
     methods: the methods that could be fitted, with the variants that are candidates. spikes: the spike hazard of single
     minutes; None if it was not fitted. constants: replicas of the constant floors, by CONSTANT_SHARES. by_hour: see
-    `hourly_floors`. mean_replicas: of reactive scaling; the cost of a pod is relative to them. week_max: the largest
+    `hourly_replicas`. mean_replicas: of reactive scaling; the cost of a pod is relative to them. week_max: the largest
     load of the last week. tail: the last LAGS steps before the fit.
     """
 
@@ -177,8 +177,8 @@ def fit_models(
         workload,
         tuple(fitted),
         None if history.minutes is None else fit_spikes(history.minutes, workload),
-        constant_floors(held),
-        hourly_floors(history.week, held, workload.carried, mean, history.steps_per_day),
+        constant_replicas(held),
+        hourly_replicas(history.week, held, workload.carried, mean, history.steps_per_day),
         mean,
         float(np.nanmax(history.week)),
         _tail(history.steps),

@@ -1,4 +1,4 @@
-"""The forecast that a decision reads, from the floors of a policy at one origin."""
+"""The forecast that a decision reads, from what a policy provisions at one origin."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.forecasting.columns import Counts, Floats
 from cronhpa.forecasting.coverage import coverage_percent
-from cronhpa.forecasting.floors import Floors
 from cronhpa.forecasting.policy import FittedPolicy
+from cronhpa.forecasting.provisioning import Provisioned
 from cronhpa.history.series import STEP
 
 
 def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was made
     metric: str,
     fitted: FittedPolicy,
-    floors: Floors,
+    provisioned: Provisioned,
     place: int,
     *,
     issued_at: Nanoseconds,
@@ -31,9 +31,9 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
     by_minute: whether origins are minutes. If so, the first window ends within the next step; else it is the current
     step. excess: see `excess_coverage`. unusable: see Forecast.
     """
-    if math.isnan(floors.load[0, place]) or math.isnan(floors.load[-1, place]):
+    if math.isnan(provisioned.load[0, place]) or math.isnan(provisioned.load[-1, place]):
         return None
-    level = float(floors.level[0, place])
+    level = float(provisioned.level[0, place])
     near_steps = 2 if by_minute else 1
     far_steps = 4 - near_steps + fitted.workload.far_steps
 
@@ -50,15 +50,15 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
         issued_at=issued_at,
         start=issued_at - issued_at % STEP,
         step=STEP,
-        load=steps(floors.load),
-        ceiling=float(floors.ceiling[place]),
+        load=steps(provisioned.load),
+        ceiling=float(provisioned.ceiling[place]),
         model=fitted.model_name,
         quantile_percent=round(100 * level),
         trained_until=trained_until,
         coverage_percent=coverage_percent(level, excess),
         track_record=fitted.track_record,
-        asked=steps(floors.load, floors.replicas),
-        thrifty=tuple(steps(load, replicas) for replicas, load in floors.thrifty),
+        provisioned_load=steps(provisioned.load, provisioned.replicas),
+        loads_by_budget_level=tuple(steps(load, replicas) for replicas, load in provisioned.by_budget_level),
         unusable=unusable,
-        quantiles=tuple(round(100 * level) for level in steps(floors.level)),
+        quantiles=tuple(round(100 * level) for level in steps(provisioned.level)),
     )

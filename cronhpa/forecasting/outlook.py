@@ -50,7 +50,7 @@ class Outlook:
 
 
 @dataclass(frozen=True)
-class Asked:
+class OutlookRequest:
     """
     The inputs of an outlook.
 
@@ -78,12 +78,12 @@ class Asked:
         return len(self.models.workload.windows(by_minute=self.recent.minutes is not None))
 
 
-def outlook_of(asked: Asked) -> Outlook:
+def outlook_of(asked: OutlookRequest) -> Outlook:
     """The outlook at some origins; loads of `recent` after an origin are not used for that origin."""
     return outlooks([asked])[0]
 
 
-def outlooks(asked: Sequence[Asked]) -> list[Outlook]:
+def outlooks(asked: Sequence[OutlookRequest]) -> list[Outlook]:
     """The outlook of each object: the same as alone. Methods and spike hazards forecast many objects in one pass."""
     newest = [_newest_steps(question) for question in asked]
     windows = [question.windows for question in asked]
@@ -100,7 +100,7 @@ def outlooks(asked: Sequence[Asked]) -> list[Outlook]:
     ]
 
 
-def _ceiling(asked: Asked) -> Floats:
+def _ceiling(asked: OutlookRequest) -> Floats:
     """(origins,): see Outlook.ceiling."""
     trusted = asked.recent.minutes_since_fit
     seen = asked.recent.steps if trusted is None else trusted
@@ -110,7 +110,7 @@ def _ceiling(asked: Asked) -> Floats:
     return np.asarray(CEILING * highest[asked.origins])
 
 
-def _newest_steps(asked: Asked) -> Floats:
+def _newest_steps(asked: OutlookRequest) -> Floats:
     """(origins, LAGS): see Origins.recent."""
     recent, origins = asked.recent, asked.origins
     if recent.minutes is None:
@@ -121,7 +121,7 @@ def _newest_steps(asked: Asked) -> Floats:
 
 
 def _distributions(
-    asked: Sequence[Asked], newest: Sequence[Floats], windows: Sequence[int]
+    asked: Sequence[OutlookRequest], newest: Sequence[Floats], windows: Sequence[int]
 ) -> list[dict[str, tuple[Floats, Floats]]]:
     """For each object, by variant: load and cdf. newest: of each, see Origins.recent."""
     distributions: list[dict[str, tuple[Floats, Floats]]] = [{} for _ in asked]
@@ -201,7 +201,7 @@ def _sound(question: _Question) -> Distribution:
 
 
 @dataclass(frozen=True)
-class SpikesAsked:
+class SpikesRequest:
     """
     The inputs of a spike hazard.
 
@@ -217,7 +217,7 @@ class SpikesAsked:
     @classmethod
     def of(
         cls, fitted: spike_hazard.FittedHazard, later: Floats, origins: Minutes, workload: WorkloadModel
-    ) -> SpikesAsked:
+    ) -> SpikesRequest:
         """later: see RecentLoad.minutes_since_fit. origins: minutes since the fit."""
         return cls.of_several([fitted], [later], [origins], [workload])[0]
 
@@ -228,7 +228,7 @@ class SpikesAsked:
         later: Sequence[Floats],
         origins: Sequence[Minutes],
         workloads: Sequence[WorkloadModel],
-    ) -> list[SpikesAsked]:
+    ) -> list[SpikesRequest]:
         """For each object, the same as `of`."""
         # `shortages` needs a run-up to find any: pass that many minutes from before the fit.
         befores = [
@@ -251,7 +251,7 @@ class SpikesAsked:
         return spikes
 
 
-def _spikes_at(asked: Sequence[Asked]) -> dict[int, tuple[Spikes, Floats]]:
+def _spikes_at(asked: Sequence[OutlookRequest]) -> dict[int, tuple[Spikes, Floats]]:
     """
     The spikes at each origin, and the replicas that stabilization holds there.
 
@@ -266,7 +266,7 @@ def _spikes_at(asked: Sequence[Asked]) -> dict[int, tuple[Spikes, Floats]]:
             loads.append(later)
     if not places:
         return {}
-    inputs = SpikesAsked.of_several(
+    inputs = SpikesRequest.of_several(
         fits, loads, [asked[place].origins for place in places], [asked[place].models.workload for place in places]
     )
     counts = [len(asked[place].origins) for place in places]

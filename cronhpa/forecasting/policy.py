@@ -1,8 +1,8 @@
 """
-The forecast policy of an object: `fit` evaluates, chooses and validates once a day, `floors` gives its floors.
+The forecast policy of an object: `fit` evaluates, chooses and validates once a day, `provision` gives the replicas.
 
-Both are pure: arrays in, values out. The worker, the backtest and the benchmarks call them, and nothing else makes a
-floor. Imports numpy: for workers and benchmarks only.
+Both are pure: arrays in, values out. The worker, the backtest and the benchmarks call them, and nothing else provisions
+pods. Imports numpy: for workers and benchmarks only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cronhpa.core.printable import printable
 from cronhpa.forecasting.candidates import NO_METHOD, Candidate, candidates_of
 from cronhpa.forecasting.choice import Choice, NothingToGain, budget_correction, choose
 from cronhpa.forecasting.columns import Counts
-from cronhpa.forecasting.evaluation import CandidateScores, DayScores, PastDay, floors_of_day, past_day, score
+from cronhpa.forecasting.evaluation import CandidateScores, DayScores, PastDay, past_day, provisioned_on_day, score
 from cronhpa.forecasting.fitted_models import (
     FittedModels,
     KnownLoad,
@@ -34,8 +34,8 @@ from cronhpa.forecasting.fitted_models import (
     RecentLoad,
     fit_models,
 )
-from cronhpa.forecasting.floors import Floors, FloorsAsked, floors_of
 from cronhpa.forecasting.messages import ForecastTarget, digest
+from cronhpa.forecasting.provisioning import Provisioned, ProvisioningRequest, provision_all
 from cronhpa.forecasting.validation import effect_by_columns, validate
 from cronhpa.forecasting.workload import WorkloadModel, backtests_agree
 from cronhpa.history.packing import STEPS_PER_DAY
@@ -222,31 +222,31 @@ def fit(  # noqa: PLR0913 - the history, its object, the methods, and the last f
     )
 
 
-def floors(
+def provision(
     fitted: FittedPolicy,
     models: FittedModels,
     recent: RecentLoad,
     origins: Minutes,
     attempt: Attempts | None = None,
-) -> Floors | None:
+) -> Provisioned | None:
     """
-    The floors of the policy at some origins, from the loads before each; None if the fit found no choice.
+    What the policy provisions at some origins, from the loads before each; None if the fit found no choice.
 
     models: `models_of(fitted, ...)`, decoded once for many origins. origins: see RecentLoad.origins.
     """
-    return floors_together([(fitted, models, recent, origins, attempt or Attempts())])[0]
+    return provision_together([(fitted, models, recent, origins, attempt or Attempts())])[0]
 
 
-def floors_together(
+def provision_together(
     several: Sequence[tuple[FittedPolicy, FittedModels, RecentLoad, Minutes, Attempts]],
-) -> list[Floors | None]:
-    """`floors` of several objects, in one pass over all of their origins."""
-    asked = [
-        FloorsAsked(fitted.choice.candidate, models, recent, origins, attempt)
+) -> list[Provisioned | None]:
+    """`provision` for several objects, in one pass over all of their origins."""
+    requests = [
+        ProvisioningRequest(fitted.choice.candidate, models, recent, origins, attempt)
         for fitted, models, recent, origins, attempt in several
         if isinstance(fitted.choice, Choice)
     ]
-    answers = iter(floors_of(asked))
+    answers = iter(provision_all(requests))
     return [next(answers) if isinstance(fitted.choice, Choice) else None for fitted, *_ in several]
 
 
@@ -366,7 +366,7 @@ class _Round:
         return validate(self.target, self.workload, day, scored.begin, floors)
 
     def _floors(self, day: PastDay, candidates: Sequence[Candidate]) -> Counts:
-        return floors_of_day(day, self.workload, self.catalog, candidates, self.attempt)
+        return provisioned_on_day(day, self.workload, self.catalog, candidates, self.attempt)
 
 
 def _described(problem: BaseException) -> str:

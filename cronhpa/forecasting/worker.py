@@ -282,10 +282,10 @@ def _forecasts(
         else:
             questions.append((question, models, recent, np.array([origin]), attempt))
     excess = _excess_coverage(store, [question.target.series for question, *_ in questions], start)
-    floors = policy.floors_together(
+    provisioned = policy.provision_together(
         [(question.fitted, models, recent, at, attempt) for question, models, recent, at, attempt in questions]
     )
-    for (question, _, recent, _, attempt), of_series in zip(questions, floors, strict=True):
+    for (question, _, recent, _, attempt), of_series in zip(questions, provisioned, strict=True):
         assert of_series is not None, "there is a choice"
         series, named = question.target.series, find_methods(question.fitted.variants)
         made = forecast_of(

@@ -91,7 +91,7 @@ def test_all_of_a_series_is_alike(name):
 
 
 class Noted(BudgetTracker):
-    """A budget tracker, what it counted in each hour, and the thrift of its newest answer; None: it abstained."""
+    """A budget tracker, what it counted in each hour, and the budget level of its newest answer; None: it abstained."""
 
     __slots__ = ("counted", "level")
 
@@ -105,7 +105,7 @@ class Noted(BudgetTracker):
 
     def limit(self, spec, forecast, now):
         told = super().limit(spec, forecast, now)
-        self.level = None if isinstance(told, Absent) else told.thrift
+        self.level = None if isinstance(told, Absent) else told.budget_level
         return told
 
 
@@ -131,7 +131,7 @@ class AsCounted:
 @pytest.mark.parametrize("name", CALENDAR)
 def test_with_its_budget_ours_is_alike_but_for_what_is_counted(name):
     """
-    The whole path. With the thrift that the operator's tracker had, the bench has its floor at every tick.
+    The whole path. With the budget level that the operator's tracker had, the bench has its floor at every tick.
 
     What the bench counts by itself, pods beyond those of a twin, the operator estimates from the samples that it has:
     pod-hours, and what was counted of them in all, are within half a point of each other.

@@ -69,7 +69,7 @@ def test_the_floors_of_the_bench_are_those_of_the_policy_day_by_day(tmp_path, pe
     (floors,) = policy_floors.replayed(series, AutoscalerModel(), (50,)).floors
 
     day = DailyWalk(recording, target).day(series.first_step)
-    expected = by_minute(day.floors.replicas, day.fitted.workload, 1440)[:500]
+    expected = by_minute(day.provisioned.replicas, day.fitted.workload, 1440)[:500]
     assert expected.any()
     assert not floors[:2].any()
     if per_step == 5:

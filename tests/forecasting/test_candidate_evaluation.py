@@ -13,8 +13,8 @@ from cronhpa.forecasting.evaluation import (
     CandidateScores,
     DayScores,
     PastDay,
-    floors_of_day,
     past_day,
+    provisioned_on_day,
     score,
 )
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentLoad
@@ -179,7 +179,7 @@ def test_floors_of_a_past_day_are_fitted_on_what_was_known_before_it_and_see_no_
     floors = []
     for day_minutes in (minutes, noisy):
         history = by_minute(day_minutes) if by_the_minute else KnownLoad(step_maxima(day_minutes))
-        floors.append(floors_of_day(past_day(history, 2), PODS, catalog.default(), CANDIDATES, Attempts()))
+        floors.append(provisioned_on_day(past_day(history, 2), PODS, catalog.default(), CANDIDATES, Attempts()))
 
     known_minutes = RUN_UP + DAY_MINUTES // 2
     assert (1 + len(CANDIDATES), LENGTH * 5) == floors[0].shape

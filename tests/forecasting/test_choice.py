@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from cronhpa.forecasting.candidates import COSTS, FLOORS, candidates_of
+from cronhpa.forecasting.candidates import CONSTANTS, COSTS, candidates_of
 from cronhpa.forecasting.choice import Choice, NothingToGain, budget_correction, choose
 from cronhpa.forecasting.evaluation import CandidateScores
 
 CANDIDATES = candidates_of(("First", "Second"))
-A_COST = len(FLOORS)  # rows from one cost of a pod to the next
+A_COST = len(CONSTANTS)  # rows from one cost of a pod to the next
 A_METHOD = len(COSTS) * A_COST
 
 

@@ -46,14 +46,14 @@ def test_each_day_has_the_floors_of_every_minute_of_it_from_a_fit_at_its_begin()
     first, second = days_of(by_minute(every_four_hours(6)), 4, 6)
 
     assert [MIDNIGHT + 4 * DAY, MIDNIGHT + 5 * DAY] == [first.begin, second.begin]
-    assert [(1, 1440)] * 2 == [day.floors.replicas.shape for day in (first, second)]
+    assert [(1, 1440)] * 2 == [day.provisioned.replicas.shape for day in (first, second)]
     assert [True, True] == [day.by_minute for day in (first, second)]
 
 
 def test_a_day_that_was_not_recorded_to_its_end_is_shorter():
     (day,) = days_of(by_step(daily_jump(5)[:-100]), 4, 5)
 
-    assert (2, STEPS_PER_DAY - 100) == day.floors.replicas.shape
+    assert (2, STEPS_PER_DAY - 100) == day.provisioned.replicas.shape
     assert not day.by_minute
 
 
@@ -89,7 +89,7 @@ def test_a_day_of_a_load_that_is_never_short_says_at_every_step_that_there_is_no
 
     assert [MIDNIGHT + 3 * DAY + DELAY + step * STEP for step in range(STEPS_PER_DAY)] == [at for at, _ in answers]
     assert {"NothingToGain"} == {answer.reason for _, answer in answers}
-    assert day.floors is None
+    assert day.provisioned is None
     assert np.isnan(day.excess).all()
 
 
@@ -103,7 +103,7 @@ def test_forecasts_are_issued_a_delay_after_their_minute_and_those_behind_the_en
     assert all(isinstance(answer, Forecast) for _, answer in answers)
     assert [at for at, _ in answers] == [answer.issued_at for _, answer in answers]
     assert {begin} == {answer.trained_until for _, answer in answers}
-    assert day.floors.load[0, :10].tolist() == [answer.load[0] for _, answer in answers]
+    assert day.provisioned.load[0, :10].tolist() == [answer.load[0] for _, answer in answers]
 
 
 def test_in_a_gap_of_the_recording_a_forecast_is_stale():
@@ -117,7 +117,7 @@ def test_in_a_gap_of_the_recording_a_forecast_is_stale():
 
     answers = [answer for _, answer in day.answers(DELAY, MIDNIGHT + 3 * DAY + 100 * MINUTE)]
 
-    silent = [minute for minute in range(65, 81) if not day.floors.replicas[:, minute].any()]
+    silent = [minute for minute in range(65, 81) if not day.provisioned.replicas[:, minute].any()]
     assert silent == [i for i, answer in enumerate(answers) if isinstance(answer, Absent)]
     assert [Absent("Stale", "cpu was not measured")] * len(silent) == [answers[minute] for minute in silent]
     assert len(silent) > 5
@@ -163,7 +163,7 @@ def known(request):
     """A load, and the last two days of it."""
     load = LOADS[request.param]
     days = days_of(load, 4, 6)
-    assert all(day.floors.replicas.any() for day in days), "floors that are never asked for prove nothing"
+    assert all(day.provisioned.replicas.any() for day in days), "floors that are never asked for prove nothing"
     return load, days
 
 
@@ -193,6 +193,6 @@ def test_noise_after_an_instant_changes_no_floor_and_no_coverage_before_it(known
             # The origin at the instant itself knows all before it.
             before = 1 + (steps if load.minutes is None else 5 * steps)
             assert one.fitted == other.fitted
-            assert one.floors.replicas[:, :before].tolist() == other.floors.replicas[:, :before].tolist()
-            np.testing.assert_allclose(one.floors.load[:, :before], other.floors.load[:, :before], rtol=1e-9)
+            assert one.provisioned.replicas[:, :before].tolist() == other.provisioned.replicas[:, :before].tolist()
+            np.testing.assert_allclose(one.provisioned.load[:, :before], other.provisioned.load[:, :before], rtol=1e-9)
             np.testing.assert_allclose(one.excess[:before], other.excess[:before])

@@ -18,9 +18,9 @@ from cronhpa.forecasting.fitted_models import (
     fit_spikes,
     without_gaps,
 )
-from cronhpa.forecasting.floors import candidate_floors
-from cronhpa.forecasting.outlook import Asked, SpikesAsked, outlook_of
+from cronhpa.forecasting.outlook import OutlookRequest, SpikesRequest, outlook_of
 from cronhpa.forecasting.policy import Attempts
+from cronhpa.forecasting.provisioning import provisioned_by_candidate
 from cronhpa.forecasting.workload import shortages
 from cronhpa_models import catalog, spike_hazard
 from forecasting.made_loads import (
@@ -51,7 +51,7 @@ def asked_of(past, own, workload=PODS):
     hazard = spike_hazard.FittedHazard(
         workload.lead_minutes, 0.0, 0.0, 0.0, nothing, nothing, nothing, np.log(past), np.zeros(0, int)
     )
-    return SpikesAsked.of(hazard, own.minutes_since_fit, own.origins, workload)
+    return SpikesRequest.of(hazard, own.minutes_since_fit, own.origins, workload)
 
 
 def models(spikes, workload=PODS, *, mean_replicas=10.0, week_max=30.0):
@@ -65,7 +65,8 @@ def models(spikes, workload=PODS, *, mean_replicas=10.0, week_max=30.0):
 
 
 def outlook(fitted, recent, origins=None, variants=()):
-    return outlook_of(Asked(fitted, recent, recent.origins if origins is None else origins, variants, Attempts()))
+    at = recent.origins if origins is None else origins
+    return outlook_of(OutlookRequest(fitted, recent, at, variants, Attempts()))
 
 
 def since(minutes, begin):
@@ -79,7 +80,7 @@ def test_the_spike_hazard_asks_for_a_jump_when_it_is_due_and_lets_go_when_it_is_
     minutes = half_past_nine(9)
     fitted = models(fit_spikes(minutes[: 8 * DAY_MINUTES], PODS))
 
-    floors = candidate_floors(fitted, outlook(fitted, since(minutes, 8 * DAY_MINUTES)), SPIKES_ALONE)[0, 0]
+    floors = provisioned_by_candidate(fitted, outlook(fitted, since(minutes, 8 * DAY_MINUTES)), SPIKES_ALONE)[0, 0]
 
     assert [34] == np.unique(floors[floors > 0]).tolist()
     asked = np.flatnonzero(floors)
@@ -175,7 +176,7 @@ def test_a_constant_floor_holds_at_every_origin_and_beside_a_method_the_higher_o
     fitted = models(None)
     expected_loads = outlook(fitted, RecentLoad(np.full(3, 6.0)))
 
-    floors = candidate_floors(
+    floors = provisioned_by_candidate(
         fitted, expected_loads, [Candidate("", float("inf"), 0.08), Candidate("Missing", 0.1, 0.02)]
     )
 
@@ -201,7 +202,7 @@ def test_floors_of_a_morning_do_not_know_the_afternoon(by_the_minute, is_gap_at_
             day[noon - 60 : noon] = np.nan
         recent = since(day, begin)
         recent = recent if by_the_minute else RecentLoad(recent.steps)
-        floors.append(candidate_floors(fitted, outlook(fitted, recent, variants=VARIANTS), CANDIDATES))
+        floors.append(provisioned_by_candidate(fitted, outlook(fitted, recent, variants=VARIANTS), CANDIDATES))
 
     noon_place = floors[0].shape[-1] // 2
     np.testing.assert_array_equal(floors[0][..., :noon_place], floors[1][..., :noon_place])
@@ -247,12 +248,12 @@ def test_several_origins_at_once_are_what_they_are_one_by_one(fitted_to_days, by
     origins = at_once.origins[origins.astype(int)]
 
     together = outlook(fitted, at_once, origins, VARIANTS)
-    floors = candidate_floors(fitted, together, CANDIDATES)
+    floors = provisioned_by_candidate(fitted, together, CANDIDATES)
 
     for place, origin in enumerate(origins):
         end = RUN_UP_MINUTES + origin * (1 if by_the_minute else 5)
         alone = outlook(fitted, recent_of(minutes, end, by_the_minute), np.array([origin]), VARIANTS)
-        np.testing.assert_array_equal(floors[..., [place]], candidate_floors(fitted, alone, CANDIDATES))
+        np.testing.assert_array_equal(floors[..., [place]], provisioned_by_candidate(fitted, alone, CANDIDATES))
         assert (together.running[place], together.ceiling[place]) == (alone.running[0], alone.ceiling[0])
 
 
@@ -267,7 +268,7 @@ def test_a_method_that_cannot_be_fitted_leaves_its_candidates_the_rest_of_their_
     history = KnownLoad(daily_jump())
 
     fitted = fit_models(history, PODS, [chosen(Odd(broken=("fit",)))], attempt, (1, 2))
-    floors = candidate_floors(
+    floors = provisioned_by_candidate(
         fitted, outlook(fitted, RecentLoad(np.full(3, 30.0)), variants={"Odd"}), [Candidate("Odd", 0.012, 0.1)]
     )
 

@@ -10,7 +10,7 @@ from cronhpa.forecasting.candidates import Candidate
 from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.fitted_models import ModelStates
 from cronhpa.forecasting.issue import forecast_of
-from cronhpa.forecasting.policy import FittedPolicy, Floors
+from cronhpa.forecasting.policy import FittedPolicy, Provisioned
 from forecasting.made_loads import MIDNIGHT, PODS
 
 FITTED = FittedPolicy(
@@ -28,7 +28,7 @@ FITTED = FittedPolicy(
     spec="",
     ignored=b"",
 )
-FLOORS = Floors(
+PROVISIONED = Provisioned(
     np.array([[0, 34, 0], [0, 40, 0]]),
     np.array([[6.0, 30.5, np.nan], [7.0, 35.5, np.nan]]),
     np.array([[0.9, 0.954, 0.0], [0.8, 0.9, 0.0]]),
@@ -44,7 +44,7 @@ def issued(place=1, *, fitted=FITTED, by_minute=True, excess=None, at=MIDNIGHT +
     return forecast_of(
         "cpu",
         fitted,
-        FLOORS,
+        PROVISIONED,
         place,
         issued_at=at,
         trained_until=MIDNIGHT - 5 * MINUTE,
@@ -91,11 +91,11 @@ def test_near_its_budget_it_has_the_loads_of_dearer_pods():
     """Laid over the same steps as its own loads: near, near, far, far. No pod is asked for at twice that cost."""
     made = issued()
 
-    assert [(26.9, 26.9, 31.4, 31.4), (0.0, 0.0, 0.0, 0.0)] == [load[:4] for load in made.thrifty]
-    assert {len(made.load)} == {len(load) for load in made.thrifty}
+    assert [(26.9, 26.9, 31.4, 31.4), (0.0, 0.0, 0.0, 0.0)] == [load[:4] for load in made.loads_by_budget_level]
+    assert {len(made.load)} == {len(load) for load in made.loads_by_budget_level}
 
 
 def test_a_load_that_the_running_pods_carry_is_expected_and_no_pod_is_asked_for_it():
     """No floor at the first origin, where 6 and 7 are expected; 34 and 40 pods at the second."""
-    assert ((6.0, 6.0, 7.0, 7.0), (0.0,) * 4) == (issued(0).load[:4], issued(0).asked[:4])
-    assert issued(1).load == issued(1).asked
+    assert ((6.0, 6.0, 7.0, 7.0), (0.0,) * 4) == (issued(0).load[:4], issued(0).provisioned_load[:4])
+    assert issued(1).load == issued(1).provisioned_load

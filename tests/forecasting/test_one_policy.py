@@ -76,15 +76,20 @@ def test_the_worker_forecasts_each_minute_what_the_day_as_a_whole_asks_for(recor
 
     assert all(isinstance(answer, Forecast) for answer in answers.values())
     assert len({answer.load[0] for answer in answers.values()}) > 5, "a forecast that never moves proves nothing"
-    expected = {minute: float(walked.floors.load[0, minute]) for minute in answers}
+    expected = {minute: float(walked.provisioned.load[0, minute]) for minute in answers}
     assert expected == {minute: answer.load[0] for minute, answer in answers.items()}
-    levels = [(walked.floors.replicas, walked.floors.load), *walked.floors.thrifty]
-    asked = {m: [float(load[0, m]) if replicas[0, m] > 0 else 0.0 for replicas, load in levels] for m in answers}
-    assert asked == {m: [answer.asked[0], *(load[0] for load in answer.thrifty)] for m, answer in answers.items()}
-    assert {m: round(100 * walked.floors.level[0, m]) for m in answers} == {
+    levels = [(walked.provisioned.replicas, walked.provisioned.load), *walked.provisioned.by_budget_level]
+    provisioned = {m: [float(load[0, m]) if replicas[0, m] > 0 else 0.0 for replicas, load in levels] for m in answers}
+    assert provisioned == {
+        m: [answer.provisioned_load[0], *(load[0] for load in answer.loads_by_budget_level)]
+        for m, answer in answers.items()
+    }
+    assert {m: round(100 * walked.provisioned.level[0, m]) for m in answers} == {
         m: answer.quantile_percent for m, answer in answers.items()
     }
-    assert {m: float(walked.floors.ceiling[m]) for m in answers} == {m: answer.ceiling for m, answer in answers.items()}
+    assert {m: float(walked.provisioned.ceiling[m]) for m in answers} == {
+        m: answer.ceiling for m, answer in answers.items()
+    }
 
 
 def test_the_worker_fits_what_the_walk_fits(recording, tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cronhpa.forecasting.fitted_models import KnownLoad, RecentLoad, fit_models
-from cronhpa.forecasting.outlook import Asked, outlooks
+from cronhpa.forecasting.outlook import OutlookRequest, outlooks
 from cronhpa.forecasting.policy import Attempts
 from forecasting.made_loads import PODS, every_four_hours, step_maxima
 from forecasting.odd_methods import Odd, chosen, half_known_load
@@ -25,7 +25,7 @@ class Together(Odd):
 def asked_of(method):
     history = KnownLoad(step_maxima(PAST), None)
     models = fit_models(history, PODS, [chosen(method)], Attempts(), (1, 2))
-    return Asked(models, RecentLoad(step_maxima(PAST[:60])), np.array([12]), {"Odd"}, Attempts())
+    return OutlookRequest(models, RecentLoad(step_maxima(PAST[:60])), np.array([12]), {"Odd"}, Attempts())
 
 
 @pytest.mark.parametrize("broken", [{"broken": ("distribution",)}, {"answer": half_known_load}], ids=["raises", "lies"])

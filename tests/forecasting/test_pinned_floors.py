@@ -14,7 +14,7 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
 from cronhpa.forecasting.candidates import Candidate
-from cronhpa.forecasting.evaluation import floors_of_day, past_day
+from cronhpa.forecasting.evaluation import past_day, provisioned_on_day
 from cronhpa.forecasting.fitted_models import KnownLoad
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.policy import Attempts
@@ -60,7 +60,7 @@ def floors_of_the_day(name):
     workload = workload_of(subject(name, points))
     minutes = np.array([value for _, value in points])[: (TESTED_DAY + 1) * 1440]
     history = KnownLoad(minutes.reshape(-1, 5).max(axis=1), minutes)
-    floors = floors_of_day(past_day(history, 1), workload, catalog.default(), PINNED_CANDIDATES, Attempts())
+    floors = provisioned_on_day(past_day(history, 1), workload, catalog.default(), PINNED_CANDIDATES, Attempts())
     return {
         f"{pinned_candidate.method or 'Jump'} {pinned_candidate.cost} {pinned_candidate.constant_share}": runs(row)
         for pinned_candidate, row in zip(PINNED_CANDIDATES, floors[1:], strict=True)

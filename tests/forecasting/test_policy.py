@@ -63,7 +63,7 @@ def recent(length, seed=3):
 
 def asked(fitted, load, origins=None, methods=DEFAULT, attempt=None):
     models = policy.models_of(fitted, methods, attempt)
-    return policy.floors(fitted, models, load, load.origins if origins is None else origins, attempt)
+    return policy.provision(fitted, models, load, load.origins if origins is None else origins, attempt)
 
 
 def test_a_daily_jump_is_worth_a_forecast():

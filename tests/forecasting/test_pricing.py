@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cronhpa.forecasting.candidates import CONSTANT_SHARES, COSTS
-from cronhpa.forecasting.pricing import constant_floors, hourly_floors, priced_floors, spike_floors
+from cronhpa.forecasting.pricing import constant_replicas, hourly_replicas, provisioned_replicas, spike_replicas
 from cronhpa_models.spike_hazard import Spikes
 
 PLENTY = np.array([1e9])
@@ -16,13 +16,13 @@ PLENTY = np.array([1e9])
 
 def priced(load, cdf, *, running, cost, ceiling=PLENTY, carried=1.0):
     """One origin."""
-    return int(priced_floors(np.array([load]), np.array([cdf]), np.array([running]), carried, ceiling, cost)[0])
+    return int(provisioned_replicas(np.array([load]), np.array([cdf]), np.array([running]), carried, ceiling, cost)[0])
 
 
 def against_spikes(loads, cdf, *, cost, ceiling=PLENTY, carried=1.0):
     """One origin at which ten pods run, a spike of the chance 0.3."""
     spikes = Spikes(np.array([0.3]), np.array([0]), np.array(loads), np.array([cdf]))
-    return int(spike_floors(spikes, np.array([10.0]), carried, ceiling, [cost])[0, 0])
+    return int(spike_replicas(spikes, np.array([10.0]), carried, ceiling, [cost])[0, 0])
 
 
 def test_a_pod_is_taken_when_its_chance_is_worth_its_cost():
@@ -42,9 +42,9 @@ def test_several_costs_are_priced_as_each_alone():
     load, cdf = np.sort(random.gamma(4.0, 3.0, (2, 3, 9))), np.sort(random.random((2, 3, 9)))
     running, costs = np.array([1.0, 8.0, 12.0]), np.array([[0.3, 0.2, 0.1], [0.03, 0.02, 0.01]])
 
-    together = priced_floors(load, cdf, running, 1.0, np.full(3, 30.0), costs[:, None])
+    together = provisioned_replicas(load, cdf, running, 1.0, np.full(3, 30.0), costs[:, None])
 
-    alone = [priced_floors(load, cdf, running, 1.0, np.full(3, 30.0), cost) for cost in costs]
+    alone = [provisioned_replicas(load, cdf, running, 1.0, np.full(3, 30.0), cost) for cost in costs]
     assert together.any()
     np.testing.assert_array_equal(alone, together)
 
@@ -117,7 +117,7 @@ def test_a_spike_that_what_runs_carries_asks_for_nothing():
 def test_a_constant_floor_adds_no_more_than_its_share_and_the_next_higher_one_would(counts):
     reactive = np.array(counts, dtype=np.float64)
 
-    for share, floor in zip(CONSTANT_SHARES, constant_floors(reactive), strict=True):
+    for share, floor in zip(CONSTANT_SHARES, constant_replicas(reactive), strict=True):
         added, more = (np.maximum(floors - reactive, 0).sum() / reactive.sum() for floors in (floor, floor + 1))
         assert added <= share + 1e-9
         assert more > share or floor >= reactive.max() or not share
@@ -129,14 +129,14 @@ def test_a_spike_of_any_height_takes_no_more_memory(most):
     reactive = np.ones(2016)
     reactive[1000] = most
 
-    assert 14_000 == max(constant_floors(reactive))
+    assert 14_000 == max(constant_replicas(reactive))
 
 
 def hours_of(load, *, steps_per_day=24, mean=2.0):
     """The floors by the hour, by cost, where a pod carries 1 and reactive scaling asks for the load rounded up."""
     load = np.asarray(load, dtype=np.float64)
     reactive = np.maximum(np.ceil(np.nan_to_num(load)), 1.0)
-    return dict(zip(COSTS, hourly_floors(load, reactive, 1.0, mean, steps_per_day), strict=True))
+    return dict(zip(COSTS, hourly_replicas(load, reactive, 1.0, mean, steps_per_day), strict=True))
 
 
 def test_an_hour_that_jumps_has_the_floor_that_its_jumps_need_if_that_is_worth_its_cost():

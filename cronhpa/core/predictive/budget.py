@@ -1,7 +1,7 @@
 """
 The budget of a forecast: budgetPercent over seven days, and DAY_FACTOR x budgetPercent over one day.
 
-Near its budget a forecast asks only for pods that are worth a higher price (`thrift`); past the budget it abstains.
+Near its budget a forecast asks only for pods that are worth a higher price (`budget_level`); past it, it abstains.
 
 The limit of a day keeps a bad forecast from spending the week's budget in hours. Hours without data count as ordinary
 hours, so that the first hour is not compared with an empty week.
@@ -22,7 +22,7 @@ DAY_FACTOR = 2
 # (used part of the budget, steps up the scale of pod prices that apply from this part on). From EXHAUSTED_AT on the
 # forecast abstains. Stopping at the budget itself would leave the rest of the week without even the cheapest floors;
 # raising prices only at the budget would overspend it.
-THRIFT_STEPS = ((0.9, 1), (1.0, 2), (1.1, 4))
+BUDGET_LEVELS = ((0.9, 1), (1.0, 2), (1.1, 4))
 EXHAUSTED_AT = 1.2
 
 
@@ -62,9 +62,9 @@ def spent_percent(hours: Mapping[int, Hour], now: Nanoseconds) -> float | None:
     return 100 * sum(hour.extra for hour in past) / base if base else None
 
 
-def thrift(hours: Mapping[int, Hour], now: Nanoseconds, replicas: int, budget_percent: int) -> int | Absent:
+def budget_level(hours: Mapping[int, Hour], now: Nanoseconds, replicas: int, budget_percent: int) -> int | Absent:
     """
-    The level of thrift: the number of THRIFT_STEPS whose part of the budget is used.
+    The budget level: the number of BUDGET_LEVELS whose part of the budget is used.
 
     Absent, with the used part, from EXHAUSTED_AT on: the forecast abstains.
     """
@@ -80,4 +80,4 @@ def thrift(hours: Mapping[int, Hour], now: Nanoseconds, replicas: int, budget_pe
                 f"{factor * EXHAUSTED_AT:g} x the {budget_percent} % of budgetPercent",
             )
     used = max(week, day / DAY_FACTOR)
-    return sum(used >= part * budget_percent for part, _ in THRIFT_STEPS)
+    return sum(used >= part * budget_percent for part, _ in BUDGET_LEVELS)

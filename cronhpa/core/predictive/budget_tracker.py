@@ -11,7 +11,7 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale
-from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, share, thrift
+from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, budget_level, share
 from cronhpa.core.predictive.counterfactual import Counterfactual, Pods, follow, start_up_of
 from cronhpa.core.spec import Spec
 
@@ -28,7 +28,7 @@ class BudgetTracker:
     used_permille: 1000 x sum(extra) / sum(base) over seven days, never negative, at the last check.
     """
 
-    __slots__ = ("_at", "_checked_at", "_counterfactual", "_pods", "_replicas", "_thrift", "hours", "used_permille")
+    __slots__ = ("_at", "_checked_at", "_counterfactual", "_level", "_pods", "_replicas", "hours", "used_permille")
 
     def __init__(self) -> None:
         self.hours: dict[int, Hour] = {}
@@ -38,7 +38,7 @@ class BudgetTracker:
         self._pods: Pods | None = None
         self._replicas = 0
         self._checked_at: Nanoseconds | None = None
-        self._thrift: int | Absent = 0
+        self._level: int | Absent = 0
 
     def add(self, hour: int, counted: Hour) -> None:
         """Add to an hour. Hours must come in order."""
@@ -86,12 +86,14 @@ class BudgetTracker:
             return forecast
         if self._checked_at is None or abs(now - self._checked_at) >= _CHECKED_FOR:
             self._checked_at = now
-            self._thrift = thrift(self.hours, now, self._replicas, spec.forecast.budget_percent)
+            self._level = budget_level(self.hours, now, self._replicas, spec.forecast.budget_percent)
             self.used_permille = max(round(1000 * share(self.hours, now, WEEK_HOURS, self._replicas)), 0)
-        if isinstance(self._thrift, Absent):
-            return self._thrift
-        level = min(self._thrift, len(forecast.thrifty))
-        return replace(forecast, asked=forecast.thrifty[level - 1], thrift=level) if level else forecast
+        if isinstance(self._level, Absent):
+            return self._level
+        level = min(self._level, len(forecast.loads_by_budget_level))
+        if level == 0:
+            return forecast
+        return replace(forecast, provisioned_load=forecast.loads_by_budget_level[level - 1], budget_level=level)
 
 
 def _extra(scale: Scale, counterfactual: Counterfactual | None) -> int:

@@ -63,7 +63,7 @@ def predict(
         return abstain(distrusted.reason, distrusted.message)
     covered_steps = _covered(forecast, now, now + lead)
     expected = forecast.load[covered_steps]
-    loads = expected if forecast.asked is None else forecast.asked[covered_steps]
+    loads = expected if forecast.provisioned_load is None else forecast.provisioned_load[covered_steps]
     if not loads:
         return abstain("Stale", "the forecast does not reach over the lead time")
     # max() of a number and NaN depends on their order, so each load is checked.
@@ -87,7 +87,7 @@ def predict(
         else FloorLimit.CEILING
         if load > forecast.ceiling
         else FloorLimit.BUDGET
-        if forecast.thrift
+        if forecast.budget_level
         else FloorLimit.COST
     )
     step = covered_steps.start + of_steps.index(load)
@@ -122,7 +122,7 @@ def _distrusted(forecast: Forecast, now: Nanoseconds) -> Absent | None:
 
 def _likelihood(forecast: Forecast, step: int) -> int | None:
     """P(the load of a step is reached), percent; None if it is not known."""
-    if forecast.thrift:  # the quantiles belong to the loads that the budget replaced
+    if forecast.budget_level:  # the quantiles belong to the loads that the budget replaced
         return None
     return 100 - (forecast.quantiles[step] if step < len(forecast.quantiles) else forecast.quantile_percent)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from core.situations import NOW
 from cronhpa.core.instant import HOUR
 from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.budget import Hour, share, spent_percent, thrift
+from cronhpa.core.predictive.budget import Hour, budget_level, share, spent_percent
 
 HOUR_NOW = NOW // HOUR
 
@@ -50,14 +50,14 @@ def test_what_was_spent_is_not_known_before_an_hour_is_over():
 )
 def test_over_a_week_a_pod_counts_as_dearer_from_nine_tenths_of_the_budget_on(extra, level):
     """168 hours of ten pods, and a budget of 5 %: half a pod more is all of it, 0.45 are 90 %, 0.55 are 110 %."""
-    assert level == thrift(hours(*[(extra, 10)] * 168), NOW, 10, 5)
+    assert level == budget_level(hours(*[(extra, 10)] * 168), NOW, 10, 5)
 
 
 def test_from_120_percent_of_the_budget_on_the_forecast_abstains():
     """0.6 of a pod more at ten."""
     assert (
         "the forecast added 6.0 % pod-hours over the last seven days: it pauses from 6 % on, "
-        "1.2 x the 5 % of budgetPercent" == thrift(hours(*[(0.6, 10)] * 168), NOW, 10, 5).message
+        "1.2 x the 5 % of budgetPercent" == budget_level(hours(*[(0.6, 10)] * 168), NOW, 10, 5).message
     )
 
 
@@ -65,19 +65,19 @@ def test_over_a_day_it_is_twice_that():
     """24 of 240 pod-hours are a tenth, all of a day's budget; of the week's 1680 they are 1.4 %. 28.8 are 120 %."""
     within, near, past, over = ([(0, 10)] * 144 + [(extra, 10)] * 24 for extra in (0.89, 0.9, 1.1, 1.2))
 
-    assert [0, 1, 3] == [thrift(hours(*days), NOW, 10, 5) for days in (within, near, past)]
+    assert [0, 1, 3] == [budget_level(hours(*days), NOW, 10, 5) for days in (within, near, past)]
     assert (
         "the forecast added 12.0 % pod-hours over the last day: it pauses from 12 % on, "
-        "2.4 x the 5 % of budgetPercent" == thrift(hours(*over), NOW, 10, 5).message
+        "2.4 x the 5 % of budgetPercent" == budget_level(hours(*over), NOW, 10, 5).message
     )
 
 
 def test_a_budget_of_nothing_is_spent_before_it_is_used():
-    assert "BudgetSpent" == thrift({}, NOW, 10, 0).reason
+    assert "BudgetSpent" == budget_level({}, NOW, 10, 0).reason
 
 
 def test_a_target_at_zero_whose_every_pod_is_of_the_forecasts_making_is_over_any_budget():
-    assert "BudgetSpent" == thrift(hours((1, 0), (1, 0)), NOW, 0, 100).reason
+    assert "BudgetSpent" == budget_level(hours((1, 0), (1, 0)), NOW, 0, 100).reason
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.1, 100)), min_size=1, max_size=200), st.integers(0, 100))
@@ -85,16 +85,16 @@ def test_more_spent_is_never_less_of_the_budget(counted, budget):
     once, twice = hours(*counted), hours(*((2 * extra, base) for extra, base in counted))
 
     assert share(once, NOW, 168, 5) <= share(twice, NOW, 168, 5)
-    levels = [thrift(counted, NOW, 5, budget) for counted in (once, twice)]
+    levels = [budget_level(counted, NOW, 5, budget) for counted in (once, twice)]
     of_once, of_twice = (9 if isinstance(level, Absent) else level for level in levels)
     assert of_once <= of_twice
 
 
 def spent_in_a_week(asked):
-    """Pod-hours that a forecast adds to ten pods with a budget of 5 %, by what it asks for at each level of thrift."""
+    """Pod-hours that a forecast adds to ten pods with a budget of 5 %, by what it asks for at each budget level."""
     counted: dict[int, Hour] = {}
     for hour in range(HOUR_NOW, HOUR_NOW + 168):
-        level = thrift(counted, hour * HOUR, 10, 5)
+        level = budget_level(counted, hour * HOUR, 10, 5)
         extra = 0.0 if isinstance(level, Absent) else asked[level]
         counted[hour] = Hour(extra * 3600.0, 10 * 3600.0)
     return sum(hour.extra for hour in counted.values()) / 3600

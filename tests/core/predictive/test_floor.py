@@ -70,7 +70,7 @@ def test_the_reason_names_the_step_of_the_largest_load_and_how_likely_it_is():
     ("told", "limit", "percent", "replicas"),
     [
         (forecast(1255, 1255, metric="requests"), FloorLimit.COST, 5, 26),
-        (forecast(1255, 1255, metric="requests", thrift=1), FloorLimit.BUDGET, None, 26),
+        (forecast(1255, 1255, metric="requests", budget_level=1), FloorLimit.BUDGET, None, 26),
         (forecast(1255, 1255, metric="requests", ceiling=1000), FloorLimit.CEILING, 5, 20),
         (forecast(5000, 5000, metric="requests"), FloorLimit.MAX_FLOOR, 5, 50),
     ],
@@ -84,8 +84,8 @@ def test_the_reason_names_what_keeps_the_floor_from_being_larger(told, limit, pe
 
 def test_an_expected_load_that_no_pod_is_asked_for_makes_no_floor():
     """26 pods would carry 1255. Nothing is asked for now, and 26 pods where the lead time touches the next step."""
-    none = replace(forecast(1255, 1255, 1255, metric="requests"), asked=(0.0, 0.0, 0.0))
-    later = replace(none, asked=(0.0, 1255.0, 1255.0), start=NOW - 4 * MINUTE)
+    none = replace(forecast(1255, 1255, 1255, metric="requests"), provisioned_load=(0.0, 0.0, 0.0))
+    later = replace(none, provisioned_load=(0.0, 1255.0, 1255.0), start=NOW - 4 * MINUTE)
 
     assert (0, ExpectedLoad(1255, NOW, 50, FloorLimit.COST, percent=5)) == (floor(none).replicas, floor(none).basis)
     assert 26 == floor(later).replicas

@@ -1,4 +1,4 @@
-"""cronhpa.forecasting.floors: many objects are asked at once as each would be alone."""
+"""cronhpa.forecasting.provisioning: many objects are asked at once as each would be alone."""
 
 import msgspec
 import numpy as np
@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa.forecasting.candidates import BY_HOUR, COSTS, FLOORS, Candidate
+from cronhpa.forecasting.candidates import BY_HOUR, CONSTANTS, COSTS, Candidate
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentLoad, fit_models
-from cronhpa.forecasting.floors import FloorsAsked, floors_of
 from cronhpa.forecasting.policy import Attempts
+from cronhpa.forecasting.provisioning import ProvisioningRequest, provision_all
 from cronhpa_models import catalog
 from forecasting.made_loads import PODS, every_four_hours, half_past_nine, step_maxima
 
@@ -41,7 +41,7 @@ OBJECTS = st.tuples(
         Candidate,
         st.sampled_from(METHODS),
         st.sampled_from((*COSTS, float("inf"))),
-        st.sampled_from(FLOORS),
+        st.sampled_from(CONSTANTS),
     ),
     st.integers(1, 300),
     st.integers(1, 3),
@@ -63,15 +63,15 @@ def test_the_floors_of_many_objects_are_those_of_each(fitted, objects, seed):
         steps = step_maxima(minutes[RUN_UP_MINUTES:][: length // 5 * 5])
         recent = RecentLoad(steps, None if number % 2 else minutes)
         origins = np.sort(draw.integers(0, len(recent.origins) + 1, count))
-        asked.append(FloorsAsked(candidate, fitted[number], recent, origins, Attempts()))
+        asked.append(ProvisioningRequest(candidate, fitted[number], recent, origins, Attempts()))
 
-    together = floors_of(asked)
+    together = provision_all(asked)
 
     for one, floors in zip(asked, together, strict=True):
-        (alone,) = floors_of([one])
+        (alone,) = provision_all([one])
         for name in ("replicas", "load", "level", "ceiling"):
             np.testing.assert_array_equal(getattr(alone, name), getattr(floors, name))
 
 
 def test_nobody_asks_for_nothing():
-    assert [] == floors_of([])
+    assert [] == provision_all([])
