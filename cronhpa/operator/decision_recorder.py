@@ -200,9 +200,9 @@ def _encoded(change: _Change) -> KeptDecision:
 
 def _decided_from(turn: Record) -> Record:
     """The turn without the forecast's loads at other costs: the budget selected one of them before the decision."""
-    if not isinstance(turn.forecast, Forecast) or not turn.forecast.thrifty:
+    if not isinstance(turn.forecast, Forecast) or not turn.forecast.loads_by_budget_level:
         return turn
-    return replace(turn, forecast=replace(turn.forecast, thrifty=()))
+    return replace(turn, forecast=replace(turn.forecast, loads_by_budget_level=()))
 
 
 def spec_text(spec: Any) -> bytes:

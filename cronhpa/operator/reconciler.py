@@ -205,7 +205,7 @@ class Reconciler:
             series = Series(state.namespace, state.name, forecast.metric)
             self.budgets.count(series, spec, observation, state.memory, decision, now)
             budget_used = self.budgets.used_permille(series)
-        thrift = forecast_or_reason.thrift if isinstance(forecast_or_reason, Forecast) else 0
+        thrift = forecast_or_reason.budget_level if isinstance(forecast_or_reason, Forecast) else 0
         is_preview = spec.mode is Mode.PREVIEW
         state.newest = Newest(decision, forecast, budget_used, thrift, owner_problem, is_preview)
         state.shortage.note(observation, decision, now)

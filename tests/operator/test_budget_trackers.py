@@ -16,7 +16,7 @@ SHOP = Series("prod", "shop", "requests")
 HOUR_NOW = NOW // HOUR
 FORECAST = replace(
     forecast(150, 150, metric="requests", issued_at=NOW, start=NOW),
-    thrifty=((120.0, 120.0), (110.0, 110.0), (105.0, 105.0)),
+    loads_by_budget_level=((120.0, 120.0), (110.0, 110.0), (105.0, 105.0)),
 )
 
 
@@ -91,9 +91,10 @@ def test_near_its_budget_the_forecast_is_that_of_dearer_pods():
     budgets = BudgetTrackers()
     budgets.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
 
-    assert FORECAST.thrifty[0] == budgets.limit(SHOP, of(budget=11), FORECAST, NOW).asked
-    assert FORECAST.thrifty[1] == budgets.limit(SHOP, of(budget=10), FORECAST, NOW + HOUR // 2).asked
-    assert FORECAST.thrifty[2] == budgets.limit(SHOP, of(budget=9), FORECAST, NOW + 3 * HOUR // 4).asked
+    levels = FORECAST.loads_by_budget_level
+    assert levels[0] == budgets.limit(SHOP, of(budget=11), FORECAST, NOW).provisioned_load
+    assert levels[1] == budgets.limit(SHOP, of(budget=10), FORECAST, NOW + HOUR // 2).provisioned_load
+    assert levels[2] == budgets.limit(SHOP, of(budget=9), FORECAST, NOW + 3 * HOUR // 4).provisioned_load
     assert "BudgetSpent" == budgets.limit(SHOP, of(budget=8), FORECAST, NOW + HOUR).reason
 
 

@@ -127,14 +127,15 @@ def test_a_status_waits_as_text():
 def test_the_turn_that_is_kept_is_decided_as_it_was(situation):
     """Without the forecast's loads at other prices, among which the budget has chosen before the decision."""
     recorder, state = DecisionRecorder(), shop()
-    issued_forecast = forecast(1.0, 2.0, 3.0, thrifty=((1.0, 1.0, 1.0),), issued_at=situation[-1], start=situation[-1])
+    now = situation[-1]
+    issued_forecast = forecast(1.0, 2.0, 3.0, loads_by_budget_level=((1.0, 1.0, 1.0),), issued_at=now, start=now)
     record = Record(*situation[:2], issued_forecast, *situation[3:])
 
     note(recorder, state, record)
 
     (change,) = noted(recorder)
     kept = decode(bytes(change.decision.turn))
-    assert () == kept.forecast.thrifty
+    assert () == kept.forecast.loads_by_budget_level
     assert decide(record.spec, record.observation, record.forecast, record.memory, record.now) == decide(
         kept.spec, kept.observation, kept.forecast, kept.memory, kept.now
     )
