@@ -73,20 +73,18 @@ BY_METRICS = SourceRef(Source.METRIC)
 
 
 class Recommendation(Struct, frozen=True, gc=False, omit_defaults=True):
-    """
-    The count of one turn before stabilization. The memory keeps it for later turns.
-
-    replicas: the merged count, after floors and caps. metrics: the count that the metrics asked for, None if they had
-    no proposal. by: the source of the merged count, None if that was not recorded.
-    asked_at: set on a recommendation that nobody makes at `at`; when it was made. Such a one holds pods and keeps back
-    a rise, and is never pursued: a restart assumes that it was made until `at`, or a cap took its count away.
-    """
+    """The count of one reconciliation before stabilization. The memory keeps it for later ones."""
 
     replicas: int
+    """The merged count, after floors and caps."""
     at: Nanoseconds
     metrics: int | None = None
+    """The count that the metrics asked for; None if they had no proposal."""
     by: SourceRef | None = None
+    """The source of the merged count; None if that was not recorded."""
     asked_at: Nanoseconds | None = None
+    """When it was made, if nobody makes it at `at`: a restart assumes it until `at`, or a cap took its count
+    away. It holds pods and keeps back a rise, and is never pursued."""
 
     @property
     def highest(self) -> int:
@@ -104,32 +102,28 @@ class FloorLimit(StrEnum):
 
 
 class ExpectedLoad(Struct, frozen=True, gc=False):
-    """
-    What a forecast expects, and what its floor is made of.
-
-    load: in the metric's unit, without headroom; carried: what one pod is planned to carry of it. at: from when on it
-    is expected. percent: how likely it is that at least this load comes, None if not known. limit: what keeps the floor
-    from being larger.
-    """
+    """The load that a forecast expects, and what its floor is made of."""
 
     load: float
+    """In the metric's unit, without headroom."""
     at: Nanoseconds
+    """From when on it is expected."""
     carried: float
+    """The part of it that one pod is planned to carry."""
     limit: FloorLimit
+    """What keeps the floor from being larger."""
     percent: int | None = None
+    """How likely it is that at least this load comes; None if not known."""
     headroom_percent: int = 0
 
 
 class Ahead(Struct, frozen=True, gc=False):
-    """
-    A schedule leads: its floor counts `length` before it opens at `start`.
-
-    stated: the floor of the schedule, if another bound allows less at the start.
-    """
+    """A schedule leads: its floor counts `length` before it opens at `start`."""
 
     start: Nanoseconds
     length: Nanoseconds
     stated: int | None = None
+    """The floor of the schedule, if another bound allows less at the start."""
 
 
 class Yielding(Struct, frozen=True, gc=False):
@@ -139,14 +133,16 @@ class Yielding(Struct, frozen=True, gc=False):
 
 
 class Proposal(Struct, frozen=True, gc=False):
-    """The count that one source asks for. until: when the proposal ends. basis: the numbers behind the count."""
+    """The count that one source asks for."""
 
     source: Source
     name: str
     role: Role
     replicas: int
     until: Nanoseconds | None = None
+    """When the proposal ends."""
     basis: ExpectedLoad | Ahead | Yielding | None = None
+    """The numbers behind the count."""
 
     @property
     def by(self) -> SourceRef:
@@ -163,42 +159,39 @@ class Abstention(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True, gc=False):
-    """
-    The recommendation that a stabilization window keeps: `asked` for by `by` (None if not recorded), at `at`.
-
-    assumed: the restart until which the recommendation is assumed to have been made; None if it is not assumed.
-    """
+    """The recommendation that a stabilization window keeps."""
 
     asked: int
+    """The count that was recommended."""
     at: Nanoseconds
+    """When it was recommended."""
     until: Nanoseconds
+    """Until when the window keeps it."""
     by: SourceRef | None = None
+    """Its source; None if not recorded."""
     assumed: Nanoseconds | None = None
+    """The restart until which it is assumed to have been made; None if it is not assumed."""
 
 
 class Rate(Struct, frozen=True, gc=False):
-    """
-    The scaling policy that limits a step, from the count at the begin of its period.
-
-    policy None: without a behavior, twice the count or four. disabled: selectPolicy Disabled, which has no policy.
-    """
+    """The scaling policy that limits a step."""
 
     start: int
+    """The count at the begin of the policy's period."""
     policy: Policy | None = None
+    """None: without a behavior, twice the count or four."""
     disabled: bool = False
+    """selectPolicy Disabled, which has no policy."""
 
 
 class Step(Struct, frozen=True):
-    """
-    A limit that changed the count.
-
-    cause: the recommendation that a window held, the policy that allowed no more, or the source of the bound.
-    """
+    """A limit that changed the count."""
 
     rule: Rule
     before: int
     after: int
     cause: Held | Rate | SourceRef | None = None
+    """The recommendation that a window held, the policy that allowed no more, or the source of the bound."""
 
 
 class WindowState(StrEnum):
@@ -218,38 +211,30 @@ class Edge(Struct, frozen=True, gc=False):
 
 
 class Window(Struct, frozen=True, gc=False):
-    """
-    A schedule's state. changes: when its window opens or closes next. lead: while it leads, the time before the start
-    from which its bounds count.
-    """
+    """A schedule's state."""
 
     name: str
     state: WindowState
     changes: Nanoseconds | None
+    """When its window opens or closes next."""
     lead: Nanoseconds | None = None
+    """While it leads, the time before the start from which its bounds count."""
 
 
 class Lead(Struct, frozen=True):
-    """A measured lead that has begun: `schedule` opens at `start`, and its bounds count `length` earlier."""
+    """A measured lead that has begun."""
 
     schedule: str
+    """The name of the schedule."""
     start: Nanoseconds
+    """When it opens."""
     length: Nanoseconds
+    """How much earlier its bounds count."""
 
 
 class Decision(Struct, frozen=True):
     """
-    The result of one turn.
-
-    current: the replicas of the target; merged: after floors and caps; desired: the count to scale to.
-    decided_by: the source of `desired`, or of the count that a policy delays; CURRENT if the current count stays.
-    bounded: whether a floor or a cap of a schedule, an override or the forecast is in force.
-    recommended: the recommendation to remember for stabilization, None if there is none.
-    steps: each limit that changed the number on its way from `merged` to `desired`.
-    minimum_by, maximum_by: the sources of the effective bounds.
-    metrics: one for each of the spec's metrics, in order. failure: why no metric-driven count could be computed.
-    named: the metric that set the target, as the upstream's messages print it. leads: the measured leads that have
-    begun, to be remembered.
+    The result of one reconciliation.
 
     `core/reasons` turns a decision into sentences.
     """
@@ -257,24 +242,37 @@ class Decision(Struct, frozen=True):
     at: Nanoseconds
     kind: DecisionKind
     current: int
+    """The replicas of the target."""
     desired: int
+    """The count to scale to."""
     decided_by: SourceRef | None = None
+    """The source of `desired`, or of the count that a policy delays; CURRENT if the current count stays."""
     merged: int = 0
+    """The count after floors and caps."""
     recommended: Recommendation | None = None
+    """The recommendation to remember for stabilization; None if there is none."""
     named: str = ""
+    """The metric that set the target, as the upstream's messages print it."""
     minimum: int = 0
     maximum: int = 0
+    """The effective bounds."""
     minimum_by: SourceRef = BY_SPEC
     maximum_by: SourceRef = BY_SPEC
     timed: bool = False
+    """Whether schedules or an override may move the bounds."""
     bounded: bool = False
+    """Whether a floor or a cap of a schedule, an override or the forecast is in force."""
     proposals: tuple[Proposal, ...] = ()
     abstentions: tuple[Abstention, ...] = ()
     steps: tuple[Step, ...] = ()
+    """Each limit that changed the number on its way from `merged` to `desired`."""
     metrics: tuple[MetricProposal | Absent, ...] = ()
+    """One for each of the spec's metrics, in order; empty if none was measured."""
     failure: Absent | None = None
+    """Why no metric-driven count could be computed."""
     windows: tuple[Window, ...] = ()
     leads: tuple[Lead, ...] = ()
+    """The measured leads that have begun, to be remembered."""
     next_edge: Edge | None = None
 
     @property

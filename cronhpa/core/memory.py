@@ -35,17 +35,16 @@ START_UP_UNKNOWN = 60 * SECOND
 
 
 class ScaleEvent(Struct, frozen=True, gc=False, omit_defaults=True):
-    """
-    change: the number of pods that came or went, positive. outdated: a new event may take its slot.
-
-    assumed: after a restart the operator assumes that it added these pods. They count for scale-up policies. They do
-    not count for scale-down policies, which let a scale-down undo recent additions: these pods may be old.
-    """
+    """A change of the replica count, for the policies that limit further changes."""
 
     change: int
+    """The number of pods that came or went, positive."""
     at: Nanoseconds
     outdated: bool = False
+    """A new event may take its slot."""
     assumed: bool = False
+    """After a restart the operator assumes that it added these pods. They count for scale-up policies, and not for
+    scale-down policies, which let a scale-down undo recent additions: these pods may be old."""
 
 
 class Intent(Struct, frozen=True):
@@ -58,25 +57,25 @@ class Intent(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True):
-    """
-    replicas: the count in force after the last turn, None before the first.
-    zero: whether cronhpa scaled the target to zero (the ScaledToZero condition), None while that is not known.
-    scheduled_zero: whether a schedule or an override did, so that no metric is needed to leave zero.
-    start_up: how long the target's pods took to become Ready. request_per_pod: milli-units that a pod requests. Both
-    are remembered because a target at zero has no pods. leads: leads that have begun; a new start-up time does not move
-    them.
-    """
+    """The memory after a reconciliation, or before the first."""
 
     recommendations: tuple[Recommendation, ...] = ()
     scale_ups: tuple[ScaleEvent, ...] = ()
     scale_downs: tuple[ScaleEvent, ...] = ()
     zero: bool | None = None
+    """Whether cronhpa scaled the target to zero (the ScaledToZero condition); None while that is not known."""
     scheduled_zero: bool = False
+    """Whether a schedule or an override did, so that no metric is needed to leave zero."""
     start_up: Nanoseconds | None = None
+    """How long the target's pods took to become Ready; remembered, because a target at zero has no pods."""
     request_per_pod: Mapping[str, int] = {}
+    """Milli-units that a pod requests, by resource; remembered for the same reason."""
     intent: Intent | None = None
+    """The change that is being made or may not have been made."""
     leads: tuple[Lead, ...] = ()
+    """Leads that have begun; a new start-up time does not move them."""
     replicas: int | None = None
+    """The count in force after the last reconciliation; None before the first."""
 
     def seeded(self, current: int, now: Nanoseconds, *, bounded: bool) -> Memory:
         """

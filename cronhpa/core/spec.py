@@ -31,12 +31,15 @@ class TargetRef(Struct, frozen=True):
 
 
 class MetricTarget(Struct, frozen=True):
-    """A valid spec sets one of the three. value, average_value: milli-units. average_utilization: percent."""
+    """A valid spec sets one of the three values."""
 
     type: str
     value: int | None = None
+    """Milli-units."""
     average_value: int | None = None
+    """Milli-units."""
     average_utilization: int | None = None
+    """Percent."""
 
 
 class LabelRequirement(Struct, frozen=True):
@@ -103,11 +106,12 @@ class Policy(Struct, frozen=True, cache_hash=True):
 
 
 class ScalingRules(Struct, frozen=True, cache_hash=True):
-    """One direction of `spec.behavior`. `stabilization_window` None: the operator's default (scale-down only)."""
+    """One direction of `spec.behavior`."""
 
     policies: tuple[Policy, ...]
     select_policy: SelectPolicy = field(default=SelectPolicy.MAX, name="select")
     stabilization_window: Nanoseconds | None = field(default=None, name="window")
+    """None: the operator's default (scale-down only)."""
     tolerance: float | None = None
 
     @property
@@ -153,35 +157,33 @@ class Days(Struct, frozen=True, cache_hash=True):
 
 
 class CronWindow(Struct, frozen=True, tag=True, cache_hash=True):
-    """
-    Opens at each `start`; closes at the first `end` after it, or after `duration`. Cron texts are read in `zone`.
-
-    exclude: starts on these dates are dropped. only: starts on all other dates are dropped.
-    """
+    """Opens at each `start`; closes at the first `end` after it, or after `duration`."""
 
     start: str
+    """A cron text."""
     zone: str
+    """The IANA time zone in which the cron texts are read."""
     end: str | None = None
     duration: Nanoseconds | None = None
     exclude: Days | None = None
+    """Starts on these dates are dropped."""
     only: Days | None = None
+    """Starts on all other dates are dropped."""
 
 
 class OnceWindow(Struct, frozen=True, tag=True, cache_hash=True):
-    """One planned event: local wall times `YYYY-MM-DDTHH:MM`, read in `zone`."""
+    """One planned event."""
 
     opens: str
+    """Local wall time `YYYY-MM-DDTHH:MM`."""
     closes: str
+    """Local wall time, too."""
     zone: str
+    """The IANA time zone of both."""
 
 
 class Schedule(Struct, frozen=True, cache_hash=True):
-    """
-    Bounds that hold while a window is open.
-
-    lead: how long before the start the floor and the headroom count; None: measured.
-    problem: why the schedule cannot be read. An unreadable schedule abstains and blocks scale-down.
-    """
+    """Bounds that hold while a window is open."""
 
     name: str
     window: CronWindow | OnceWindow
@@ -190,8 +192,10 @@ class Schedule(Struct, frozen=True, cache_hash=True):
     headroom_percent: int = 0
     priority: int = 0
     lead: Nanoseconds | None = None
+    """How long before the start the floor and the headroom count; None: measured."""
     suspend: bool = False
     problem: str | None = None
+    """Why the schedule cannot be read. An unreadable schedule abstains and blocks scale-down."""
 
 
 class Override(Struct, frozen=True, cache_hash=True):
@@ -211,28 +215,29 @@ class Span(Struct, frozen=True):
 
 
 class ForecastSettings(Struct, frozen=True):
-    """
-    pod_capacity_percent: the load that a pod can carry, in percent of its target; None: by the kind of target.
-    budget_percent: pod-hours that the forecast may add to those of metrics and schedules alone, averaged over a week.
-    ignored: spans of history that no method is fitted on. methods: names of the methods to choose
-    from; none: the default ones.
-    """
+    """`spec.forecast`."""
 
     mode: Mode = Mode.ACTIVE
     pod_capacity_percent: int | None = None
+    """The load that a pod can carry, in percent of its target; None: by the kind of target."""
     max_floor: int | None = None
+    """The largest floor; None: no such limit."""
     budget_percent: int = 5
+    """Pod-hours that the forecast may add to those of metrics and schedules alone, averaged over a week."""
     ignored: tuple[Span, ...] = ()
+    """Spans of history that no method is fitted on."""
     methods: tuple[str, ...] = ()
+    """Names of the methods to choose from; none: the default ones."""
 
 
 class Spec(Struct, frozen=True, cache_hash=True, dict=True):
-    """namespace: of the object and its target."""
+    """The spec of an object."""
 
     target: TargetRef
     min_replicas: int
     max_replicas: int
     namespace: str = ""
+    """Of the object and its target."""
     metrics: tuple[Metric, ...] = ()
     behavior: Behavior | None = None
     options: ControllerOptions = field(default=ControllerOptions(), name="tuning")

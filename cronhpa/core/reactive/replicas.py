@@ -27,18 +27,17 @@ from cronhpa.core.spec import (
 
 
 class MetricProposal(Struct, frozen=True):
-    """
-    The count that one metric asks for.
-
-    name: as the upstream's messages print it.
-    value, average_value (milli-units) and average_utilization (percent): for `status.currentMetrics`.
-    """
+    """The count that one metric asks for."""
 
     name: str
+    """As the upstream's messages print it."""
     replicas: int
     value: int | None = None
+    """Milli-units, for `status.currentMetrics`."""
     average_value: int | None = None
+    """Milli-units, for `status.currentMetrics`."""
     average_utilization: int | None = None
+    """Percent, for `status.currentMetrics`."""
 
 
 class Tolerance(Struct, frozen=True):

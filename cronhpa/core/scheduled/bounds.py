@@ -49,27 +49,29 @@ _PLACES = 1 << 16
 
 
 class Bounds(Struct, frozen=True, gc=False):
-    """
-    minimum, maximum: the effective bounds. floor, cap: the same if a schedule or an override set them, else None.
-    minimum_by, maximum_by: their sources. conflict: bounds that contradict each other now, in words.
-    headroom_percent: the largest among the schedules that are open or lead. leads: the measured leads that have begun.
-    unreadable: the first schedule that cannot be read and abstains, None if all can be read.
-    """
+    """The bounds in force at an instant, with their sources."""
 
     minimum: int
     maximum: int
+    """The effective bounds, those of the spec included."""
     floor: int | None
+    """The minimum, if a schedule or an override set it; else None."""
     cap: int | None
+    """The maximum, if a schedule or an override set it; else None."""
     minimum_by: SourceRef
     maximum_by: SourceRef
     headroom_percent: int
+    """The largest among the schedules that are open or lead."""
     proposals: tuple[Proposal, ...]
     abstentions: tuple[Abstention, ...]
     windows: tuple[Window, ...]
     leads: tuple[Lead, ...]
+    """The measured leads that have begun."""
     next_edge: Edge | None
     conflict: str
+    """Bounds that contradict each other now, in words."""
     unreadable: SourceRef | None
+    """The first schedule that cannot be read and abstains; None if all can be read."""
 
 
 def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, leads: tuple[Lead, ...] = ()) -> Bounds:
