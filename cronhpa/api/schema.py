@@ -253,8 +253,8 @@ class CronHPASpec(Model):
         default=None,
         ge=1,
         le=86_400,
-        description="Samples older than this count as absent. Absent, any age is accepted, as by the "
-        "HorizontalPodAutoscaler.",
+        description="Samples of pods (Resource, ContainerResource and Pods metrics) older than this count as absent, "
+        "and samples as far in the future. Absent, any age is accepted, as by the HorizontalPodAutoscaler.",
     )
     time_zone: TimeZone = Field(default="UTC", description="IANA time zone of the schedules without a timeZone.")
     schedules: list[ScheduleModel] | None = Field(

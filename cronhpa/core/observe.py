@@ -64,13 +64,21 @@ def read(metric: Metric, measured: Measurement, pods: Sequence[Pod], now: Nanose
         return absent_metric(metric, prefix + measured.message)
     if isinstance(metric, ResourceMetric | PodsMetric):
         assert isinstance(measured, Mapping)
-        oldest = None if spec.options.metric_max_age is None else now - spec.options.metric_max_age
-        samples = (
-            measured if oldest is None else {name: sample for name, sample in measured.items() if sample.at >= oldest}
-        )
-        return pod_counts(metric, pods, samples, now, spec.options)
+        return pod_counts(metric, pods, _recent(measured, now, spec.options.metric_max_age), now, spec.options)
     assert isinstance(measured, int)
     return scalar_reading(metric, measured, pods)
+
+
+def _recent(samples: Mapping[str, Sample], now: Nanoseconds, max_age: Nanoseconds | None) -> Mapping[str, Sample]:
+    """
+    The samples at most `max_age` away from now; all of them if it is None.
+
+    A sample of the future counts as an old one: an adapter whose clock is an hour ahead, and that stops, would have
+    recent samples for an hour.
+    """
+    if max_age is None:
+        return samples
+    return {name: sample for name, sample in samples.items() if abs(now - sample.at) <= max_age}
 
 
 def _fetching(metric: Metric, namespace: str) -> str:

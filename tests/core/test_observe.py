@@ -81,6 +81,25 @@ def test_older_samples_count_as_absent_where_an_age_is_stated():
     assert (1, 1) == (reading.ready, reading.missing)
 
 
+def test_samples_of_the_future_count_as_absent_where_an_age_is_stated():
+    """It is 10:00, 120 s are allowed: a sample of 10:02:00 counts, one a second later or of 11:00 does not."""
+    of = spec(metrics=(cpu(),), options=ControllerOptions(metric_max_age=2 * MINUTE))
+    samples = {"a": sample(500, "10:02:00"), "b": sample(500, "10:02:01"), "c": sample(500, "11:00:00")}
+
+    reading = observed(of, [pod("a"), pod("b"), pod("c")], samples, current=3).readings[0]
+
+    assert isinstance(reading, PodCounts)
+    assert (1, 2) == (reading.ready, reading.missing)
+
+
+def test_when_all_samples_are_of_the_future_the_metric_is_absent():
+    of = spec(metrics=(cpu(),), options=ControllerOptions(metric_max_age=2 * MINUTE))
+
+    reading = observed(of, [pod("a")], {"a": sample(5, "11:00:00")}, current=1).readings[0]
+
+    assert isinstance(reading, Absent)
+
+
 def test_any_age_counts_where_none_is_stated():
     of = spec(metrics=(cpu(),))
 

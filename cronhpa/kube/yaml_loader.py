@@ -1,0 +1,84 @@
+"""PyYAML's safe loader with limits on the cost of a file, and with the lines of keys that stand twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from msgspec import Struct
+
+# No number in these objects has more digits. PyYAML multiplies out base 60, and Python refuses to print the result.
+_DIGITS_MAX = 64
+_MERGE = "tag:yaml.org,2002:merge"
+_NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+
+
+class Repeated(Struct, frozen=True):
+    """A key that a mapping has twice: of the two the one on the later line counts."""
+
+    key: str
+    first_line: int
+    line: int
+
+
+def line_of(node: yaml.Node) -> int:
+    """The line of a node, from 1 on."""
+    return int(node.start_mark.line) + 1
+
+
+class Loader(yaml.SafeLoader):
+    """Dates stay texts, as in JSON. With `construct_object(deep=True)` it refuses a value that contains itself."""
+
+    def __init__(self, stream: str, nodes_max: int) -> None:
+        super().__init__(stream)
+        self._nodes_max = nodes_max
+        self._nodes = 0
+        self._nodes_of: dict[int, int] = {}
+        # Keeps counted nodes alive: else a new node at the address of a freed one would be taken for that one.
+        self._counted: list[yaml.Node] = []
+        self.repeated: list[Repeated] = []
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                line = line_of(key)
+                if key.value in lines:
+                    self.repeated.append(Repeated(key.value, lines[key.value], line))
+                lines[key.value] = line
+        return node
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        is_alias = self.check_event(yaml.AliasEvent)
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # types-pyyaml states none
+        before = self._nodes
+        node = super().compose_node(parent, index)
+        if node is None:
+            return None
+        if is_alias:
+            self._nodes += self._nodes_of.get(id(node), 0)
+        else:
+            self._nodes += 1
+            self._nodes_of[id(node)] = self._nodes - before
+            self._counted.append(node)
+        if self._nodes > self._nodes_max:
+            raise yaml.composer.ComposerError(
+                None, None, f"more than {self._nodes_max:,} values, aliases counted where they are put", mark
+            )
+        return node
+
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        node = super().compose_scalar_node(anchor)
+        if node.tag in _NUMBERS and len(node.value) > _DIGITS_MAX:
+            raise yaml.composer.ComposerError(
+                None, None, f"a number of {len(node.value):,} characters, at most {_DIGITS_MAX} are read",
+                node.start_mark,
+            )  # fmt: skip
+        return node
+
+
+Loader.yaml_implicit_resolvers = {
+    first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
+    for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
