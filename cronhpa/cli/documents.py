@@ -47,7 +47,7 @@ def read_with_lines(path: Path) -> Iterator[LocatedDocument]:
     """As `read_documents`, with their syntax trees."""
     import yaml
 
-    from cronhpa.api.yaml_loader import Loader
+    from cronhpa.kube.yaml_loader import Loader
 
     try:
         loader = Loader(_text(path), NODES_MAX)

@@ -26,8 +26,8 @@ from cronhpa.cli.documents import (
 from cronhpa.core.printable import shortened
 
 if TYPE_CHECKING:
-    from cronhpa.api.yaml_loader import Repeated
     from cronhpa.core.spec import Spec
+    from cronhpa.kube.yaml_loader import Repeated
 
 _KIND = "CronHPA"
 _SUFFIXES = (".yaml", ".yml", ".json")

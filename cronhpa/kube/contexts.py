@@ -7,19 +7,17 @@ Which cluster and which namespace a person means, as kubectl finds them: --kubec
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import kubernetes.config
 from kubernetes.client import Configuration
-from kubernetes.config import kube_config
 from msgspec import Struct
 
 from cronhpa.core.printable import shortened
-from cronhpa.kube.credentials import load_kube_config, pod_namespace
+from cronhpa.kube.credentials import pod_namespace
 from cronhpa.kube.errors import ClusterError, text_of
+from cronhpa.kube.kubeconfig import KubeconfigError, configure, default_location, files_of, read_kubeconfig
 
 _DEFAULT_NAMESPACE = "default"
 # Contexts that an error names; a list of a hundred helps nobody.
@@ -43,30 +41,27 @@ class Access(Struct, frozen=True):
 
 def find_access(kubeconfig: str | None = None, context: str | None = None) -> Access:
     """The access that these options, else the environment, name. Raises ClusterError where there is none."""
-    location = kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION
-    files = [Path(part).expanduser() for part in location.split(os.pathsep) if part]
+    location = kubeconfig or default_location()
+    files = files_of(location)
     if kubeconfig is None and context is None and not any(file.exists() for file in files):
         return _of_pod(location)
     if kubeconfig is not None and not files[0].is_file():
         raise _no_way(f"{kubeconfig}: there is no such file")
     try:
-        merged = kube_config.KubeConfigMerger(location)  # type: ignore[no-untyped-call]  # kubernetes is untyped here
-        nodes = () if merged.config is None else merged.config.value["contexts"]
-        named = {str(node["name"]): node.value.get("context") or {} for node in nodes}
-        # Of several files kubectl takes the first current-context, and the package the last.
-        stated = (text.get("current-context") for text in merged.config_files.values())
-        current = context or next((name for name in stated if name), None)
-    # The package and the lines above raise anything for a file that is no kubeconfig: TypeError, YAMLError, ...
-    except Exception as error:
-        raise _no_way(f"{location}: {text_of(error)}") from error
+        merged = read_kubeconfig(location)
+    except KubeconfigError as error:
+        raise _no_way(str(error)) from error
+    named = {node.value["name"]: node.value.get("context") for node in merged.value["contexts"]}
+    current = context or str(merged.value["current-context"])
     if current not in named:
         raise ClusterError(0, "NoContext", _no_context(current, named, location))
     configuration = Configuration()
     try:
-        load_kube_config(kubeconfig, str(current), configuration)
+        configure(configuration, merged, current)
+    # The package raises anything for a file that is no kubeconfig: TypeError, KeyError, ...
     except Exception as error:
         raise _no_way(f"{location}: {text_of(error)}") from error
-    return Access(configuration, _namespace_of(named[current]), str(current))
+    return Access(configuration, _namespace_of(named[current]), current)
 
 
 def _of_pod(location: str) -> Access:

@@ -12,6 +12,7 @@ import kubernetes.config
 from kubernetes.client import Configuration
 
 from cronhpa.kube.errors import ClusterError, text_of
+from cronhpa.kube.kubeconfig import KubeconfigError, configure, default_location, read_kubeconfig
 
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -25,15 +26,16 @@ def load_configuration(kubeconfig: str | None = None, context: str | None = None
     configuration = Configuration()
     try:
         if kubeconfig is not None:
-            load_kube_config(kubeconfig, context, configuration)
+            configure(configuration, read_kubeconfig(kubeconfig), context)
             return configuration
         try:
             kubernetes.config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # kubernetes is untyped here
         except kubernetes.config.ConfigException:
-            load_kube_config(None, context, configuration)
-    # The package raises anything for a file that is no kubeconfig: TypeError, YAMLError, ...
+            configure(configuration, read_kubeconfig(default_location()), context)
+    # The package raises anything for a file that is no kubeconfig: TypeError, KeyError, ...
     except Exception as error:
-        problem = " ".join(f"{kubeconfig or 'the default kubeconfig'}: {text_of(error)}".split())
+        where = "" if isinstance(error, KubeconfigError) else f"{kubeconfig or 'the default kubeconfig'}: "
+        problem = " ".join(f"{where}{text_of(error)}".split())
         message = f"no way to the Kubernetes API: {problem}; run in a cluster, or name a kubeconfig with --kubeconfig"
         raise ClusterError(0, "NoConfiguration", message) from error
     return configuration
@@ -45,12 +47,6 @@ def pod_namespace() -> str | None:
         return _POD_NAMESPACE.read_text().strip() or None
     except OSError:
         return None
-
-
-def load_kube_config(path: str | None, context: str | None, configuration: Configuration) -> None:
-    kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call]  # kubernetes is untyped here
-        config_file=path, context=context, client_configuration=configuration, persist_config=False
-    )
 
 
 def bearer_token(configuration: Configuration) -> str | None:

@@ -9,6 +9,8 @@ from msgspec import Struct
 
 # No number in these objects has more digits. PyYAML multiplies out base 60, and Python refuses to print the result.
 _DIGITS_MAX = 64
+# A text counts as one value for each so many characters: aliases put long texts as often as short ones.
+_TEXT_OF_A_VALUE = 256
 _MERGE = "tag:yaml.org,2002:merge"
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 
@@ -59,7 +61,7 @@ class Loader(yaml.SafeLoader):
         if is_alias:
             self._nodes += self._nodes_of.get(id(node), 0)
         else:
-            self._nodes += 1
+            self._nodes += 1 + (len(node.value) // _TEXT_OF_A_VALUE if isinstance(node, yaml.ScalarNode) else 0)
             self._nodes_of[id(node)] = self._nodes - before
             self._counted.append(node)
         if self._nodes > self._nodes_max:

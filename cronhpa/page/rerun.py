@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from cronhpa.api.parse import SpecError, parse_spec, reject_slips
 from cronhpa.api.rules import broken_rules
 from cronhpa.api.status_memory import parse_memory
-from cronhpa.api.yaml_loader import Loader
 from cronhpa.core.decision import Decision
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import START_UP_UNKNOWN, Memory
@@ -39,6 +38,7 @@ from cronhpa.history.database import StoreError
 from cronhpa.history.points import POINT_STEP, Point
 from cronhpa.history.recorded import recorded_load
 from cronhpa.history.series import Series
+from cronhpa.kube.yaml_loader import Loader
 from cronhpa.page.object_view import CHANGES_MAX, minute_loads, open_store
 from cronhpa.page.past_lanes import scalings_of
 from cronhpa.page.questions import SPAN, RerunQuestion

@@ -17,10 +17,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from cronhpa.api.yaml_loader import Loader, line_of
 from cronhpa.core.printable import printable, shortened, without_userinfo
 from cronhpa.history.prometheus import PrometheusError, prometheus_url
 from cronhpa.history.promql import MetricName, QueryError, QueryTemplate
+from cronhpa.kube.yaml_loader import Loader, line_of
 from cronhpa.sources.url_template import UrlTemplate, checked_path
 from cronhpa.sources.value_path import ValuePath
 

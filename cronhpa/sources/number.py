@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from cronhpa.api.yaml_loader import Loader
 from cronhpa.core.observation import Absent
 from cronhpa.core.quantity import parse_milli
 from cronhpa.kube.errors import UNREADABLE
+from cronhpa.kube.yaml_loader import Loader
 from cronhpa.sources.definition import UrlSource
 from cronhpa.sources.exposition import PAGE_BYTES, PageReader, combined, current
 from cronhpa.sources.no_answer import NoAnswerError

@@ -1,4 +1,4 @@
-"""cronhpa.cli.documents, cronhpa.api.yaml_loader: YAML and JSON in and out, with the lines of what was read."""
+"""cronhpa.cli.documents, cronhpa.kube.yaml_loader: YAML and JSON in and out, with the lines of what was read."""
 
 import io
 
@@ -7,7 +7,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.api.yaml_loader import Repeated, line_of
 from cronhpa.cli.documents import (
     STANDARD_INPUT,
     UnreadableFileError,
@@ -16,6 +15,7 @@ from cronhpa.cli.documents import (
     read_documents,
     read_with_lines,
 )
+from cronhpa.kube.yaml_loader import Repeated, line_of
 
 
 @pytest.fixture
