@@ -1,8 +1,9 @@
 """
 Informers: list the objects of one resource, watch them, and list again after any fault.
 
-An informer never goes back in time: it ignores an object that is older than the known one, so a stale API server cannot
-undo what was seen. The next list drops an object that vanished while nobody watched.
+An informer does not go back in time by events: it ignores an object that is older than the known one, so a stale API
+server cannot undo what was seen. A list replaces what is known (`resource_versions`), and drops an object that vanished
+while nobody watched.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from msgspec import Struct
 from cronhpa.kube.client import Client, decode
 from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.kube.pods import Meta
+from cronhpa.kube.resource_versions import SeenVersions, version_number, version_of
 from cronhpa.kube.shard_scope import ShardScope
 
 LOG = logging.getLogger(__name__)
@@ -97,7 +99,7 @@ class Informer(Generic[T]):
         self._keep = keep
         # By namespace, then by name: a tuple of both as the key would take memory for each pod.
         self._versions: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        self._list_version = 0
+        self._seen = SeenVersions()
         self._heard = 0.0
         self._lost: float | None = None
         self._listed_at = 0.0
@@ -193,8 +195,18 @@ class Informer(Generic[T]):
 
     def note(self, meta: Meta) -> bool:
         """Notes the version of an object that was read or written elsewhere; whether it is newer than the known one."""
-        versions, version = self._versions[meta.namespace], resource_version(meta)
-        if version < versions.get(meta.name, -1):
+        versions, version = self._versions[meta.namespace], version_number(meta.resource_version)
+        self._seen.note(version)
+        if self._seen.is_outdated(version, versions.get(meta.name, -1)):
+            return False
+        versions[meta.name] = version
+        return True
+
+    def _note_listed(self, meta: Meta) -> bool:
+        """As `note`, for an object of a list."""
+        versions, version = self._versions[meta.namespace], version_number(meta.resource_version)
+        self._seen.note(version)
+        if self._seen.is_outdated_in_list(version, versions.get(meta.name, -1)):
             return False
         versions[meta.name] = version
         return True
@@ -204,14 +216,15 @@ class Informer(Generic[T]):
         names_listed: defaultdict[str, set[str]] = defaultdict(set)
         version, scope = "", self._scope.version
         if not self._scope.is_empty:  # no selector selects nothing
+            self._seen.begin_list()
             async for items, at in self._client.pages(self.path, self._scope.params()):
-                if not version:
-                    self._note_list(int(at) if at.isdecimal() else 0)
+                if not version and at.isdecimal() and self._seen.note_list(int(at)):
+                    LOG.warning("%s went back to version %s: it is taken anew", self.path, at)
                 version = at
                 for raw in filter(self._is_watched, items):
                     listed = self._decode(raw)
                     # An object that cannot be read still exists: its known state stays.
-                    namespace, name = self._key(raw) if listed is None else self._put(listed)
+                    namespace, name = self._key(raw) if listed is None else self._put(listed, self._note_listed)
                     names_listed[namespace].add(name)
                 await asyncio.sleep(0)
         self.listed_scope = scope
@@ -221,14 +234,6 @@ class Informer(Generic[T]):
             for name in [name for name in versions if name not in names_listed[namespace]]:
                 self._drop((namespace, name))
         return version
-
-    def _note_list(self, version: int) -> None:
-        """Believes a list that is older than the one before: the API's store was restored from a backup."""
-        if version < self._list_version:
-            LOG.warning("%s went back from version %d to %d: it is taken anew", self.path, self._list_version, version)
-            for versions in self._versions.values():
-                versions.update(dict.fromkeys(versions, -1))
-        self._list_version = version
 
     def _is_watched(self, raw: msgspec.Raw) -> bool:
         """By the metadata alone: an object of another replica's shard is decoded no further."""
@@ -246,15 +251,19 @@ class Informer(Generic[T]):
             self._client, self.path, version, idle_seconds=IDLE_SECONDS, params=self._scope.params()
         ):
             self._heard = asyncio.get_running_loop().time()
-            if kind == "BOOKMARK" or not self._is_watched(raw):
+            if kind == "BOOKMARK":
+                self._seen.note(version_of(raw))
+                continue
+            if not self._is_watched(raw):
                 continue
             changed = self._decode(raw)
             if changed is None:
                 continue
             if kind == "DELETED":
+                self._seen.note(version_number(changed.metadata.resource_version))
                 self._drop((changed.metadata.namespace, changed.metadata.name))
             else:
-                self._put(changed)
+                self._put(changed, self.note)
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
         """The decoded object; None, with a warning, if it cannot be read."""
@@ -264,10 +273,10 @@ class Informer(Generic[T]):
             LOG.warning("watch of %s: an object cannot be read and is skipped: %s", self.path, error)
             return None
 
-    def _put(self, obj: T) -> tuple[str, str]:
+    def _put(self, obj: T, note: Callable[[Meta], bool]) -> tuple[str, str]:
         # Each decoded object has its own copy of the namespace's name, and the object may be kept.
         key = (intern(obj.metadata.namespace), obj.metadata.name)
-        if not self.note(obj.metadata):
+        if not note(obj.metadata):
             return key
         if self._keep:
             self.objects[key] = obj
@@ -302,8 +311,3 @@ async def watch_events(
                 return
             raise ClusterError(failure.code, "WatchError", failure.message)
         yield signal.type, signal.object
-
-
-def resource_version(meta: Meta) -> int:
-    """The version as a number: comparable by contract since Kubernetes 1.35, and in practice long before."""
-    return int(meta.resource_version) if meta.resource_version.isdecimal() else 0

@@ -18,10 +18,11 @@ from cronhpa.core.scheduled.wall_clock import zone_problem
 from cronhpa.core.spec import ControllerOptions, Spec
 from cronhpa.kube.depth import DEPTH_MAX, decoded
 from cronhpa.kube.errors import UNREADABLE, ClusterError
+from cronhpa.kube.resource_versions import SeenVersions, version_number, version_of
 from cronhpa.operator.decision_recorder import spec_text
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.newest import Shortage
-from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.object_state import ObjectState, text_of
 from cronhpa.operator.owners import age, is_active
 from cronhpa.operator.repeatable import TargetKey
 
@@ -96,7 +97,7 @@ class Inventory:
         self._oldest_on: dict[TargetKey, tuple[int, tuple[ObjectState, ...]]] = {}
         # uids of objects that were deleted since the last list began: a page of that list may still have them.
         self._deleted: set[str] = set()
-        self._list_versions: dict[str, int] = {}
+        self._seen = SeenVersions()
 
     def __iter__(self) -> Iterator[ObjectState]:
         return iter(tuple(self.items.values()))
@@ -145,28 +146,63 @@ class Inventory:
         """
         return decoded(self._put, _text(body))
 
+    def note_written(self, state: ObjectState, version: int) -> bool:
+        """
+        Notes the version that a status write made; whether it is the newest one.
+
+        If it is not, somebody wrote later, and the watch has delivered that version already.
+        """
+        self._seen.note(version)
+        if self._seen.is_outdated(version, state.version):
+            return False
+        state.version = version
+        return True
+
     def _put(self, text: bytes | msgspec.Raw) -> str:
+        """Stores an object that was delivered by an event, or read alone."""
         served = decoded(_OBJECT.decode, text)
+        meta, version = served.metadata, version_number(served.metadata.resource_version)
+        self._seen.note(version)
+        state = self.items.get((meta.namespace, meta.name))
+        if state is None or not self._seen.is_outdated(version, state.version):
+            self._store(served, version)
+        return meta.uid
+
+    def _put_listed(self, text: bytes | msgspec.Raw) -> str:
+        """Stores an object of a list."""
+        served = decoded(_OBJECT.decode, text)
+        meta, version = served.metadata, version_number(served.metadata.resource_version)
+        self._seen.note(version)
+        state = self.items.get((meta.namespace, meta.name))
+        if state is not None:
+            if self._seen.is_outdated_in_list(version, state.version):
+                return meta.uid
+            is_other = version != state.version and meta.generation == state.generation
+            if is_other and not _has_spec(state, served.spec):
+                # Two edits have this generation: one before a restore of the store, and one after it.
+                self.drop(state.key)
+        self._store(served, version)
+        return meta.uid
+
+    def _store(self, served: _Object, version: int) -> None:
         meta = served.metadata
-        if not self._holds(meta.namespace):
-            return meta.uid
-        version = int(meta.resource_version) if meta.resource_version.isdecimal() else 0
+        if meta.uid in self._deleted or not self._holds(meta.namespace):
+            return
         key = (meta.namespace, meta.name)
         state = self.items.get(key)
-        if meta.uid in self._deleted or (state is not None and version < state.version):
-            return meta.uid
-        if state is None or state.uid != meta.uid:
+        # A generation falls only where the store was restored: what was derived from the later specs ends.
+        if state is None or state.uid != meta.uid or meta.generation < state.generation:
             if state is not None:
                 self.drop(key)
             state = ObjectState(*key, meta.uid, parse_instant(meta.creation_timestamp))
             self.items[key] = self._by_namespace[meta.namespace][key] = state
-        if version > state.version:
+        if version != state.version:
             # The next patch is relative to the status in the API, whoever wrote it.
             status = msgspec.json.decode(served.status)
             state.status = status if isinstance(status, dict) else {}
             state.version = version
         if meta.generation == state.generation:
-            return meta.uid
+            return
         is_new = state.generation < 0
         state.generation = meta.generation
         self._note_change(meta.namespace)
@@ -181,13 +217,19 @@ class Inventory:
             state.contest = state.surplus = None
             state.misseen_since = state.surplus_since = state.unseen_since = None
         self._changed(key)
-        return meta.uid
 
     def apply_event(self, kind: str | None, body: Mapping[str, Any] | msgspec.Raw) -> None:
-        """Applies one event of a watch: DELETED, or another type (None in a first list) with the present object."""
+        """
+        Applies one event of a watch.
+
+        kind: BOOKMARK, whose object has a version alone; DELETED; another type, or None in a first list.
+        """
         try:
-            if kind == "DELETED":
+            if kind == "BOOKMARK":
+                self._seen.note(version_of(_text(body)))
+            elif kind == "DELETED":
                 meta = decoded(_OBJECT.decode, _text(body)).metadata
+                self._seen.note(version_number(meta.resource_version))
                 self._deleted.add(meta.uid)
                 self.drop((meta.namespace, meta.name), meta.uid)
             else:
@@ -202,7 +244,7 @@ class Inventory:
         Raises ClusterError for an object without a uid.
         """
         try:
-            return self.put(raw)
+            return decoded(self._put_listed, raw)
         except UNREADABLE:
             LOG.exception("a CronHPA of a list cannot be read and is skipped")
         try:
@@ -231,16 +273,14 @@ class Inventory:
                 self.drop(state.key)
 
     def begin_list(self) -> None:
-        """Call it before a list is requested: the list cannot contain objects that were deleted before."""
+        """Call it before a list is requested: the list contains everything that happened before."""
         self._deleted.clear()
+        self._seen.begin_list()
 
-    def note_list_version(self, namespace: str, version: int) -> None:
-        """Accepts older versions if a list is older than the last one: the API's store was restored from a backup."""
-        if version < self._list_versions.get(namespace, 0):
-            LOG.warning("the API's store went back to version %d: the objects are taken anew", version)
-            for state in self.in_namespace(namespace):
-                state.version = -1
-        self._list_versions[namespace] = version
+    def note_list_version(self, version: int) -> None:
+        """Call it with the version of a list, before its objects are stored."""
+        if self._seen.note_list(version):
+            LOG.warning("the CronHPA objects went back to version %d: they are taken anew", version)
 
     def take_over(
         self,
@@ -307,6 +347,11 @@ class Inventory:
         if not self._by_target[target]:
             del self._by_target[target]
             self._oldest_on.pop(target, None)
+
+
+def _has_spec(state: ObjectState, spec: msgspec.Raw) -> bool:
+    """Whether an object's spec is this one, however its text is written."""
+    return bool(state.spec_text) and bool(msgspec.json.decode(text_of(state.spec_text)) == msgspec.json.decode(spec))
 
 
 def _is_retargeted(state: ObjectState, before: TargetKey | None) -> bool:

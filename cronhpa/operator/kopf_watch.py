@@ -51,6 +51,8 @@ class KopfWatch:
         self._sweep = sweep
         self._restart_seconds = restart_seconds
         self._run_kopf = run_kopf
+        # Whether kopf has delivered changes since its last list.
+        self._follows = False
 
     async def run(self) -> None:
         """
@@ -73,7 +75,20 @@ class KopfWatch:
             self._sweep.request()
             await asyncio.sleep(self._restart_seconds)
 
+    def _apply(self, kind: str | None, body: Mapping[str, Any]) -> None:
+        """
+        Applies an event; None is the type of an object in a list of kopf's.
+
+        kopf lists anew after each end of its own watch. Its list does not say what was deleted meanwhile, nor of which
+        version it is, so that a store that was restored would not be noticed: our own list says both.
+        """
+        if kind is None and self._follows:
+            self._sweep.request()
+        self._follows = kind is not None
+        self._take(kind, body)
+
     async def _watch_once(self) -> None:
+        self._follows = False
         registry = kopf.OperatorRegistry()
         loop = asyncio.get_running_loop()
 
@@ -83,7 +98,7 @@ class KopfWatch:
 
         @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
         async def event(event: kopf.RawEvent, **_: Any) -> None:  # async, because kopf runs other handlers in threads
-            loop.call_soon_threadsafe(self._take, event["type"], event["object"])
+            loop.call_soon_threadsafe(self._apply, event["type"], event["object"])
 
         settings = kopf.OperatorSettings()
         settings.posting.enabled = False

@@ -30,7 +30,7 @@ _SHORT_LIVED_RESTART_SECONDS = 5.0
 
 class ObjectWatch:
     """
-    take(type, object) is called for each event.
+    take(type, object) is called for each event, bookmarks included.
 
     A watch begins at the version of the sweep's newest list. If the watch ends, or the sweep's scope changes, the sweep
     lists again and a new watch begins.
@@ -67,8 +67,7 @@ class ObjectWatch:
     async def _follow(self, path: str, version: str) -> None:
         params = self._sweep.scope.params()
         async for kind, raw in watch_events(self._client, path, version, idle_seconds=IDLE_SECONDS, params=params):
-            if kind != "BOOKMARK":
-                self._take(kind, raw)
+            self._take(kind, raw)
 
     async def _watch(self, namespace: str) -> NoReturn:
         loop = asyncio.get_running_loop()

@@ -143,7 +143,8 @@ class Sweep:
         path = path_of("apis", GROUP, VERSION, *scope, PLURAL)
         async for items, version in self._client.pages(path, self.scope.params()):
             if is_first:
-                self._inventory.note_list_version(namespace, int(version) if version.isdecimal() else 0)
+                if version.isdecimal():
+                    self._inventory.note_list_version(int(version))
                 is_first = False
             for raw in items:
                 await self._yield.step()

@@ -29,7 +29,7 @@ from cronhpa.core.observation import Scale
 from cronhpa.core.steady import Repetition
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
-from cronhpa.kube.informer import resource_version
+from cronhpa.kube.resource_versions import version_number
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.contest import Contest
 from cronhpa.operator.cooperative_yield import CooperativeYield
@@ -349,10 +349,8 @@ class Writer:
             return False
         state.complaint = ""
         state.written = now
-        version = resource_version(written.metadata)
-        if version >= state.version:  # else somebody wrote later, and the watch has delivered that version already
+        if self._inventory.note_written(state, version_number(written.metadata.resource_version)):
             held.put(status, patch, written.status or {})
-            state.version = version
         return True
 
     def may_drift(self, state: ObjectState, now: Nanoseconds) -> bool:

@@ -17,6 +17,7 @@ from cronhpa.kube.credentials import keepalive_socket
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
 from cronhpa.kube.metrics import list_pod_metrics
+from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Workload
 from kube.fake_api import FakeApi, answering
 
@@ -130,21 +131,98 @@ async def test_a_list_whose_continuation_expires_is_begun_anew_and_its_first_pag
     assert [False, False, True, False] == asked[:4]
 
 
-async def test_a_list_that_is_older_than_the_one_before_is_believed():
-    """etcd was restored from a backup: its versions are smaller, and its objects are the true ones."""
-    api = FakeApi()
-    lists = [listing(deployment("shop", 20, replicas=7), version=30), listing(deployment("shop", 5), version=10)]
+EXPIRED = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
+
+
+def one_after_the_other(*lists):
+    """An answer that gives these lists in order, and the last one from then on."""
+    lists = list(lists)
 
     async def answer(request):
         return await (lists.pop(0) if len(lists) > 1 else lists[0])(request)
 
-    api.answers[DEPLOYMENTS] = answer
-    expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
-    api.watches[DEPLOYMENTS] = [[expired], []]
+    return answer
+
+
+@pytest.mark.parametrize("backup", [280, 400], ids=["before the last list", "after the last list"])
+async def test_a_list_of_a_store_that_was_restored_is_believed(backup, caplog):
+    """
+    Listed at 300 and watched to 500: `shop` goes from 3 to 9 replicas, `new` is made, `old` is deleted.
+
+    The store is restored to a backup: its versions are lower, and its objects are the true ones.
+    """
+    api = FakeApi()
+    restored = listing(deployment("shop", 250, replicas=3), deployment("old", 260), version=backup)
+    api.answers[DEPLOYMENTS] = one_after_the_other(
+        listing(deployment("shop", 250, replicas=3), deployment("old", 260), version=300), restored
+    )
+    events = [
+        {"type": "MODIFIED", "object": deployment("shop", 480, replicas=9)},
+        {"type": "ADDED", "object": deployment("new", 490)},
+        {"type": "DELETED", "object": deployment("old", 500)},
+    ]
+    after = [{"type": "MODIFIED", "object": deployment("old", backup + 1, replicas=2)}]
+    api.watches[DEPLOYMENTS] = [[*events, EXPIRED], after]
 
     async with Watched(api) as watched:
-        await eventually(lambda: watched.replicas("shop") == 7)
-        await eventually(lambda: watched.replicas("shop") == 1)
+        await eventually(lambda: watched.replicas("old") == 2)
+
+        assert (3, None) == (watched.replicas("shop"), watched.replicas("new"))
+        assert ["old", "new"] == watched.gone
+
+    assert f"{DEPLOYMENTS} went back to version {backup}: it is taken anew" in caplog.text
+
+
+async def test_a_store_that_has_counted_beyond_what_was_seen_since_its_restore_is_believed():
+    """Restored to 400 it has reached 600 again by the next list: `shop` is of 390, and known at 480."""
+    api = FakeApi()
+    api.answers[DEPLOYMENTS] = one_after_the_other(
+        listing(deployment("shop", 290, replicas=3), version=300),
+        listing(deployment("shop", 390, replicas=4), version=600),
+    )
+    api.watches[DEPLOYMENTS] = [[{"type": "MODIFIED", "object": deployment("shop", 480, replicas=9)}, EXPIRED], []]
+
+    async with Watched(api) as watched:
+        await eventually(lambda: watched.replicas("shop") == 4)
+
+    assert ["resourceVersion=300", "resourceVersion=600"] == [
+        f"resourceVersion={query['resourceVersion']}" for _, _, query in api.asked if "watch" in query
+    ]
+
+
+async def test_what_bookmarks_alone_have_told_shows_a_restore_as_well(caplog):
+    api = FakeApi()
+    api.answers[DEPLOYMENTS] = one_after_the_other(
+        listing(deployment("shop", 250), version=300), listing(deployment("shop", 250), version=400)
+    )
+    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "500"}}}
+    api.watches[DEPLOYMENTS] = [[bookmark, EXPIRED], []]
+
+    async with Watched(api):
+        await eventually(lambda: "went back to version 400" in caplog.text)
+
+
+async def test_a_write_while_a_list_is_on_its_way_is_not_undone_by_the_list():
+    """The second list is made at 400 and arrives after a write that is answered with 410."""
+    api = FakeApi()
+    first, second = listing(deployment("shop", 290, replicas=3), version=300), None
+
+    async def answer(request):
+        if second is None:
+            return await first(request)
+        assert watched.informer.note(Meta("shop", "prod", resource_version="410"))
+        return await second(request)
+
+    api.answers[DEPLOYMENTS] = answer
+    proof = {"type": "ADDED", "object": deployment("later", 411)}
+    api.watches[DEPLOYMENTS] = [[{"type": "ADDED", "object": deployment("other", 350)}, EXPIRED], [proof]]
+
+    async with Watched(api) as watched:
+        await eventually(lambda: watched.replicas("other") == 1)
+        second = listing(deployment("shop", 390, replicas=7), deployment("other", 350), version=400)
+        await eventually(lambda: watched.replicas("later") == 1)
+
+        assert 3 == watched.replicas("shop")
 
 
 async def test_an_older_state_than_the_one_known_is_ignored():

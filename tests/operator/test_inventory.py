@@ -312,26 +312,114 @@ def test_what_is_recreated_during_a_list_is_the_new_object():
     assert "two" == told.item.uid
 
 
-def test_a_store_that_was_restored_is_believed():
-    """Its versions are lower than those known; the older spec is the truth now."""
+def listed(inventory, version, *bodies):
+    """A list of all namespaces, as the sweep stores it."""
+    before = {state.uid for state in inventory}
+    inventory.begin_list()
+    inventory.note_list_version(version)
+    seen = {inventory.put_listed(msgspec.Raw(json.dumps(one).encode())) for one in bodies}
+    for state in inventory:
+        if state.uid in before - seen:
+            inventory.drop(state.key, state.uid)
 
-    async def scenario():
-        api, told = ModelApi(), Told()
-        cronhpa(api)
-        sweep = Sweep(ModelClient(api), told.inventory, ())
-        await sweep.list_once("")
-        api.edit("cronhpas", *KEY, spec={"maxReplicas": 7})
-        api.version = 5000
-        api.edit("cronhpas", *KEY, spec={"maxReplicas": 8})
-        await sweep.list_once("")
-        assert 8 == told.item.spec.max_replicas
-        api.version = 50
-        api.objects["cronhpas"][KEY]["metadata"].update(resourceVersion="40", generation=2)
-        api.objects["cronhpas"][KEY]["spec"]["maxReplicas"] = 7
-        await sweep.list_once("")
-        assert 7 == told.item.spec.max_replicas
 
-    live(scenario)
+@pytest.mark.parametrize("backup", [280, 400], ids=["before the last list", "after the last list"])
+def test_a_store_that_was_restored_is_believed(backup):
+    """
+    Listed at 300, then edited to 8 replicas, one object made and one deleted; then the backup of before is restored.
+
+    Its versions are lower, and its objects are the true ones.
+    """
+    told = Told()
+    stored = [body(250, maxReplicas=7, status=REMEMBERED), body(260, name="old", uid="two")]
+    listed(told.inventory, 300, *stored)
+    told.inventory.apply_event("MODIFIED", body(480, generation=2, maxReplicas=8))
+    told.inventory.apply_event("ADDED", body(490, name="new", uid="three"))
+    told.inventory.apply_event("DELETED", body(500, name="old", uid="two"))
+    assert 8 == told.item.spec.max_replicas
+
+    listed(told.inventory, backup, *stored)
+
+    assert (7, 250) == (told.item.spec.max_replicas, told.item.version)
+    assert {KEY, ("prod", "old")} == set(told.inventory.items)
+    assert [9] == [recommendation.replicas for recommendation in told.item.memory.recommendations]
+    told.inventory.apply_event("MODIFIED", body(backup + 1, generation=2, maxReplicas=6))
+    assert 6 == told.item.spec.max_replicas
+
+
+def test_a_store_that_has_counted_beyond_what_was_seen_since_its_restore_is_believed():
+    told = Told()
+    listed(told.inventory, 300, body(250, maxReplicas=7))
+    told.inventory.apply_event("MODIFIED", body(480, generation=2, maxReplicas=8))
+
+    listed(told.inventory, 600, body(250, maxReplicas=7))
+
+    assert 7 == told.item.spec.max_replicas
+
+
+def test_two_edits_of_one_generation_are_told_apart_by_their_specs():
+    """Both the edit that the restore undid and the one after it made generation 2."""
+    told = Told()
+    listed(told.inventory, 300, body(250, maxReplicas=7))
+    told.inventory.apply_event("MODIFIED", body(480, generation=2, maxReplicas=8))
+
+    listed(told.inventory, 600, body(590, generation=2, maxReplicas=9))
+
+    assert 9 == told.item.spec.max_replicas
+
+
+def test_a_listed_object_with_another_version_and_the_same_spec_is_no_change():
+    """Its status was written meanwhile; the spec of the list is the same, with its fields in another order."""
+    told = Told()
+    listed(told.inventory, 300, body(250))
+    other = body(350, status={"target": "Deployment/shop"})
+    other["spec"] = dict(reversed(other["spec"].items()))
+    listed(told.inventory, 400, other)
+
+    assert [KEY] == told.changed
+    assert "Deployment/shop" == told.item.status["target"]
+
+
+def test_a_restored_store_is_believed_in_each_namespace_by_its_own_list():
+    """The first namespace's list shows the restore; the second one's is not older than that, and believed as well."""
+    told = Told()
+
+    def of(namespace, version, **more):
+        made = body(version, name="shop", uid=namespace, **more)
+        return {**made, "metadata": {**made["metadata"], "namespace": namespace}}
+
+    for namespace in ("a", "b"):
+        told.inventory.put(of(namespace, 480, generation=2, maxReplicas=8))
+    for namespace, at in (("a", 400), ("b", 405)):
+        told.inventory.begin_list()
+        told.inventory.note_list_version(at)
+        told.inventory.put_listed(msgspec.Raw(json.dumps(of(namespace, 250, maxReplicas=7)).encode()))
+
+    assert [7, 7] == [state.spec.max_replicas for state in told.inventory]
+
+
+def test_the_answer_to_a_status_write_after_a_restore_is_the_newest_version():
+    told = Told()
+    told.inventory.put(body(480))
+    state = told.item
+    told.inventory.begin_list()
+    told.inventory.note_list_version(400)
+
+    assert told.inventory.note_written(state, 410)
+    assert not told.inventory.note_written(state, 405)
+    assert 410 == state.version
+
+
+def test_a_status_write_while_a_list_is_on_its_way_is_not_undone_by_the_list():
+    told = Told()
+    listed(told.inventory, 300, body(250))
+    told.inventory.begin_list()
+    told.inventory.note_list_version(400)
+    told.inventory.note_written(told.item, 410)
+
+    told.inventory.put_listed(msgspec.Raw(json.dumps(body(390, status={"target": "x"})).encode()))
+
+    assert (410, {}) == (told.item.version, told.item.status)
 
 
 def test_a_status_that_somebody_replaced_is_repaired():

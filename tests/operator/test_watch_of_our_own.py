@@ -41,11 +41,11 @@ class Kopf:
         self.stops += 1
 
 
-async def watched(api, kopf, until):
+async def watched(api, kopf, until, pauses=SweepPauses(0.05, 0.05)):
     """Runs sweep and watch until `until()`; the watch. Raises TimeoutError where that never comes."""
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
     async with api.client() as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
-        sweep = Sweep(client, inventory, (), SweepPauses(0.05, 0.05))
+        sweep = Sweep(client, inventory, (), pauses)
         watch = KopfWatch(client.configuration, (), inventory.apply_event, sweep, restart_seconds=0.05, run_kopf=kopf)
         tasks = [group.create_task(sweep.run()), group.create_task(watch.run())]
         while not until():  # noqa: ASYNC110 - what is waited for happens in kopf's thread
@@ -97,6 +97,27 @@ def test_a_watch_of_a_kind_that_is_gone_ends_and_begins_again_with_the_kind():
 
     assert 1 <= kopf.stops
     assert [True, True] == kopf.found
+
+
+def test_after_each_list_of_kopf_there_is_one_of_our_own():
+    """kopf lists anew after its watch has ended, and does not say what was deleted meanwhile."""
+    lists = []
+
+    async def kopf(*, registry, stop_flag, **_):
+        """Lists one object, delivers a change of it, and lists it again."""
+        (handler,) = registry._watching.get_all_handlers()
+        for kind in (None, "MODIFIED", None):
+            await handler.fn(event={"type": kind, "object": {}})
+        await asyncio.get_running_loop().run_in_executor(None, stop_flag.wait)
+
+    api = FakeApi()
+
+    async def listed(request):
+        lists.append(request.path)
+        return await answering(_EMPTY)(request)
+
+    api.answers = {**_TOLD, _LIST: listed}
+    asyncio.run(watched(api, kopf, lambda: len(lists) == 2, SweepPauses(60, 60)))
 
 
 async def test_no_watch_begins_between_the_request_for_a_list_and_the_list():
