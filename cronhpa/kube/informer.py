@@ -74,7 +74,8 @@ class Informer(Generic[T]):
 
     changed(namespace, name, object) is called for each object that was created or changed, with None for a deleted one.
     scope: the namespaces that are watched; what lies in others is discarded before it is decoded. listed_scope: the
-    scope's version in which the last list was begun.
+    scope's version in which the last list was begun. restored() is called if a list shows that the API's store was
+    restored from a backup.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Informer(Generic[T]):
         *,
         keep: bool = True,
         scope: ShardScope | None = None,
+        restored: Callable[[], None] = lambda: None,
     ) -> None:
         self.path = path
         self.listed_scope = -1
@@ -96,6 +98,7 @@ class Informer(Generic[T]):
         self.problem = ""
         self._client = client
         self._changed = changed
+        self._restored = restored
         self._keep = keep
         # By namespace, then by name: a tuple of both as the key would take memory for each pod.
         self._versions: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -220,6 +223,7 @@ class Informer(Generic[T]):
             async for items, at in self._client.pages(self.path, self._scope.params()):
                 if not version and at.isdecimal() and self._seen.note_list(int(at)):
                     LOG.warning("%s went back to version %s: it is taken anew", self.path, at)
+                    self._restored()
                 version = at
                 for raw in filter(self._is_watched, items):
                     listed = self._decode(raw)

@@ -144,7 +144,7 @@ class Targets:
     """
     changed(namespace, group, kind, name) is called when a watched target is created or deleted. A change of its
     replicas waits for the next reconciliation, as upstream: rate policies count reconciliations, and if each write
-    caused one, they would limit nothing.
+    caused one, they would limit nothing. restored: as of an Informer.
     """
 
     def __init__(
@@ -154,8 +154,10 @@ class Targets:
         changed: Callable[[str, str, str, str], None],
         namespaces: tuple[str, ...],
         scope: ShardScope | None = None,
+        restored: Callable[[], None] = lambda: None,
     ) -> None:
         self._scope = scope or ShardScope()
+        self._restored = restored
         self._client = client
         self._discovery = discovery
         self._changed = changed
@@ -322,9 +324,7 @@ class Targets:
         scope = self._scope_of(namespace)
         informer = self._informers.get((resource, scope))
         if informer is None:
-            path = (
-                f"{resource.root}/namespaces/{scope}/{resource.name}" if scope else f"{resource.root}/{resource.name}"
-            )
+            path = f"{resource.root}/{f'namespaces/{scope}/' if scope else ''}{resource.name}"
             informer = Informer(
                 self._client,
                 path,
@@ -332,6 +332,7 @@ class Targets:
                 lambda ns, name, workload: self._on_change(informer, (ns, resource.group, kind, name), workload),
                 keep=False,
                 scope=self._scope,
+                restored=self._restored,
             )
             self._informers[resource, scope] = self._of_kind[scope, resource.group, kind] = informer
             self._tasks.append(asyncio.create_task(informer.run(), name=f"watch {path}"))

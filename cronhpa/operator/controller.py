@@ -106,7 +106,7 @@ class Controller:
         self.owners = Owners()
         self.inventory = Inventory(options, self._on_object, self._on_gone, holds=shards.holds)
         discovery = Discovery(client)
-        self.targets = Targets(client, discovery, self._on_target, namespaces, shards)
+        self.targets = Targets(client, discovery, self._on_target, namespaces, shards, self._on_restored)
         places = WritePlaces()
         self.events = EventRecorder(client, places)
         self.writer = Writer(client, self.targets, self.events, self.inventory, places)
@@ -153,10 +153,11 @@ class Controller:
         self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}
         for namespace in namespaces or ("",):
             scope = ("namespaces", namespace) if namespace else ()
+            pods = path_of("api", "v1", *scope, "pods")
             hpas = path_of("apis", "autoscaling", "v2", *scope, "horizontalpodautoscalers")
             self._informers[namespace] = (
-                Informer(client, path_of("api", "v1", *scope, "pods"), RawPod, self._on_pod, keep=False, scope=shards),
-                Informer(client, hpas, Hpa, self._on_hpa, keep=False, scope=shards),
+                Informer(client, pods, RawPod, self._on_pod, keep=False, scope=shards, restored=self._on_restored),
+                Informer(client, hpas, Hpa, self._on_hpa, keep=False, scope=shards, restored=self._on_restored),
             )
 
     @property
@@ -330,6 +331,10 @@ class Controller:
     def _forget_series(self, series: Series) -> None:
         self.reconciler.budgets.forget(series)
         self._forecasts.forget(series)
+
+    def _on_restored(self) -> None:
+        """A list shows that the API's store was restored: the watch of the objects may not have noticed it."""
+        self.sweep.note_restore()
 
     def _on_target(self, namespace: str, group: str, kind: str, name: str) -> None:
         for state in self.inventory.on_target((namespace, group, kind, name)):

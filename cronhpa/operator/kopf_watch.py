@@ -60,6 +60,9 @@ class KopfWatch:
 
         kopf looks for the kind once, at its start: without the CRD it would never watch anything. So it is started
         after a list succeeded and discovery names the kind, and ended when a list finds the kind gone.
+
+        kopf goes on behind the last version that it has seen. Once the API's store was restored from a backup, this is
+        a version of the future: kopf would hear nothing until the store has counted up to it, so it is ended as well.
         """
         while True:
             await self._sweep.watchable.wait()
@@ -89,6 +92,7 @@ class KopfWatch:
 
     async def _watch_once(self) -> None:
         self._follows = False
+        self._sweep.restored.clear()
         registry = kopf.OperatorRegistry()
         loop = asyncio.get_running_loop()
 
@@ -129,12 +133,14 @@ class KopfWatch:
 
         ended = run_in_thread("kopf", watching, called="kopf")
         unserved = asyncio.ensure_future(self._sweep.unserved.wait())
+        restored = asyncio.ensure_future(self._sweep.restored.wait())
         try:
-            await asyncio.wait((ended, unserved), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((ended, unserved, restored), return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
                 ended.result()
         finally:
             unserved.cancel()
+            restored.cancel()
             ended.cancel()
             stop.set()
 

@@ -35,6 +35,8 @@ class SweepPauses(Struct, frozen=True):
 class Sweep:
     """
     listed: set after the first successful list, or the first list with an object.
+    restored: set once the API's store was restored from a backup: a watch that counts on later versions has to begin
+    anew, and clears it.
     watchable: set while the objects can be listed and discovery names the kind. unserved: set while it does not exist.
     listed_term: the term of leadership in which the last successful list of all objects began.
     scope: the namespaces that are listed and watched. listed_scope: its version when the last successful list of all
@@ -59,6 +61,7 @@ class Sweep:
         self.listed = asyncio.Event()
         self.watchable = asyncio.Event()
         self.unserved = asyncio.Event()
+        self.restored = asyncio.Event()
         self.versions: dict[str, str] = {}
         self._client = client
         self._inventory = inventory
@@ -72,6 +75,11 @@ class Sweep:
         """Asks for a list now. Until it succeeds, no watch begins."""
         self.watchable.clear()
         self._is_wanted.set()
+
+    def note_restore(self) -> None:
+        """Asks for a list, because the API's store was restored from a backup."""
+        self.restored.set()
+        self.request()
 
     async def run(self) -> None:
         """Lists at once and then periodically, until cancelled."""

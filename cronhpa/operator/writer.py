@@ -322,8 +322,10 @@ class Writer:
         if not patch:
             return True
         body: dict[str, Any] = {"status": patch}
-        claims = "operator" in patch
-        if claims:  # of two installations that want the same object, one is refused
+        # Of two installations that want the same object one is refused. So is a step that was decided on a spec that
+        # the API does not hold any more, such as one that a restore of its store has undone.
+        is_conditional = "operator" in patch or bool((patch.get("memory") or {}).get("intent"))
+        if is_conditional:
             body["metadata"] = {"resourceVersion": str(state.version)}
         self.status_writes += 1
         try:
@@ -338,7 +340,7 @@ class Writer:
                 return await self._put_status(held, needed_alone, now)
             if error.status == HTTPStatus.NOT_FOUND:
                 self._inventory.drop(state.key, state.uid)
-            is_conflict = claims and error.status == HTTPStatus.CONFLICT
+            is_conflict = is_conditional and error.status == HTTPStatus.CONFLICT
             state.in_doubt = is_ambiguous(error) or is_conflict
             if is_conflict:
                 return False

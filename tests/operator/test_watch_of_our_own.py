@@ -41,11 +41,13 @@ class Kopf:
         self.stops += 1
 
 
-async def watched(api, kopf, until, pauses=SweepPauses(0.05, 0.05)):
+async def watched(api, kopf, until, pauses=None, sweeps=None):
     """Runs sweep and watch until `until()`; the watch. Raises TimeoutError where that never comes."""
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
     async with api.client() as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
-        sweep = Sweep(client, inventory, (), pauses)
+        sweep = Sweep(client, inventory, (), pauses or SweepPauses(0.05, 0.05))
+        if sweeps is not None:
+            sweeps.append(sweep)
         watch = KopfWatch(client.configuration, (), inventory.apply_event, sweep, restart_seconds=0.05, run_kopf=kopf)
         tasks = [group.create_task(sweep.run()), group.create_task(watch.run())]
         while not until():  # noqa: ASYNC110 - what is waited for happens in kopf's thread
@@ -105,7 +107,7 @@ def test_after_each_list_of_kopf_there_is_one_of_our_own():
 
     async def kopf(*, registry, stop_flag, **_):
         """Lists one object, delivers a change of it, and lists it again."""
-        (handler,) = registry._watching.get_all_handlers()
+        (handler,) = registry._watching.get_all_handlers()  # noqa: SLF001 - kopf calls them itself
         for kind in (None, "MODIFIED", None):
             await handler.fn(event={"type": kind, "object": {}})
         await asyncio.get_running_loop().run_in_executor(None, stop_flag.wait)
@@ -118,6 +120,26 @@ def test_after_each_list_of_kopf_there_is_one_of_our_own():
 
     api.answers = {**_TOLD, _LIST: listed}
     asyncio.run(watched(api, kopf, lambda: len(lists) == 2, SweepPauses(60, 60)))
+
+
+def test_kopf_begins_anew_once_the_store_was_restored():
+    """It would wait for the versions of before the restore to come again."""
+    api = FakeApi()
+    api.answers = _LISTED | _TOLD
+    kopf = Kopf(api)
+    restored = False
+
+    def until():
+        nonlocal restored
+        if kopf.starts == 1 and not restored:
+            sweeps[0].note_restore()
+            restored = True
+        return kopf.starts == 2
+
+    sweeps = []
+    asyncio.run(watched(api, kopf, until, sweeps=sweeps))
+
+    assert 1 <= kopf.stops
 
 
 async def test_no_watch_begins_between_the_request_for_a_list_and_the_list():
