@@ -13,6 +13,7 @@ import pytest
 from testbed.objects import deployment, horizontal_pod_autoscaler
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 from testbed.twin import Scaled, cron_hpa
+from testbed.wait import wait_until
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("no_operator")]
 
@@ -189,6 +190,8 @@ def test_a_lease_that_a_restore_has_removed_is_made_again_and_decisions_go_on(
     shop = Scaled(control_plane, namespace, replicas=2)
     load = plant.add_target(namespace, shop.labels, 3.0)
     kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
+    # A pod that is not ready yet serves nothing: a backup with two such pods would be evidence that one is enough.
+    wait_until(lambda: shop.ready, lambda ready: ready == 2)
     backup = control_plane.backup()
     with Operator(kubeconfig, tmp_path) as operator:
         shop.reaches(6, within_s=60)
