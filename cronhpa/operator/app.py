@@ -283,7 +283,7 @@ def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> 
     def connect() -> Client:
         return Client(configuration, timeout_seconds=seconds, agent=_agent(settings))
 
-    config = LeaderElectionConfig(connect, lease, settings.lease_identity, timing, clock)
+    config = LeaderElectionConfig(connect, lease, settings.lease_identity, timing, clock, settings.namespace_names)
     if settings.shards > 1:
         return ShardedReplica(config, ShardScope(settings.shards, by_server=settings.shard_selector))
     return ElectedReplica(config)

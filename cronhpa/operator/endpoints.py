@@ -67,6 +67,8 @@ class Endpoints:
                 text = f"ok, {len(turnover.served)} of {turnover.scope.shards} shards\n"
                 return response(HTTPStatus.OK, text)
             text = "ok, leading" if replica.term else f"ok, waiting: {replica.holder or 'nobody'} leads"
+            if (seconds := replica.free_in) is not None:
+                text = f"{text}, and does not renew the Lease: this replica takes it in {seconds:.0f} s"
             return response(HTTPStatus.OK, f"{text}\n")
         return response(HTTPStatus.SERVICE_UNAVAILABLE, "the first lists are not there yet\n")
 

@@ -10,14 +10,18 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from heapq import nsmallest
+from http import HTTPStatus
 
+import msgspec
 from msgspec import Struct
 
+from cronhpa.api.identity import GROUP, PLURAL, VERSION
+from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import LeaseName, LeaseSpec
-from cronhpa.operator.election import LeaseStore
+from cronhpa.operator.election import LeaseStore, respected_seconds
 
 # A forged status can name any Lease. So at most _KEPT names are kept, and _LOOKS of their Leases are read every few
 # seconds, in turn: with thousands of names it takes minutes to find the dead ones.
@@ -32,9 +36,9 @@ class _Other:
     """
     Another installation's Lease as last seen.
 
-    spec: empty if the Lease does not exist, None before the first answer. changed_at: when `spec` changed last.
-    looked_at: when the Lease was read last. asked_at: when an object named it last. problem: why it cannot be read, ""
-    if it can.
+    spec: without a holder if the Lease does not exist, None before the first answer. changed_at: when `spec` changed
+    last. looked_at: when the Lease was read last. asked_at: when an object named it last. problem: why it cannot be
+    read, "" if it can.
     """
 
     __slots__ = ("asked_at", "changed_at", "looked_at", "problem", "spec")
@@ -116,8 +120,9 @@ class Installations:
                 f" {other.problem}"
             )
         # The longer of both durations counts: the other's renewals may be further apart than ours.
-        seconds = max(self._lease_seconds, (other.spec and other.spec.lease_duration_seconds) or 0)
-        if other.spec is None or other.looked_at - other.changed_at < seconds:
+        if other.spec is None or other.looked_at - other.changed_at < max(
+            self._lease_seconds, respected_seconds(other.spec, self._lease_seconds)
+        ):
             return f"the operator of Lease {named} serves this object, so this one holds: remove one of the two"
         return None
 
@@ -143,7 +148,66 @@ class Installations:
             other.problem = error.message
             return
         other.problem = ""
-        spec = LeaseSpec() if lease is None else lease.spec
+        # The holder of a deleted Lease may believe in it for as long as in that one.
+        former = other.spec or LeaseSpec()
+        spec = LeaseSpec(lease_duration_seconds=former.lease_duration_seconds) if lease is None else lease.spec
         other.looked_at = self._monotonic()
         if spec != other.spec:
             other.spec, other.changed_at = spec, other.looked_at
+
+
+class _Status(Struct, frozen=True):
+    operator: str | None = None
+
+
+class _Object(Struct, frozen=True):
+    status: _Status = _Status()
+
+
+class NamedLeases:
+    """
+    The Leases that objects name in their statuses.
+
+    A replica that finds no Lease when it starts asks this: only under a Lease that some object names can another
+    replica have written. namespaces: those of the objects; none for all.
+    """
+
+    def __init__(self, client: Client, namespaces: tuple[str, ...]) -> None:
+        self._client, self._namespaces = client, namespaces
+        self._names: frozenset[str] = frozenset()
+        # The number of the list that gave the names.
+        self._number = 0
+        self._reading = asyncio.Lock()
+
+    async def contains(self, name: LeaseName) -> bool:
+        """
+        Whether some object names the Lease, by a list that begins after the call. Raises ClusterError.
+
+        Callers at one time, such as one for each shard, share a list.
+        """
+        # The list that is under way may have passed an object before its status was written.
+        needed = self._number + 1 + self._reading.locked()
+        async with self._reading:
+            if self._number < needed:
+                names = frozenset([text async for text in self._read()])
+                self._names, self._number = names, self._number + 1
+        return str(name) in self._names
+
+    async def _read(self) -> AsyncIterator[str]:
+        for namespace in self._namespaces or ("",):
+            within = ("namespaces", namespace) if namespace else ()
+            try:
+                async for items, _ in self._client.pages(path_of("apis", GROUP, VERSION, *within, PLURAL)):
+                    for item in items:
+                        yield _named_in(item)
+            except ClusterError as error:
+                if error.status != HTTPStatus.NOT_FOUND:  # else the kind is not installed, and there are no objects
+                    raise
+
+
+def _named_in(item: msgspec.Raw) -> str:
+    """The Lease in a status; "" for a status without one."""
+    try:
+        return msgspec.json.decode(item, type=_Object).status.operator or ""
+    except msgspec.MsgspecError:
+        return ""

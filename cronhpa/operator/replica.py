@@ -16,6 +16,7 @@ from cronhpa.kube.client import Client
 from cronhpa.kube.lease import LeaseName, Leases
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.election import Elector, Leadership, LeaseTiming
+from cronhpa.operator.installations import NamedLeases
 from cronhpa.operator.thread_loop import run_in_thread
 
 _RELEASE_SECONDS = 3.0
@@ -30,7 +31,8 @@ class Replica(Protocol):
     lease: names the leader for other replicas, None without an election. term: 0 while this replica does not lead.
     unbroken_since: the first term of those since which nobody else has led.
     holder: the leader's identity, "" while nobody leads. part: the part of the objects for which this replica decides,
-    in words; "" for all or none.
+    in words; "" for all or none. free_in: seconds until this replica takes the Lease of a holder that does not renew
+    it, None if there is no such holder.
     """
 
     lease: LeaseName | None
@@ -47,6 +49,9 @@ class Replica(Protocol):
 
     @property
     def part(self) -> str: ...
+
+    @property
+    def free_in(self) -> float | None: ...
 
     def fence(self, path: str) -> float: ...
 
@@ -79,6 +84,7 @@ class OnlyReplica:
     term = unbroken_since = 1
     holder = ""
     part = ""
+    free_in: float | None = None
 
     def fence(self, path: str) -> float:
         del path
@@ -102,20 +108,22 @@ class OnlyReplica:
 
 
 class LeaderElectionConfig(NamedTuple):
-    """connect: opens the client of the election; called in the election's thread. identity: unlike any other's."""
-
     connect: Callable[[], Client]
+    """Opens the client of the election; called in the election's thread."""
     lease: LeaseName
     identity: str
+    """Unlike that of any other replica."""
     timing: LeaseTiming
     clock: Clock
+    namespaces: tuple[str, ...] = ()
+    """Those in which the replica serves objects; none for all."""
 
 
 class ElectedReplica:
     """A replica whose event loop is stuck does not renew its Lease, so that another one can lead."""
 
     def __init__(self, config: LeaderElectionConfig) -> None:
-        self._connect, self._name, self._identity, self.timing, self._clock = config
+        self._connect, self._name, self._identity, self.timing, self._clock, self._namespaces = config
         self.lease: LeaseName | None = config.lease
         self._leadership = Leadership(self.timing, self._clock.monotonic)
         self._change = asyncio.Event()
@@ -141,6 +149,10 @@ class ElectedReplica:
     @property
     def part(self) -> str:
         return ""
+
+    @property
+    def free_in(self) -> float | None:
+        return self._leadership.free_in()
 
     def fence(self, path: str) -> float:
         """Seconds from now within which a write must end; 0 or less: no write may begin."""
@@ -189,7 +201,7 @@ class ElectedReplica:
             if self._is_stopped:  # before there was an election to stop
                 return
             async with self._connect() as client:
-                election = self._election_by(Leases(client))
+                election = self._election_by(Leases(client), NamedLeases(client, self._namespaces))
                 stopped = asyncio.create_task(stop.wait())
                 running = asyncio.create_task(self._run(election))
                 await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -200,7 +212,7 @@ class ElectedReplica:
         finally:
             self._election = None  # its loop is about to be closed
 
-    def _election_by(self, leases: Leases) -> Election:
+    def _election_by(self, leases: Leases, named: NamedLeases) -> Election:
         return Elector(
             leases,
             self._name,
@@ -209,6 +221,7 @@ class ElectedReplica:
             self._clock,
             changed=self._tell_change,
             may_lead=self._may_lead,
+            may_have_led=named.contains,
         )
 
     async def _run(self, election: Election) -> None:

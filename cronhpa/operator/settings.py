@@ -18,7 +18,7 @@ from cronhpa.history.address import StoreAddress, store_address
 from cronhpa.history.prometheus import PrometheusError, prometheus_url
 from cronhpa.history.promql import QueryError, QueryTemplate
 from cronhpa.kube.lease import LeaseName
-from cronhpa.operator.election import LeaseTiming
+from cronhpa.operator.election import LEASE_SECONDS_MAX, UNKNOWN, LeaseTiming
 
 
 def _as_duration(text: str) -> str:
@@ -110,8 +110,13 @@ def _as_page_host(host: str, info: ValidationInfo) -> str:
 
 
 def _as_lease_duration(text: str, info: ValidationInfo) -> str:
-    """The duration, if duration > deadline > 1.2 x retry period, as in client-go."""
+    """The duration, if it can be believed and duration > deadline > 1.2 x retry period, as in client-go."""
     duration = parse_duration(text)
+    if duration > LEASE_SECONDS_MAX * SECOND:
+        raise ValueError(
+            f"{text!r}: at most {LEASE_SECONDS_MAX}s is accepted: other replicas believe in no longer duration, so that"
+            " a mistake in a Lease cannot stop decisions for long"
+        )
     if duration % SECOND:
         raise ValueError(f"{text!r}: a Lease counts whole seconds")
     deadline, retry = (info.data.get(f"leader_elect_{name}") for name in ("renew_deadline", "retry_period"))
@@ -122,6 +127,12 @@ def _as_lease_duration(text: str, info: ValidationInfo) -> str:
             f"CRONHPA_LEADER_ELECT_RENEW_DEADLINE={deadline} must be longer than 1.2 times"
             f" CRONHPA_LEADER_ELECT_RETRY_PERIOD={retry}"
         )
+    return text
+
+
+def _as_identity(text: str) -> str:
+    if text == UNKNOWN:
+        raise ValueError(f"{text!r} is the holder in the place of a deleted Lease: name the replica otherwise")
     return text
 
 
@@ -279,13 +290,13 @@ class Settings(BaseSettings):
         "10s", description="Time without a renewal after which a leader begins no write any more."
     )
     leader_elect_lease_duration: Annotated[Duration, AfterValidator(_as_lease_duration)] = Field(
-        "15s", description="Time without a renewal after which another replica may lead, in whole seconds."
+        "15s", description="Time without a renewal after which another replica may lead, in whole seconds, at most 60s."
     )
     leader_elect_resource_name: str = Field("cronhpa", description="Name of the Lease.")
     leader_elect_resource_namespace: str = Field(
         "", description="Namespace of the Lease. Empty: the pod's own, else that of the kubeconfig's context."
     )
-    leader_elect_identity: str = Field(
+    leader_elect_identity: Annotated[str, AfterValidator(_as_identity)] = Field(
         "",
         pattern=r"^[A-Za-z0-9._:-]*$",
         max_length=512,

@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import Lease, LeaseName
 from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.clock import Clock
-from cronhpa.operator.election import Elector, Leadership, LeaseStore, LeaseTiming
+from cronhpa.operator.election import Elector, Leadership, LeaseStore, LeaseTiming, never_led
 from cronhpa.operator.shard_plan import plan
 
 LOG = logging.getLogger(__name__)
@@ -81,6 +81,7 @@ class ShardElection:
     shards, replicas: their Leases, all in one namespace. identity: of this replica, unlike that of any other.
     changed() is called after each change of `holdings`.
     may_lead: whether the process makes progress; one that is stuck gives its Leases to replicas that do.
+    may_have_led: whether a replica may have led by a Lease, asked where there is none at the first look.
     """
 
     def __init__(  # noqa: PLR0913 - its parts by their names
@@ -94,6 +95,7 @@ class ShardElection:
         *,
         changed: Callable[[], None],
         may_lead: Callable[[], bool] = lambda: True,
+        may_have_led: Callable[[LeaseName], Awaitable[bool]] = never_led,
     ) -> None:
         self._leases, self._namespace, self._identity = leases, shards[0].namespace, identity
         self._holdings, self._clock, self._changed = holdings, clock, changed
@@ -101,7 +103,9 @@ class ShardElection:
 
         def elector(name: LeaseName, leadership: Leadership) -> tuple[LeaseName, Elector]:
             quiet: Callable[[], None] = lambda: None  # noqa: E731 - one notification, at the end of a step
-            return name, Elector(leases, name, identity, leadership, clock, changed=quiet, may_lead=may_lead)
+            return name, Elector(
+                leases, name, identity, leadership, clock, changed=quiet, may_lead=may_lead, may_have_led=may_have_led
+            )
 
         self._shards = dict(map(elector, shards, holdings.shards))
         self._replicas = dict(elector(name, Leadership(timing, clock.monotonic)) for name in replicas)
@@ -147,8 +151,8 @@ class ShardElection:
             return False
         self._problem = ""
         for electors in (self._shards, self._replicas):
-            for name in electors.keys() & listed.keys():
-                electors[name].observe(listed[name])
+            for name, elector in electors.items():
+                elector.observe(listed.get(name))
         return True
 
     async def _take_part(self) -> None:
@@ -172,4 +176,6 @@ class ShardElection:
         live = (elector.holder for elector in self._replicas.values())
         move = plan(holders, live, self._identity, leaving)
         holdings.leaving = leaving.union(move.give)
-        await asyncio.gather(*(electors[shard].step() for shard in move.take if shard not in done))
+        # Whoever sees first that a Lease was deleted puts one in its place, so that the wait for its holder begins.
+        deleted = {shard for shard, elector in enumerate(electors) if elector.is_deleted}
+        await asyncio.gather(*(electors[shard].step() for shard in deleted.union(move.take) - done))

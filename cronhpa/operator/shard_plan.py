@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
+from cronhpa.operator.election import UNKNOWN
+
 
 class ShardPlan(NamedTuple):
     """take: free shards, at most as many as the share lacks. give: shards of this replica above its share."""
@@ -18,12 +20,13 @@ def plan(holders: Sequence[str], live: Iterable[str], me: str, leaving: Containe
     """
     The next move of one replica.
 
-    holders: by shard, "" for a free one. live: the live replicas. leaving: shards that this replica releases already.
+    holders: by shard, "" for a free one, UNKNOWN for one that nobody may take yet. live: the live replicas. leaving:
+    shards that this replica releases already.
 
     With 16 shards and 5 replicas each holds 3, and one of them 4. Replicas that hold one more keep it, ordered by name:
     so no shard moves without need, and all replicas with the same view agree.
     """
-    everyone = {*live, *holders, me} - {""}
+    everyone = {*live, *holders, me} - {"", UNKNOWN}
     mine = [shard for shard, holder in enumerate(holders) if holder == me and shard not in leaving]
     count = Counter(holders)
     count[me] = len(mine)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from cronhpa.kube.lease import LeaseName, Leases
 from cronhpa.kube.shard_scope import ShardScope
+from cronhpa.operator.installations import NamedLeases
 from cronhpa.operator.replica import ElectedReplica, Election, LeaderElectionConfig
 from cronhpa.operator.shard_election import Holdings, ShardElection, replica_lease, shard_lease
 
@@ -54,7 +55,7 @@ class ShardedReplica(ElectedReplica):
     def fence(self, path: str) -> float:
         return self._holdings.fence(path)
 
-    def _election_by(self, leases: Leases) -> Election:
+    def _election_by(self, leases: Leases, named: NamedLeases) -> Election:
         return ShardElection(
             leases,
             self._leases,
@@ -64,4 +65,5 @@ class ShardedReplica(ElectedReplica):
             self._clock,
             changed=self._tell_change,
             may_lead=self._may_lead,
+            may_have_led=named.contains,
         )

@@ -5,14 +5,18 @@ The replica that decides and writes after SIGTERM, SIGKILL, SIGSTOP and a partit
 through a proxy of its own, so that one of them can be cut off.
 """
 
+import json
 import random
 import signal
 import statistics
 import threading
 import time
+import urllib.error
+from http import HTTPStatus
 
 import pytest
 
+from cronhpa.operator.election import LEASE_SECONDS_MAX
 from testbed.fault_proxy import FaultProxy
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT
 from testbed.replicas import ElectionTiming, started_replica
@@ -25,6 +29,7 @@ pytestmark = pytest.mark.usefixtures("no_operator")
 TIMING = ElectionTiming(3, 2, 0.4)
 LEASE_S = TIMING.lease_duration
 LEASE = "handover"
+LEASE_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
 PARTITION = "partition"
 WAYS = (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP, PARTITION)
 
@@ -52,7 +57,18 @@ class Replicas:
 
     @property
     def lease(self):
-        return self._plane.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}")["spec"]
+        """Its spec; empty if there is none."""
+        try:
+            return self._plane.get(LEASE_PATH)["spec"]
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.NOT_FOUND:
+                raise
+            return {}
+
+    def stated(self, **spec):
+        """Somebody edits the Lease."""
+        patch = json.dumps({"spec": spec})
+        self._plane.kubectl("patch", "lease", LEASE, "--namespace", NAMESPACE, "--type=merge", "-p", patch)
 
     def leader(self, other_than="", within_s=60):
         def holder():
@@ -87,7 +103,8 @@ class Replicas:
         for write in self.writes():
             name = write.agent.partition("(")[2].rstrip(")")
             if write.resource == "leases":
-                if name != holder:
+                # A Lease in the place of a deleted one names nobody: whoever held that one may still write.
+                if write.holder == name != holder:
                     holder = name
                     taken.append((name, write))
             elif name != holder:
@@ -203,6 +220,96 @@ def test_a_second_installation_holds_while_the_first_ones_lease_is_renewed(contr
     killed = time.time()
 
     wait_until(lambda: decided_since(control_plane, other, killed), within_s=LEASE_S + 30)
+
+
+LONGEST = 2**31 - 1
+
+
+@pytest.mark.faults
+def test_a_lease_that_states_68_years_for_a_holder_that_is_gone_is_taken_after_a_minute(
+    control_plane, replicas, busy, record_property
+):
+    first = replicas.start()
+    busy.says("Ready", "True", "Deciding")
+    replicas.stated(holderIdentity="nobody", leaseDurationSeconds=LONGEST)
+    began = time.time()
+    waiting = wait_until(
+        lambda: said if "nobody leads, and" in (said := replicas.running[first].get("/readyz")) else ""
+    )
+
+    leader = replicas.leader(other_than="nobody", within_s=LEASE_SECONDS_MAX + 20)
+    took = time.time() - began
+    wait_until(lambda: decided_since(control_plane, first, began), within_s=20)
+
+    record_property("told", f"taken after {took:.1f} s; /readyz: {waiting.strip()}")
+    assert leader == first
+    assert LEASE_SECONDS_MAX - 2 <= took
+    log = replicas.running[first].log.read_text()
+    assert f"nobody, which holds it for {LONGEST} s, has not renewed it" in log
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("busy")
+def test_a_lease_that_stated_68_years_is_taken_soon_after_somebody_deletes_it(control_plane, replicas, record_property):
+    first = replicas.start()
+    replicas.leader()
+    replicas.stated(holderIdentity="nobody", leaseDurationSeconds=LONGEST)
+    time.sleep(2)
+    assert control_plane.delete(LEASE_PATH)
+    began = time.time()
+
+    wait_until(lambda: replicas.leader() == first, within_s=LEASE_S + 10)
+    took = time.time() - began
+    wait_until(lambda: decided_since(control_plane, first, began), within_s=20)
+
+    record_property("told", f"taken {took:.1f} s after the deletion")
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("busy")
+def test_while_somebody_deletes_the_lease_and_replicas_start_one_writes(control_plane, replicas, record_property):
+    """
+    Twenty deletions a second for as long as three replicas take to start, one after the other; then one deletion and
+    the leader killed. The audit log says who wrote, and who held the Lease last.
+    """
+    replicas.start()
+    replicas.leader()
+    over, deletions = threading.Event(), []
+
+    def delete():
+        while not over.wait(0.05):
+            deletions.append(control_plane.delete(LEASE_PATH))
+
+    deleting = threading.Thread(target=delete)
+    deleting.start()
+    try:
+        for _ in range(3):
+            replicas.start()
+            time.sleep(2 * LEASE_S)
+    finally:
+        over.set()
+        deleting.join()
+    wait_until(lambda: replicas.leader() in replicas.running, within_s=LEASE_S + 10)
+    leader = replicas.leader()
+    replicas.running[leader].kill()
+    control_plane.delete(LEASE_PATH)
+    killed = time.time()
+    successor = wait_until(
+        lambda: name if (name := replicas.leader()) in replicas.running and name != leader else "",
+        within_s=2 * LEASE_S + 10,
+    )
+    took = time.time() - killed
+    wait_until(lambda: decided_since(control_plane, successor, killed), within_s=20)
+    taken, late = replicas.handovers()
+
+    writes = [write for write in replicas.writes() if write.resource != "leases"]
+    record_property(
+        "told",
+        f"{sum(deletions)} deletions, {len(writes)} writes, {len(taken)} takeovers, {len(late)} late writes;"
+        f" after a kill and a deletion the next one led in {took:.1f} s",
+    )
+    assert late == []
+    assert sum(deletions) > 50
 
 
 @pytest.mark.long

@@ -23,6 +23,10 @@ class ModelLeases:
         self.asked = []
         self.trouble = lambda: ("", 0.0)
 
+    async def may_have_led(self, _name):
+        """Whether an object may name the Lease: once there was one."""
+        return self.version > 0
+
     async def get(self, _name):
         return await self._answer("get", lambda: self.lease)
 
@@ -72,7 +76,9 @@ class Replica:
         self.is_dead = False
         self.on_change = lambda: None
         self.leadership = Leadership(timing, monotonic)
-        self.elector = Elector(leases, NAME, name, self.leadership, clock, changed=self._changed)
+        self.elector = Elector(
+            leases, NAME, name, self.leadership, clock, changed=self._changed, may_have_led=leases.may_have_led
+        )
 
     async def run(self):
         """As `Elector.run`, until it is dead: a frozen process does not even hear that it is cancelled."""

@@ -31,6 +31,11 @@ class ModelLeases:
         self.leases = {}
         self.version = 0
         self.seconds = seconds
+        self._shards_led = set()
+
+    async def may_have_led(self, name):
+        """Whether an object may name the Lease: once there was one, unless it is that of a replica."""
+        return name in self._shards_led
 
     async def get(self, name):
         return await self._answer(lambda: self.leases.get(name))
@@ -59,6 +64,8 @@ class ModelLeases:
         if (version is None) != (lease is None) or (lease is not None and version != lease.version):
             raise ClusterError(409, "Conflict", "the Lease was changed")
         self.version += 1
+        if "-replica-" not in name.name:
+            self._shards_led.add(name)
         self.leases[name] = Lease(LeaseMeta(str(self.version), name=name.name), spec)
         return self.leases[name]
 
@@ -99,7 +106,13 @@ class ShardReplica:
         self.holdings = Holdings(ShardScope(shards), TIMING, monotonic)
         clock = Clock(lambda: START + round(monotonic() * SECOND), monotonic)
         self.election = ShardElection(
-            self._reached, *lease_names(shards), name, self.holdings, clock, changed=self._changed
+            self._reached,
+            *lease_names(shards),
+            name,
+            self.holdings,
+            clock,
+            changed=self._changed,
+            may_have_led=leases.may_have_led,
         )
         self._task = asyncio.create_task(self.election.run())
 

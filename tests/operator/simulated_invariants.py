@@ -72,10 +72,9 @@ class Judge:
     def check(self, client: Any, plural: str, below: str | None, resource: Any, body: Any) -> None:
         if plural == LEASES:
             return
-        lease = self.world.objects[LEASES].get((self.lease.namespace, self.lease.name))
-        holder = (lease or {"spec": {}})["spec"].get("holderIdentity", "")
-        if holder not in {"", client.who}:
-            self.fail("S4", f"{client.who} writes {plural}/{below} while {holder} leads")
+        holder = self.world.led_last.get((self.lease.namespace, self.lease.name), client.who)
+        if holder != client.who:
+            self.fail("S4", f"{client.who} writes {plural}/{below}, and {holder} led last")
         if below == "status":
             self.status_writes.append(self.world.seconds())
         if below == "scale":

@@ -56,6 +56,8 @@ class Hour:
         self._has_shards = seed % 4 == 3
         # Of each fifth somebody who may write statuses forges them.
         self._has_forger = seed % 5 == 1
+        # Of each seventh somebody deletes the Lease. Not both: a forged status can hide whose Lease it was.
+        self._has_deleter = seed % 7 == 5 and not self._has_forger
         self._deciding = deciding
         self._starts = 0
 
@@ -150,6 +152,7 @@ class Hour:
             self._kill: 4, self._stop: 2, self._freeze: 2, self._partition: 2, self._edit: 3, self._recreate: 1,
             self._recreate_target: 1, self._by_hand: 2, self._foreign: 1, self._blindness: 3, self._clock: 1,
             self._join: 4 * self._has_shards, self._forge: 4 * self._has_forger,
+            self._delete_lease: 6 * self._has_deleter,
         }  # fmt: skip
 
     async def _lasting(self, what: str, least: float, most: float) -> None:
@@ -249,6 +252,15 @@ class Hour:
             await self._lasting(f"partition of {replica.who}", 2, 200)
             replica.mend()
             self.judge.end(f"partition of {replica.who}")
+
+    async def _delete_lease(self) -> None:
+        """Somebody deletes the Lease by which the object is decided, some of them again and again."""
+        lease = self.judge.lease
+        for _ in range(self.dice.choice([1, 1, 20])):
+            if (lease.namespace, lease.name) in self.world.objects["leases"]:
+                self.judge.stir("lease deleted")
+                self.world.delete("leases", lease.namespace, lease.name)
+            await asyncio.sleep(self.dice.uniform(0.05, 5))
 
     async def _edit(self) -> None:
         if "deleted" in self.judge.since or self.judge.spec is None:

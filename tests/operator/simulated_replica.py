@@ -18,6 +18,7 @@ from cronhpa.kube.lease import LeaseName, Leases
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller
 from cronhpa.operator.election import Elector, Leadership, LeaseTiming
+from cronhpa.operator.installations import NamedLeases
 
 LEASE = LeaseName("cronhpa-system", "cronhpa")
 # Four times client-go's: three quarters of an hour's requests would be those of the election.
@@ -30,11 +31,15 @@ class Candidate:
     lease: LeaseName | None = LEASE
     timing = TIMING
     part = ""
+    free_in = None
 
     def __init__(self, client: SimulatedClient, leadership: Leadership, clock: Clock) -> None:
         self._leadership = leadership
         self._change = asyncio.Event()
-        self._elector = Elector(Leases(client), LEASE, client.who, leadership, clock, changed=self._changed)
+        named = NamedLeases(client, ())
+        self._elector = Elector(
+            Leases(client), LEASE, client.who, leadership, clock, changed=self._changed, may_have_led=named.contains
+        )
 
     def _changed(self) -> None:
         self._change.set()

@@ -12,6 +12,7 @@ from simulated_world import SimulatedClient
 from cronhpa.kube.lease import LeaseName, Leases
 from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.clock import Clock
+from cronhpa.operator.installations import NamedLeases
 from cronhpa.operator.shard_election import Holdings, ShardElection, shard_lease
 
 SHARDS = 4
@@ -23,6 +24,7 @@ class ShardCandidate:
     lease = LEASE
     timing = TIMING
     part = holder = ""
+    free_in = None
 
     def __init__(self, client: SimulatedClient, clock: Clock, shards: int) -> None:
         self.scope = ShardScope(shards)
@@ -31,7 +33,13 @@ class ShardCandidate:
         self.fence = self._holdings.fence
         self._change = asyncio.Event()
         self._election = ShardElection(
-            Leases(client), *lease_names(shards), client.who, self._holdings, clock, changed=self._change.set
+            Leases(client),
+            *lease_names(shards),
+            client.who,
+            self._holdings,
+            clock,
+            changed=self._change.set,
+            may_have_led=NamedLeases(client, ()).contains,
         )
 
     @property

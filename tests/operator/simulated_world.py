@@ -26,6 +26,7 @@ from cronhpa.core.instant import SECOND
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.fence import FENCED, NOT_LEADING
+from cronhpa.operator.election import UNKNOWN
 
 _BOOKMARK_SECONDS = 60.0
 _WATCHED = {PLURAL, "deployments", "pods", "horizontalpodautoscalers"}
@@ -78,6 +79,8 @@ class World(ModelApi):
         self.check: Any = lambda *_: None
         self.unlistable: set[str] = set()
         self.counts: dict[str, int] = defaultdict(int)
+        # By Lease, who held it last: it may have been deleted since.
+        self.led_last: dict[tuple[str, str], str] = {}
         self._log: dict[str, list[tuple[int, str, bytes]]] = defaultdict(list)
         self._news: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._epochs: dict[str, int] = defaultdict(int)
@@ -174,7 +177,21 @@ class World(ModelApi):
     def create(self, plural: str, namespace: str, name: str, **body: Any) -> dict[str, Any]:
         if plural == "events" and self._writer is not None:
             self.check(self._writer, plural, None, None, body)
-        return super().create(plural, namespace, name, **body)
+        created = super().create(plural, namespace, name, **body)
+        self._note_holder(plural, created)
+        return created
+
+    def _replaced(self, plural: str, resource: dict[str, Any], body: Any) -> Any:
+        replaced = super()._replaced(plural, resource, body)
+        self._note_holder(plural, replaced)
+        return replaced
+
+    def _note_holder(self, plural: str, resource: dict[str, Any]) -> None:
+        if plural == LEASES:
+            holder = resource["spec"].get("holderIdentity", "")
+            if holder != UNKNOWN:
+                # After a release nobody writes before the next holder.
+                self.led_last[resource["metadata"]["namespace"], resource["metadata"]["name"]] = holder
 
     def _measured(self, api: str, namespace: str, what: str) -> dict[str, Any]:
         blind = self.weather.blind

@@ -5,6 +5,7 @@ What must always hold: while one replica may write, no other one may, or may sti
 """
 
 import asyncio
+import logging
 import math
 import random
 import re
@@ -15,7 +16,7 @@ from virtual_time import live
 
 from cronhpa.kube.lease import Lease, LeaseSpec
 from cronhpa.operator.clock import Clock
-from cronhpa.operator.election import Elector
+from cronhpa.operator.election import UNKNOWN, Elector
 
 
 def test_the_first_replica_leads_and_writes_itself_into_a_new_lease():
@@ -248,9 +249,11 @@ def test_a_replica_whose_loop_is_stuck_lets_the_lease_go():
     assert live(scenario) == (0, 1)
 
 
-def troubled_hour(seed):  # noqa: C901 - one story with three replicas in it
+def troubled_hour(seed, deleted_seconds=0):  # noqa: C901 - one story with three replicas in it
     """
     An hour of three replicas with clocks up to 2 % apart, frozen, cut off, killed and stopped at random.
+
+    deleted_seconds: at the end of each ten minutes, in which somebody deletes the Lease once a second.
 
     Returns (overlaps, handovers, seconds without a leader).
     """
@@ -297,6 +300,8 @@ def troubled_hour(seed):  # noqa: C901 - one story with three replicas in it
         idle = 0
         for second in range(3600):
             await until(second + draw.random())
+            if second % 600 >= 600 - deleted_seconds:
+                leases.lease = None
             check()
             idle += not any(replica.may_write for replica in replicas)
         over.set()
@@ -317,6 +322,14 @@ def test_never_two_may_write_in_an_hour_of_troubles(seed):
     assert overlaps == []
     assert handovers > 10
     assert idle < 1800  # troubled, but most of the time somebody leads
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_never_two_may_write_while_somebody_deletes_the_lease_again_and_again(seed):
+    overlaps, handovers, _ = troubled_hour(seed, deleted_seconds=120)
+
+    assert overlaps == []
+    assert handovers > 10
 
 
 @pytest.mark.long
@@ -364,6 +377,141 @@ def test_a_lease_that_is_deleted_is_made_again_by_its_holder_and_by_nobody_else_
     assert not both
     assert [number for _, number in terms] == [1]
     assert holder == "one"
+
+
+LONGEST = 2**31 - 1
+
+
+def seconds_to_lead(of_holder, then=lambda _: None):
+    """After how many seconds a replica leads that finds this record; `then` happens at second 10."""
+
+    async def scenario():
+        leases = ModelLeases()
+        leases.put(None, of_holder)
+        one = Replica(leases, "one")
+        task = asyncio.create_task(one.elector.run())
+        await until(10)
+        then(leases)
+        while not one.leadership.term:  # noqa: ASYNC110 - time passes virtually
+            await asyncio.sleep(0.1)
+        task.cancel()
+        return asyncio.get_running_loop().time()
+
+    return live(scenario)
+
+
+def deleted(leases):
+    leases.lease = None
+
+
+def test_of_a_lease_that_states_68_years_a_minute_is_respected():
+    # Taken at the first look, one a second, after 60 s.
+    assert 60 <= seconds_to_lead(LeaseSpec("gone", LONGEST)) <= 62
+
+
+def test_a_lease_with_a_longer_duration_than_the_own_is_respected_for_that():
+    assert 45 <= seconds_to_lead(LeaseSpec("gone", 45)) <= 47
+
+
+def test_a_lease_that_stated_68_years_and_was_deleted_is_taken_after_the_own_duration():
+    # Deleted at second 10, seen within a second; then 15 s.
+    assert 25 <= seconds_to_lead(LeaseSpec("gone", LONGEST), deleted) <= 28
+
+
+def test_a_deleted_lease_of_a_longer_duration_than_the_own_is_respected_for_that():
+    """Its holder may have renewed it just before, and believes in it for so long."""
+    assert 55 <= seconds_to_lead(LeaseSpec("frozen", 45), deleted) <= 58
+
+
+def test_a_replica_that_starts_without_a_lease_waits_where_an_object_names_it():
+    """As after a deletion: the leader may not have noticed it yet."""
+
+    async def scenario(*, was_led):
+        leases = ModelLeases()
+        leases.version = int(was_led)
+        one = Replica(leases, "one")
+        task = asyncio.create_task(one.elector.run())
+        while not one.leadership.term:  # noqa: ASYNC110 - time passes virtually
+            await asyncio.sleep(0.1)
+        task.cancel()
+        return asyncio.get_running_loop().time()
+
+    assert 15 <= live(lambda: scenario(was_led=True)) <= 17
+    assert live(lambda: scenario(was_led=False)) <= 0.2
+
+
+def test_whether_an_object_names_the_lease_is_asked_once_though_the_lease_cannot_be_created():
+    """The answer lists all objects: it is not asked for each second while somebody lacks the right to create."""
+
+    async def scenario():
+        leases, asked = ModelLeases(), []
+        leases.trouble = lambda: ("refused", 0.0) if leases.asked[-1] == "create" else ("", 0.0)
+
+        async def may_have_led(name):
+            asked.append(name)
+            return False
+
+        one = Replica(leases, "one")
+        clock = Clock(lambda: START, asyncio.get_running_loop().time)
+        elector = Elector(leases, NAME, "one", one.leadership, clock, changed=lambda: None, may_have_led=may_have_led)
+        for _ in range(10):
+            await elector.step()
+        return asked, leases.asked.count("create")
+
+    assert live(scenario) == ([NAME], 10)
+
+
+def test_a_replica_that_starts_while_the_lease_is_deleted_leaves_it_to_its_holder():
+    """The holder renews every 2 s. At second 20.5 the Lease is deleted, and the other replica starts at once."""
+
+    async def scenario():
+        leases = ModelLeases()
+        one, two = Replica(leases, "one"), Replica(leases, "two")
+        tasks = [asyncio.create_task(one.elector.run())]
+        await until(20.5)
+        leases.lease = None
+        tasks.append(asyncio.create_task(two.elector.run()))
+        await until(20.6)
+        between = leases.lease.spec
+        both = False
+        for tenth in range(400):
+            await until(20.6 + tenth / 10)
+            both |= one.may_write and two.may_write
+        for task in tasks:
+            task.cancel()
+        return between, both, one.terms, leases.lease.spec.holder
+
+    between, both, terms, holder = live(scenario)
+
+    assert (between.holder, between.lease_duration_seconds) == (UNKNOWN, 15)
+    assert not both
+    assert [number for _, number in terms] == [1]
+    assert holder == "one"
+
+
+def test_it_says_who_holds_a_lease_that_is_not_renewed_and_when_it_is_taken(caplog):
+    async def scenario():
+        leases = ModelLeases()
+        leases.put(None, LeaseSpec("gone", LONGEST))
+        one = Replica(leases, "one")
+        task = asyncio.create_task(one.elector.run())
+        await until(9)
+        early = one.leadership.free_in()
+        await until(40)
+        task.cancel()
+        return early, one.leadership.free_in()
+
+    with caplog.at_level(logging.WARNING):
+        early, late = live(scenario)
+
+    assert early is None  # a holder may miss renewals for 10 s
+    assert late == pytest.approx(60 - 40, abs=0.1)
+    (line,) = caplog.messages
+    assert re.fullmatch(
+        r"Lease cronhpa-system/cronhpa: gone, which holds it for 2147483647 s, has not renewed it for 10 s:"
+        r" this replica takes it in (49|50) s",
+        line,
+    )
 
 
 def test_transitions_stop_at_what_the_field_holds():

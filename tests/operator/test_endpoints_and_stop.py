@@ -19,6 +19,7 @@ from cronhpa.operator.clock import Clock
 from cronhpa.operator.endpoints import Endpoints
 from cronhpa.operator.object_metrics import ObjectMetrics
 from cronhpa.operator.operator_metrics import OperatorMetrics
+from cronhpa.operator.replica import OnlyReplica
 from cronhpa.operator.settings import Settings
 
 
@@ -95,6 +96,26 @@ async def test_ready_when_the_first_lists_are_there_and_healthy_before(tmp_path)
         assert 0 == process.loop.metrics.reconciles
         goes_on.set()
         await process.ready()
+
+
+class Waiting(OnlyReplica):
+    """A replica that waits for the Lease of another one."""
+
+    term = 0
+    holder = "gone"
+    free_in = None
+
+
+async def test_a_waiting_replica_says_who_leads_and_when_it_takes_a_lease_that_is_not_renewed(tmp_path):
+    async with Process(shop(), tmp_path) as process:
+        await process.ready()
+        process.operator.controller.replica = Waiting()
+        assert (200, "ok, waiting: gone leads\n") == await process.get("/readyz")
+
+        process.operator.controller.replica.free_in = 41.6
+
+        said = "ok, waiting: gone leads, and does not renew the Lease: this replica takes it in 42 s\n"
+        assert (200, said) == await process.get("/readyz")
 
 
 async def test_a_reconciliation_that_never_ends_is_not_healthy(tmp_path):

@@ -3,12 +3,13 @@
 import asyncio
 
 from lives import Life, cronhpa, deployment, status, until
-from model_api import ModelApi
+from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
 
+from cronhpa.api.identity import PLURAL
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import Lease, LeaseName, LeaseSpec
-from cronhpa.operator.installations import Installations
+from cronhpa.operator.installations import Installations, NamedLeases
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.replica import OnlyReplica
 
@@ -256,14 +257,91 @@ def test_of_two_installations_that_can_decide_nothing_one_tells_why():
     assert (1, 1) == (told.count("FailedComputeMetricsReplicas"), told.count("OtherOperator"))
 
 
+class Stated(Leases):
+    """A Lease of this duration, which nobody renews."""
+
+    def __init__(self, seconds):
+        super().__init__("1")
+        self.seconds = seconds
+
+    async def get(self, _name):
+        if self.version is None:
+            return None
+        return Lease(spec=LeaseSpec("laptop", lease_duration_seconds=self.seconds, renew_time="1"))
+
+
 def test_an_installation_with_a_longer_lease_serves_for_as_long_as_that_lasts():
-    """Renewed every 26 s of 137: unchanged for 41 s it is alive."""
+    """Looked at every 5 s."""
+    _, after_44, after_51 = looked_at(Stated(45), 44, later=7)
 
-    class Slow(Leases):
-        async def get(self, _name):
-            return Lease(spec=LeaseSpec("laptop", lease_duration_seconds=137, renew_time="1"))
+    assert "so this one holds" in after_44
+    assert after_51 is None
 
-    _, after_41, after_142 = looked_at(Slow("1"), 41, later=101)
 
-    assert "so this one holds" in after_41
-    assert after_142 is None
+def test_of_an_installation_whose_lease_states_68_years_a_minute_is_respected():
+    _, after_59, after_66 = looked_at(Stated(2**31 - 1), 59, later=7)
+
+    assert "so this one holds" in after_59
+    assert after_66 is None
+
+
+def test_an_installation_whose_longer_lease_is_deleted_serves_for_as_long_as_that_would_have_lasted():
+    """Deleted at second 10, seen at second 15 at the latest: its holder may be frozen, and writes when it wakes up."""
+    leases = Stated(45)
+
+    def delete():
+        leases.version = None
+
+    _, _, after_54 = looked_at(leases, 10, then=delete, later=44)
+    leases.version = "1"
+    _, _, after_66 = looked_at(leases, 10, then=delete, later=56)
+
+    assert "so this one holds" in after_54
+    assert after_66 is None
+
+
+def named_leases(api):
+    return NamedLeases(ModelClient(api), ())
+
+
+def test_the_leases_that_objects_name_are_found_in_all_namespaces_and_on_all_pages():
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        for number in range(600):  # 500 make a page
+            api.create(PLURAL, f"n{number}", "shop", spec={}, status={} if number < 599 else {"operator": str(OWN)})
+        api.create(PLURAL, "odd", "shop", spec={}, status={"operator": 7})
+        named = named_leases(api)
+        return await named.contains(OWN), await named.contains(OTHER)
+
+    assert live(scenario) == (True, False)
+
+
+def test_a_name_that_is_written_after_a_list_is_found_by_the_next_question():
+    async def scenario():
+        api = ModelApi()
+        named = named_leases(api)
+        before = await named.contains(OWN)
+        api.create(PLURAL, "prod", "shop", spec={}, status={"operator": str(OWN)})
+        return before, await named.contains(OWN)
+
+    assert live(scenario) == (False, True)
+
+
+def test_sixteen_questions_at_a_time_need_two_lists():
+    async def scenario():
+        api = ModelApi()
+        named = named_leases(api)
+        await asyncio.gather(*(named.contains(OWN) for _ in range(16)))
+        return api.count("GET", PLURAL)
+
+    assert live(scenario) == 2
+
+
+def test_where_the_kind_is_not_installed_no_object_names_a_lease():
+    async def scenario():
+        api = ModelApi()
+        api.faults.append(Fault("GET", PLURAL, status=404))
+        return await named_leases(api).contains(OWN)
+
+    assert live(scenario) is False

@@ -44,6 +44,19 @@ def test_shards_need_leases_all_namespaces_and_the_typed_watch(others, problem):
         Settings(shards=16, **others)
 
 
+def test_a_lease_lasts_for_at_most_a_minute():
+    """Other replicas believe in no longer one: a replica with a longer one would write beside the next leader."""
+    assert 60 == Settings(leader_elect_lease_duration="60s").lease_timing.lease
+
+    with pytest.raises(ValidationError, match="at most 60s is accepted"):
+        Settings(leader_elect_lease_duration="61s")
+
+
+def test_no_replica_has_the_name_that_stands_for_nobody():
+    with pytest.raises(ValidationError, match="name the replica otherwise"):
+        Settings(leader_elect_identity="unknown")
+
+
 def test_namespaces_are_parted_by_commas():
     assert ("prod", "shop") == Settings(namespaces=" prod, shop,,").namespace_names
     assert () == Settings().namespace_names

@@ -5,6 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cronhpa.operator.election import UNKNOWN
 from cronhpa.operator.shard_plan import ShardPlan, plan
 
 REPLICAS = st.lists(
@@ -22,6 +23,10 @@ def test_a_second_one_waits_for_what_the_first_gives_up():
     assert ShardPlan(give=(2, 3)) == plan(holders, ["a", "b"], "a")
     assert ShardPlan() == plan(holders, ["a", "b"], "b")
     assert ShardPlan(take=(2, 3)) == plan(["a", "a", "", ""], ["a", "b"], "b")
+
+
+def test_a_shard_whose_holder_is_not_known_is_nobodys_and_no_replica():
+    assert ShardPlan(take=(1, 2, 3)) == plan([UNKNOWN, "", "", ""], ["a", UNKNOWN], "a")
 
 
 def test_what_is_being_given_up_is_given_up_once():

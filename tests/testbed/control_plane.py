@@ -31,6 +31,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -95,6 +96,8 @@ class Write(NamedTuple):
     resource: str
     namespace: str = ""
     name: str = ""
+    holder: str = ""
+    """The holder that a write of a Lease names."""
 
 
 @dataclass
@@ -231,6 +234,19 @@ class ControlPlane:
         with urllib.request.urlopen(request, context=self._tls, timeout=10) as answer:
             return json.load(answer)
 
+    def delete(self, path: str) -> bool:
+        """Deletes the object at a path of the API, as admin, within milliseconds; False if there is none."""
+        request = urllib.request.Request(
+            f"{self.url}{path}", headers={"Authorization": f"Bearer {self.admin_token}"}, method="DELETE"
+        )
+        try:
+            with urllib.request.urlopen(request, context=self._tls, timeout=10):
+                return True
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.NOT_FOUND:
+                raise
+            return False
+
     def apply(self, *documents: Mapping[str, object], manager: str = "kubectl") -> None:
         """Create or change objects, as `kubectl apply --server-side` does. manager: the field manager."""
         flags = ("--server-side", "--force-conflicts", f"--field-manager={manager}")
@@ -332,7 +348,9 @@ class ControlPlane:
                     began, ended = (datetime.fromisoformat(text).timestamp() for text in times)
                     of = event.get("objectRef", {})
                     where = of.get("namespace", ""), of.get("name", "")
-                    written.append(Write(began, ended, event.get("userAgent", ""), _request(event).resource, *where))
+                    holder = event.get("requestObject", {}).get("spec", {}).get("holderIdentity") or ""
+                    agent, resource = event.get("userAgent", ""), _request(event).resource
+                    written.append(Write(began, ended, agent, resource, *where, holder))
         return sorted(written, key=lambda write: write.ended)
 
     def restart(self, name: str) -> None:
@@ -495,7 +513,10 @@ class ControlPlane:
         if self.audit:
             policy = self.folder / "audit-policy.yaml"
             policy.write_text(
-                "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"
+                "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n"
+                "- {level: Request, verbs: [create, update],"
+                " resources: [{group: coordination.k8s.io, resources: [leases]}]}\n"
+                "- {level: Metadata}\n"
             )
             # maxsize 0 means 100 MB, behind which the file would be rotated away under `requests`.
             flags += [
