@@ -1,8 +1,11 @@
 """cronhpa.cli.run: its settings, and the errors that end it at the start."""
 
+import time
+
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
+from cronhpa.operator.election import Leadership, LeaseTiming
 from cronhpa.operator.settings import Settings
 
 run = CliRunner().invoke
@@ -23,6 +26,23 @@ def test_an_option_wins_over_the_environment():
 
     assert 2 == ended.exit_code
     assert ended.stderr.startswith("CRONHPA_LISTEN_PORT: 70000: ")
+
+
+def test_its_clock_goes_on_while_the_machine_is_suspended(monkeypatch, tmp_path):
+    """A Lease runs out meanwhile, so the fence must see it: after a minute of sleep no write may begin."""
+    asleep = 0.0
+    monkeypatch.setattr("time.clock_gettime", lambda clock: {time.CLOCK_BOOTTIME: 1000.0 + asleep}[clock])
+    clocks = []
+    monkeypatch.setattr("cronhpa.operator.app.main", lambda _settings, clock, _commit: clocks.append(clock) or 0)
+
+    assert 0 == run(app, ["run", "--store", str(tmp_path / "history.db")]).exit_code
+    (clock,) = clocks
+    leadership = Leadership(LeaseTiming(), clock.monotonic)
+    leadership.renewed(clock.monotonic(), 1, "me")
+    before = leadership.write_seconds()
+    asleep = 60.0
+
+    assert (14.0, 0.0) == (before, leadership.write_seconds())
 
 
 def test_a_cluster_that_cannot_be_reached_ends_it_with_one_line(tmp_path):
