@@ -18,12 +18,15 @@ WITHOUT_A_TEST = {
 
 _CASES = "one subject, many cases"
 LONG = {
+    "cronhpa/history/postgres.py": "all that is PostgreSQL's own",
+    "cronhpa/operator/election.py": "one protocol: its record, its fence and who takes it",
     "tests/api/test_render.py": _CASES,
     "tests/core/reactive/test_replicas.py": _CASES,
     "tests/core/situations.py": "strategies for every field of a spec, an observation and a memory",
     "tests/core/test_behavior.py": _CASES,
     "tests/core/test_decide.py": _CASES,
     "tests/deploy/test_chart.py": _CASES,
+    "tests/operator/test_election.py": _CASES,
     "tests/operator/test_windows_lived.py": _CASES,
     "tests/testbed/control_plane.py": "one control plane: processes that start in an order and share their files",
     "tests/testbed/differential.py": "one experiment: two controllers under the same events, compared",

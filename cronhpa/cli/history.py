@@ -180,11 +180,10 @@ def _ask(
     import time
 
     from cronhpa.cli.progress import progress
-    from cronhpa.core.printable import without_userinfo
     from cronhpa.core.spec import TargetRef
     from cronhpa.history.backfill import import_range, span_of
     from cronhpa.history.database import StoreError
-    from cronhpa.history.prometheus import Prometheus, PrometheusError
+    from cronhpa.history.prometheus import Prometheus, PrometheusError, prometheus_url
 
     async def ask(opened: Store) -> Imported | None:
         async with Prometheus(url, {}, token_file) as source:
@@ -192,12 +191,14 @@ def _ask(
             asked = query or source.query_for(series, of or TargetRef("apps/v1", "Deployment", series.name))
             imported = await import_range(opened.loads, source, series, asked, span_of(days, time.time_ns()))
             if imported is None:
-                _end(
-                    f"{without_userinfo(url)} knows nothing of {series} over the last {days:g} days: asked was {asked}"
-                )
+                _end(f"{shown} knows nothing of {series} over the last {days:g} days: asked was {asked}")
             return imported
 
-    with _opened(store) as opened, progress("history import", f"asking {without_userinfo(url)}"):
+    try:
+        shown = prometheus_url(url).with_user(None)
+    except PrometheusError as problem:
+        _end(problem)
+    with _opened(store) as opened, progress("history import", f"asking {shown}"):
         try:
             imported = asyncio.run(ask(opened))
         except (PrometheusError, StoreError) as problem:

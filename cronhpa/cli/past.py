@@ -15,13 +15,12 @@ from msgspec import Struct
 from cronhpa.cli.past_of_replicas import PastSourceError
 from cronhpa.cli.past_source import PastWhere, opened
 from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.core.printable import without_userinfo
 from cronhpa.core.spec import TargetRef
 from cronhpa.history.address import PostgresAddress, StoreAddress, store_address
 from cronhpa.history.database import StoreError
 from cronhpa.history.files import ENOUGH, TEXT_MAX, HistoryError, read_points
 from cronhpa.history.past_answers import LoadAnswer
-from cronhpa.history.prometheus import Prometheus, PrometheusError
+from cronhpa.history.prometheus import Prometheus, PrometheusError, prometheus_url
 from cronhpa.history.recorded import recorded_load
 from cronhpa.history.series import Series, is_load
 from cronhpa.history.store import Store
@@ -64,13 +63,15 @@ def read_past(source: str, series: Series, query: Query) -> Past:
     on standard input. Raises PastError.
     """
     middles: list[Nanoseconds] | None = None
-    shown = without_userinfo(source)
+    shown = source
     try:
         if source.startswith(("http://", "https://")):
+            shown = str(prometheus_url(source).with_user(None))
             points = asyncio.run(_asked(source, series, query))
         elif source == "-":
             points = _piped()
         elif isinstance(address := _address(source), PostgresAddress) or _is_store(address):
+            shown = str(address)
             points, middles = _stored(address, series)
         else:
             points = read_points(Path(source))

@@ -41,6 +41,7 @@ def check(
 
     Exit codes: 0 the operator would use it; 1 it would not; 2 the file is unreadable.
     """
+    from cronhpa.core.printable import without_url_secrets
     from cronhpa.sources.definition import PodsSource, PrometheusSource, SourcesError, parse_sources
     from cronhpa.sources.url_template import UrlTemplate
 
@@ -65,4 +66,5 @@ def check(
         else:
             of = ", ".join(sorted(UrlTemplate(definition.url).names))
             many = f", a request for each {of}" if of else ", one request for all objects"
-            say(f"{name}: type: External, {definition.format} from {definition.url}{many}")
+            shown = without_url_secrets(definition.url)
+            say(f"{name}: type: External, {definition.format} from {shown}{many}")

@@ -1,6 +1,6 @@
 """
-Makes texts from outside safe to show: a line stays one line, control characters are escaped, and passwords are removed
-from URLs.
+Makes texts from outside safe to show: a line stays one line, control characters are escaped, and URLs show neither
+passwords nor queries.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Iterable
 # pairs, and code points without a meaning that all share. Zl, Zp: what Unicode calls the end of a line.
 _ESCAPED = ("C", "Zl", "Zp")
 _SECRET_MIN = 4
-_USERINFO = re.compile(r"(?<=://)[^/?#\s]*@")
+# A URL within a text ends at a space, a quote or a bracket; in front of the host it may hold a password with those.
+_URL = re.compile(r"""://(?:[^/?#\s]*@)?([^?#\s"'<>\\]*)([?#][^\s"'<>\\]+)?""")
 
 
 def printable(text: str) -> str:
@@ -33,9 +34,13 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
-def without_userinfo(text: str) -> str:
-    """The text without users and passwords in its URLs."""
-    return _USERINFO.sub("", text) if "://" in text else text
+def without_url_secrets(text: str) -> str:
+    """The text with scheme, host, port and path of its URLs alone: users, passwords and queries may be secrets."""
+    return _URL.sub(_shown, text) if "://" in text else text
+
+
+def _shown(url: re.Match[str]) -> str:
+    return f"://{url[1]}{f'{url[2][0]}...' if url[2] else ''}"
 
 
 def without_secrets(body: bytes, secrets: Iterable[str]) -> bytes:

@@ -28,7 +28,7 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumper, TextLoader
 
 from cronhpa.core.instant import SECOND, Nanoseconds
-from cronhpa.core.printable import without_userinfo
+from cronhpa.history.address import SHOWN_PARAMETERS
 from cronhpa.history.database import Connection, Fault, Rows, StoreError
 from cronhpa.history.schema import SCHEMA, Schema
 from cronhpa.history.series_ids import SeriesIds
@@ -64,8 +64,22 @@ STATEMENT_TIMEOUT: Nanoseconds = 8 * SECOND
 # A writer that is stopped in the middle of a transaction (SIGSTOP, a lost node) has the lock for so long.
 _IDLE_TIMEOUT: Nanoseconds = 15 * SECOND
 _ANSWER_SECONDS = 1.0
-# These notice a peer that vanished without closing the connection.
-_KEEPALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000}
+# The parameters of a connection whose URL does not state them. The last four notice a peer that vanished without
+# closing the connection.
+_DEFAULTS = {
+    "connect_timeout": CONNECT_SECONDS, "application_name": "cronhpa",
+    "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000,
+}  # fmt: skip
+
+# A shorter text of a URL is no secret, and a part of ordinary words.
+_HIDDEN_MIN = 4
+# PostgreSQL cuts off longer names (NAMEDATALEN - 1).
+_NAME_BYTES = 63
+_OPTION = re.compile(r"[^\s=]+")
+# Values that are words of libpq's manual, which its errors need.
+_WORDS_OF_LIBPQ = frozenset(
+    {"disable", "allow", "prefer", "require", "verify-ca", "verify-full", "cronhpa", "postgres"}
+)
 
 _UNREADABLE = (psycopg.Error, msgspec.MsgspecError, TypeError, ValueError)
 
@@ -220,7 +234,7 @@ class PostgresDatabase:
         if isinstance(problem, StoreError):
             return str(problem)
         # libpq gives several lines, one for each address that it tried; the first says enough.
-        lines = without_userinfo(str(problem)).strip().splitlines() or [type(problem).__name__]
+        lines = _without(_hidden(self._address), str(problem)).strip().splitlines() or [type(problem).__name__]
         return f"{self._address}: {lines[0]}"
 
 
@@ -277,13 +291,8 @@ class _NameLoader(TextLoader):
 def _connect(address: PostgresAddress, statement_timeout: Nanoseconds) -> psycopg.Connection[Any]:
     """Raises psycopg.Error, and StoreError for a password file that cannot be read."""
     milliseconds = statement_timeout // 10**6
-    connection = _Impatient.connect(
-        address.url,
-        autocommit=True,
-        cursor_factory=psycopg.RawCursor,
-        **_password(address),
-        **_defaults(address),
-    )
+    parameters = {**_DEFAULTS, **_stated(address), **_password(address)}
+    connection = _Impatient.connect(autocommit=True, cursor_factory=psycopg.RawCursor, **parameters)
     connection.answer_seconds = statement_timeout / SECOND + _ANSWER_SECONDS
     adapters = connection.adapters
     # One type for all integers: a statement's types, and so its plan, do not depend on how large a value is.
@@ -297,11 +306,36 @@ def _connect(address: PostgresAddress, statement_timeout: Nanoseconds) -> psycop
     return connection
 
 
-def _defaults(address: PostgresAddress) -> dict[str, Any]:
-    """Parameters of the connection; those that the URL states are left to it."""
-    stated = psycopg.conninfo.conninfo_to_dict(address.url)
-    wanted = {"connect_timeout": CONNECT_SECONDS, "application_name": "cronhpa", **_KEEPALIVE}
-    return {name: value for name, value in wanted.items() if name not in stated}
+def _stated(address: PostgresAddress) -> dict[str, Any]:
+    """The parameters that the URL states, as libpq reads them. Raises StoreError."""
+    try:
+        return psycopg.conninfo.conninfo_to_dict(address.url)
+    except psycopg.ProgrammingError:
+        # libpq's own words repeat the part of the URL, or all of it.
+        raise StoreError(
+            f"{address}: libpq cannot read the URL: postgresql://USER@HOST:PORT/DATABASE?NAME=VALUE is accepted, with"
+            " the names of libpq's parameters"
+        ) from None
+
+
+def _hidden(address: PostgresAddress) -> set[str]:
+    """The texts of the URL that no error may repeat, the longest of them as the server cuts off names, too."""
+    try:
+        stated = _stated(address)
+    except StoreError:
+        return set()
+    shown = {str(value) for name, value in stated.items() if name in SHOWN_PARAMETERS}
+    values = {str(value) for name, value in stated.items() if name not in SHOWN_PARAMETERS}
+    # The server complains about a setting in `options` by its name, or by its value.
+    values |= {part.removeprefix("-c") for part in _OPTION.findall(str(stated.get("options", "")))}
+    values |= {value.encode()[:_NAME_BYTES].decode(errors="ignore") for value in values}
+    return {value for value in values - shown - _WORDS_OF_LIBPQ if len(value) >= _HIDDEN_MIN}
+
+
+def _without(hidden: set[str], text: str) -> str:
+    for value in sorted(hidden, key=len, reverse=True):
+        text = text.replace(value, "...")
+    return text
 
 
 def _password(address: PostgresAddress) -> dict[str, Any]:

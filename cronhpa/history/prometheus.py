@@ -21,7 +21,7 @@ from msgspec import Struct
 from yarl import URL
 
 from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds
-from cronhpa.core.printable import shortened, without_secrets, without_userinfo
+from cronhpa.core.printable import shortened, without_secrets, without_url_secrets
 from cronhpa.core.spec import TargetRef
 from cronhpa.history.promql import Names, QueryError, QueryTemplate
 
@@ -202,7 +202,7 @@ class Prometheus:
                 return status, without_secrets(await _bounded(response, where), self._secrets)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
             # aiohttp's error texts may quote the request, down to a header.
-            told = without_userinfo(str(problem)) or type(problem).__name__
+            told = without_url_secrets(str(problem)) or type(problem).__name__
             raise PrometheusUnusableError(f"{where}: {shortened(told, _TEXT_MAX)}: is that a Prometheus?") from None
 
 

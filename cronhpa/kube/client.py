@@ -23,7 +23,7 @@ from kubernetes.client import Configuration
 from msgspec import Struct
 from yarl import URL
 
-from cronhpa.core.printable import shortened, without_userinfo
+from cronhpa.core.printable import shortened, without_url_secrets
 from cronhpa.kube.depth import decoded
 from cronhpa.kube.errors import UNREADABLE, Cause, ClusterError, text_of
 from cronhpa.kube.fence import FENCED, NOT_LEADING, Fence, FencedBody, unfenced
@@ -392,5 +392,5 @@ def _error(response: aiohttp.ClientResponse, answer: bytes, path: str) -> Cluste
     causes = () if failure.details is None else failure.details.causes
     # It becomes the reason of a condition, and the API refuses a status with a malformed reason.
     reason = failure.reason if _REASON.fullmatch(failure.reason) else f"HTTP{status}"
-    message = shortened(without_userinfo(message), _MESSAGE_MAX)
+    message = shortened(without_url_secrets(message), _MESSAGE_MAX)
     return ClusterError(status, reason, message, causes, retry_after(status, response.headers.get("Retry-After")))

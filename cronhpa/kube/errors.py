@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from msgspec import Struct
 
-from cronhpa.core.printable import without_userinfo
+from cronhpa.core.printable import without_url_secrets
 
 # Errors of decoding somebody else's answer: msgspec's own, and those of text that is not UTF-8, are ValueErrors; deeply
 # nested lists end in a RecursionError.
@@ -51,4 +51,4 @@ def is_ambiguous(error: ClusterError) -> bool:
 
 def text_of(error: BaseException) -> str:
     """The text of an error without passwords of URLs; its type if it has no text, such as that of a timeout."""
-    return without_userinfo(str(error)) or type(error).__name__
+    return without_url_secrets(str(error)) or type(error).__name__

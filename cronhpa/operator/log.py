@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
-from cronhpa.core.printable import printable, without_userinfo
+from cronhpa.core.printable import printable, without_url_secrets
 from cronhpa.operator.log_rate import RateLimited
 
 LOG = logging.getLogger(__name__)
@@ -26,16 +26,16 @@ class _JsonLines(logging.Formatter):
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": without_userinfo(record.getMessage()),
+            "message": without_url_secrets(record.getMessage()),
             **{key: _plain(value) for key, value in getattr(record, "fields", {}).items()},
         }
         if record.exc_info:
-            line["exception"] = without_userinfo(self.formatException(record.exc_info))
+            line["exception"] = without_url_secrets(self.formatException(record.exc_info))
         return printable(json.dumps(line))
 
 
 def _plain(value: object) -> object:
-    return value if isinstance(value, int) else without_userinfo(str(value))
+    return value if isinstance(value, int) else without_url_secrets(str(value))
 
 
 class _TextLines(logging.Formatter):
@@ -46,7 +46,7 @@ class _TextLines(logging.Formatter):
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        return printable(without_userinfo(super().formatMessage(record)))
+        return printable(without_url_secrets(super().formatMessage(record)))
 
     def formatException(self, exc_info: Any) -> str:  # noqa: N802 - logging's name
         return _indented(super().formatException(exc_info))
@@ -56,7 +56,7 @@ class _TextLines(logging.Formatter):
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"    {printable(line)}" for line in without_userinfo(text).split("\n"))
+    return "\n".join(f"    {printable(line)}" for line in without_url_secrets(text).split("\n"))
 
 
 def set_level(level: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from cronhpa.core.printable import without_secrets, without_userinfo
+from cronhpa.core.printable import without_secrets, without_url_secrets
 from cronhpa.sources.definition import PrometheusSource, UrlSource
 from cronhpa.sources.no_answer import BROKEN, FILE_UNREADABLE, UNTRUSTED, NoAnswerError, no_answer_within, unreachable
 from cronhpa.sources.tls import client_context
@@ -148,7 +148,7 @@ def _read(path: Path) -> str:
 
 
 def _no_answer(error: Exception, seconds: float) -> NoAnswerError:
-    cause = without_userinfo(str(error)) or type(error).__name__
+    cause = without_url_secrets(str(error)) or type(error).__name__
     if isinstance(error, TimeoutError):
         return NoAnswerError("Timeout", no_answer_within(seconds), cause)
     if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):

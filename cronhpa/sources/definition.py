@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from cronhpa.core.printable import printable, shortened, without_userinfo
+from cronhpa.core.printable import printable, shortened, without_url_secrets
 from cronhpa.history.prometheus import PrometheusError, prometheus_url
 from cronhpa.history.promql import MetricName, QueryError, QueryTemplate
 from cronhpa.kube.yaml_loader import Loader, line_of
@@ -345,7 +345,7 @@ def _told(error: ErrorDetails, node: Any, where: str) -> str:
     shown = (
         ""
         if isinstance(value, dict | BaseModel)
-        else f"{printable(shortened(without_userinfo(repr(value)), _INPUT_MAX))}: "
+        else f"{printable(shortened(without_url_secrets(repr(value)), _INPUT_MAX))}: "
     )
     return f"{where}:{line}: {field}: {shown}{message}{_accepted(path)}"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.printable import printable, shortened, without_secrets, without_userinfo
+from cronhpa.core.printable import printable, shortened, without_secrets, without_url_secrets
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,15 @@ def test_json_stays_the_same_json(text, ascii_alone):
         ("http://alice:s3cr3t@prometheus:9090/x", "http://prometheus:9090/x"),
         ("https://alice@x and http://b:p@ss@y", "https://x and http://y"),
         ("'tls://u:p@[::1]:8786'", "'tls://[::1]:8786'"),
-        ("http://x/a@b?c@d", "http://x/a@b?c@d"),
+        ("http://x/a@b?c@d", "http://x/a@b?..."),
+        ('get "https://x/a?token=s3cr3t": 503', 'get "https://x/a?...": 503'),
+        ("http://x?token=s3cr3t#s3cr3t and http://y#s3cr3t", "http://x?... and http://y#..."),
+        ("http://u:p\"@x/a, http://u:p'@[::1]:1/b?", "http://x/a, http://[::1]:1/b?"),
         ("mail a@b", "mail a@b"),
     ],
 )
-def test_an_address_is_told_without_user_and_password(text, told):
-    assert told == without_userinfo(text)
+def test_an_address_is_told_without_user_password_and_query(text, told):
+    assert told == without_url_secrets(text)
 
 
 @given(st.text(), st.integers(3, 20))

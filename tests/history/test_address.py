@@ -18,7 +18,12 @@ def test_a_path_is_a_file(path):
     ("url", "shown"),
     [
         ("postgresql://db/cronhpa", "postgresql://db/cronhpa"),
-        ("postgres://app:geheim@db:5432/cronhpa?sslmode=verify-full", "postgres://db:5432/cronhpa?sslmode=verify-full"),
+        ("postgres://app:geheim@db:5432/cronhpa?sslmode=verify-full", "postgresql://db:5432/cronhpa"),
+        (
+            "postgresql:///cronhpa?host=%2Frun%2Fpg&user=app&p%6Frt=5433",
+            "postgresql:///cronhpa?host=%2Frun%2Fpg&p%6Frt=5433",
+        ),
+        ("postgresql://app@[::1]:5,db2/cronhpa?options=-cwork_mem%3D1MB", "postgresql://[::1]:5,db2/cronhpa"),
         ("postgresql://app:ge%40heim@a,b/cronhpa", "postgresql://a,b/cronhpa"),
     ],
 )
@@ -36,6 +41,12 @@ def test_a_postgresql_is_shown_without_user_and_password(url, shown):
         "postgresql://app:ge#heim@db/cronhpa",
         "postgresql://db/cronhpa?password=geheim",
         "postgresql://db/cronhpa?sslmode=require&password=geheim",
+        "postgresql://db/cronhpa?p%61ssword=geheim",
+        "postgresql://db/cronhpa?sslpassword=geheim",
+        "postgresql://db/cronhpa?%73slpassword=geheim",
+        "postgresql://db/cronhpa?PASSWORD=geheim",
+        "postgresql://db/cronhpa?geheim",
+        "postgresql://app:%geheim@db/cronhpa",
     ],
 )
 def test_what_may_be_a_password_in_the_wrong_place_is_refused_and_not_repeated(url):

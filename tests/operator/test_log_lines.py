@@ -65,8 +65,8 @@ def test_json_says_the_same_and_stays_json(message):
 @pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.parametrize("where", ["message", "error"])
 def test_no_password_of_any_address_is_logged(form, where):
-    told = "no way to http://alice:s3cr3t@prometheus:9090/api and https://bob:s3cr3t@x"
+    told = "no way to http://alice:s3cr3t@prometheus:9090/api and https://bob:s3cr3t@x?t=s3cr3t"
     said = written(form, told) if where == "message" else written(form, "x", error=RuntimeError(told))
 
     assert "s3cr3t" not in said
-    assert "http://prometheus:9090/api and https://x" in said
+    assert "http://prometheus:9090/api and https://x?..." in said

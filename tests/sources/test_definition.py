@@ -142,3 +142,13 @@ def test_a_password_in_a_url_is_told_to_nobody(kind, scheme):
     told = problems(kind(f"url: '{scheme}://me:secret@p'"))
 
     assert not any("secret@" in line or ":secret" in line for line in told), told
+
+
+@pytest.mark.parametrize(
+    "address", ["ftp://p/a?token=s3cr3t", "http://p/$nosuch?token=s3cr3t", "http://p/a?token=s3cr3t#a"]
+)
+def test_a_token_in_the_query_of_a_url_is_told_to_nobody(address):
+    told = problems(url(f"url: '{address}', value: a"))
+
+    assert told
+    assert not any("s3cr3t" in line for line in told), told

@@ -172,6 +172,22 @@ async def test_a_server_is_trusted_by_the_stated_authority_alone_and_gets_our_ce
         assert "Untrusted" == (await valued(port, scheme="https")).reason
 
 
+async def test_an_answer_that_is_no_http_is_logged_without_the_query(caplog):
+    async def garbage(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 what\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(garbage, "127.0.0.1", 0) as server:
+        asked = source(server.sockets[0].getsockname()[1], path="/a?key=s3cr3t&of=$name")
+        await asked.value(measured("a"))
+        await asked.close()
+
+    (told,) = [record.getMessage() for record in caplog.records if record.name.startswith("cronhpa.sources")]
+    assert "the connection broke" in told
+    assert "s3cr3t" not in told
+
+
 async def test_a_trouble_is_logged_once_and_names_no_more_than_the_host(caplog):
     async def answer(request):
         return web.Response(status=503)
