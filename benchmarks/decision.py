@@ -22,13 +22,14 @@ from statistics import median, quantiles
 from typing import Any
 
 import msgspec
+from cronhpa.operator.worth_writing import is_worth_writing
 from report import calibration_line, machine, save
 from rich.console import Console
 from rich.table import Table
 
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
-from cronhpa.api.turn import Status, Turn
+from cronhpa.api.status_text import Status
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Decision, Withheld
 from cronhpa.core.forecast import Forecast
@@ -36,10 +37,11 @@ from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Pod, Scale
 from cronhpa.core.observe import observe
+from cronhpa.core.reconciliation import Reconciliation
+from cronhpa.core.record import Record
 from cronhpa.core.spec import ControllerOptions, ResourceMetric, Spec
 from cronhpa.kube.metric_values import PodMetrics, samples_of
 from cronhpa.kube.pods import RawPod, pod_from
-from cronhpa.operator.worth_writing import is_worth_writing
 
 PODS = 10
 BATCHES = 200
@@ -101,7 +103,8 @@ class Situation:
         assert isinstance(metric, ResourceMetric)
         samples = samples_of(metric, self.listed)
         after = self.memory.after(self.decision, Withheld(), self.spec, self.observation)
-        turn = Turn(self.spec, self.decision, Withheld(), after, 1, forecast=self.forecast)
+        record = Record(self.spec, self.observation, self.forecast, self.memory, NOW)
+        turn = Reconciliation(record, self.decision, after, 1, forecast=self.forecast)
         rendered = render(self.status, turn)
         return {
             "read 10 samples": lambda: samples_of(metric, self.listed),
@@ -174,8 +177,9 @@ def situation(text: dict[str, Any], predicted: Forecast | None) -> Situation:
         now = NOW - turn * 15 * SECOND
         latest_forecast = predicted and msgspec.structs.replace(predicted, issued_at=now - 30 * SECOND)
         decision = decide(spec, observation, latest_forecast, memory, now)
+        record = Record(spec, observation, latest_forecast, memory, now)
         memory = memory.after(decision, Withheld(), spec, observation)
-        status = render(status, Turn(spec, decision, Withheld(), memory, 1, forecast=latest_forecast))
+        status = render(status, Reconciliation(record, decision, memory, 1, forecast=latest_forecast))
     assert decision.desired == COUNT, decision
     assert not decision.abstentions, decision.abstentions
     return Situation(spec, scale, pods, listed, predicted, observation, memory, decision, status)

@@ -28,13 +28,13 @@ from rich.table import Table
 
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
-from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, PodCounts, Scale
+from cronhpa.core.reconciliation import Reconciliation
 from cronhpa.core.record import Record
 from cronhpa.core.spec import ControllerOptions
 from cronhpa.history.decisions import DECISIONS_BYTES_MAX, HOURS_KEPT, POINTS_KEPT
@@ -64,8 +64,8 @@ class Life:
 
     def __init__(self, number: int) -> None:
         self.state = ObjectState(f"tenant-{number % 50}", f"shop-{number}", f"0b0e7a1c-{number:012d}", 0)
-        self.state.spec_text = spec_text(_SPEC)
-        self.state.generation = 1
+        self.state.served.spec_text = spec_text(_SPEC)
+        self.state.served.generation = 1
         self.spec = parse_spec(_SPEC, self.state.namespace, ControllerOptions())
         self.current = 4
         self.random = random.Random(number)
@@ -80,17 +80,16 @@ class Life:
         decided = decide(*msgspec.structs.astuple(record))
         outcome = Scaled(now) if decided.rescales else Withheld()
         self.memory = self.memory.after(decided, outcome, self.spec, observation)
-        self.status = render(
-            self.status, Turn(self.spec, decided, outcome, self.memory, 1, forecast=self._forecast(now))
-        )
+        reconciliation = Reconciliation(record, decided, self.memory, 1, outcome, forecast=self._forecast(now))
+        self.status = render(self.status, reconciliation)
         recorder.note_point(self.state, record, decided)
-        recorder.note(self.state, 1, record, decided, outcome, None, self.status)
+        recorder.note(self.state, reconciliation, self.status)
         if now % HOUR == 0:
 
             def again() -> None:
                 for _ in range(_QUIET):
                     recorder.note_point(self.state, record, decided)
-                    recorder.note(self.state, 1, record, decided, outcome, None, self.status)
+                    recorder.note(self.state, reconciliation, self.status)
 
             costs.of("note, each turn", again, _QUIET)
         self.current = decided.desired

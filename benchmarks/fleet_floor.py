@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from cronhpa.operator.held_status import WrittenStatus
 
 from cronhpa.api.identity import GROUP, KIND, PLURAL, VERSION
 from cronhpa.core.instant import format_instant
@@ -32,7 +33,6 @@ from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.credentials import load_configuration
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
-from cronhpa.operator.held_status import WrittenStatus
 
 _AVERAGE = MetricTarget("AverageValue", average_value=1)
 _CPU = ResourceMetric("cpu", _AVERAGE)

@@ -27,13 +27,13 @@ from rich.table import Table
 from conformance import trajectories
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
-from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind
 from cronhpa.core.instant import parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Scale
 from cronhpa.core.observe import Measurement, observe
+from cronhpa.core.reconciliation import Reconciliation
 from cronhpa.core.spec import ResourceMetric, Spec
 from cronhpa.kube import metric_values
 from cronhpa.kube.label_selector import select
@@ -127,7 +127,9 @@ def live(life: dict[str, Any], costs: Costs) -> list[int]:
     return counts
 
 
-def measure(spec: Spec, tick: dict[str, Any], memory: Memory, status: dict[str, Any], turn: Turn, costs: Costs) -> None:
+def measure(
+    spec: Spec, tick: dict[str, Any], memory: Memory, status: dict[str, Any], turn: Reconciliation, costs: Costs
+) -> None:
     metric = spec.metrics[0]
     now = parse_instant(tick["now"])
     scale = Scale(tick["scale"]["specReplicas"], tick["scale"].get("statusReplicas", 0), tick["scale"]["selector"])

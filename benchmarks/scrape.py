@@ -13,11 +13,11 @@ import os
 import time
 from typing import Any
 
+from cronhpa.operator.newest import Newest
 from decision import NOW, PLAIN, TIMED, forecast, situation
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from report import calibration_line, machine, save
 
-from cronhpa.operator.newest import Newest
 from cronhpa.operator.object_metrics import ObjectMetrics
 from cronhpa.operator.object_state import ObjectState
 
@@ -33,8 +33,8 @@ def objects(spec: dict[str, Any], count: int) -> list[ObjectState]:
     states = []
     for number in range(count):
         state = ObjectState(f"team-{number // 100}", f"shop-{number}", f"uid-{number}", NOW)
-        state.spec = made.spec
-        state.status = {"conditions": [{"type": kind, "status": "True"} for kind in _CONDITIONS]}
+        state.served.spec = made.spec
+        state.served.status = {"conditions": [{"type": kind, "status": "True"} for kind in _CONDITIONS]}
         state.newest = Newest(made.decision, forecasts, 12, 0, None, is_preview=False)
         states.append(state)
     return states

@@ -12,9 +12,10 @@ from enum import StrEnum
 from typing import Any
 
 from cronhpa.api.metric_status import PER_POD, current_and_target
-from cronhpa.api.turn import Condition, Status, Turn, clip
+from cronhpa.api.status_text import Condition, Status, clip
 from cronhpa.core.local_time import format_ahead
 from cronhpa.core.observation import Absent
+from cronhpa.core.reconciliation import Reconciliation
 from cronhpa.core.spec import Metric, PodsMetric, ResourceMetric, UnknownMetric
 
 # As the upstream's printer: so many metrics, then "+ N more...".
@@ -46,15 +47,15 @@ _BY_READY_REASON = {
 }
 
 
-def columns(turn: Turn, status: Status) -> dict[str, str]:
+def columns(reconciliation: Reconciliation, status: Status) -> dict[str, str]:
     """The texts for a status whose other fields are complete."""
     text = {
-        "targets": clip(targets(turn.spec.metrics, status.get("currentMetrics") or ())),
-        "status": str(_word(turn, status["conditions"])),
+        "targets": clip(targets(reconciliation.spec.metrics, status.get("currentMetrics") or ())),
+        "status": str(_word(reconciliation, status["conditions"])),
     }
-    edge = turn.decision.next_edge
+    edge = reconciliation.decision.next_edge
     if edge is not None:
-        text["next"] = format_ahead(edge.at, turn.zone, turn.decision.at)
+        text["next"] = format_ahead(edge.at, reconciliation.zone, reconciliation.decision.at)
     return text
 
 
@@ -77,13 +78,13 @@ def targets(metrics: Sequence[Metric], current: Sequence[dict[str, Any]]) -> str
     return ", ".join(texts[:_METRICS_SHOWN]) + (f" + {more} more..." if more > 0 else "")
 
 
-def _word(turn: Turn, conditions: Sequence[Condition]) -> StatusWord:
+def _word(reconciliation: Reconciliation, conditions: Sequence[Condition]) -> StatusWord:
     """The word for the reason of the Ready condition."""
     reasons = {condition["type"]: condition.get("reason") for condition in conditions}
     word = _BY_READY_REASON.get(reasons["Ready"] or "")
     if word is None:
         # Ready has the problem of a metric as its reason. While one of several metrics is missing, the target may grow.
-        is_blind = all(isinstance(result, Absent) for result in turn.decision.metrics)
+        is_blind = all(isinstance(result, Absent) for result in reconciliation.decision.metrics)
         word = StatusWord.NO_METRICS if is_blind else StatusWord.HOLDING
     if word is StatusWord.DECIDING and reasons.get("ForecastActive") == "Learning":
         return StatusWord.LEARNING

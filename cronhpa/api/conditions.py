@@ -1,15 +1,16 @@
-"""A turn becomes `status.conditions`. The reasons and texts of the upstream's conditions are the upstream's."""
+"""The conditions of a reconciliation. The reasons and texts of the upstream's conditions are the upstream's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cronhpa.api.turn import Condition, Turn, clip
+from cronhpa.api.status_text import Condition, clip
 from cronhpa.core.decision import Decision, DecisionKind, Failed, Rule, Scaled, Source
 from cronhpa.core.forecast import TrackRecord, in_days
 from cronhpa.core.instant import format_instant
 from cronhpa.core.memory import makes_zero
 from cronhpa.core.reasons import proposal_reason
+from cronhpa.core.reconciliation import Reconciliation
 from cronhpa.core.spec import Mode
 
 ConditionText = tuple[str, bool | None, str, str]
@@ -32,13 +33,13 @@ _VALUES = {True: "True", False: "False", None: "Unknown"}
 _OPTIONAL = {"BoundsConsistent", "ForecastActive"}
 
 
-def conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
-    """The conditions after a turn; transition times are carried over from the previous ones."""
-    stated = (*_upstream_conditions(turn), *_own_conditions(turn))
+def conditions(previous: Iterable[Condition], reconciliation: Reconciliation) -> list[Condition]:
+    """The conditions after a reconciliation; transition times are carried over from the previous ones."""
+    stated = (*_upstream_conditions(reconciliation), *_own_conditions(reconciliation))
     kinds = {kind for kind, *_ in stated}
     # Conditions about schedules or a forecast are dropped once the spec has none.
     conditions = [dict(old) for old in previous if old["type"] in kinds or old["type"] not in _OPTIONAL]
-    stamp = format_instant(turn.decision.at)
+    stamp = format_instant(reconciliation.decision.at)
     # If somebody else wrote two conditions of one type, the first one counts.
     by_type = {condition["type"]: condition for condition in reversed(conditions)}
     for kind, is_true, reason, message in stated:
@@ -53,14 +54,14 @@ def conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
             "status": value,
             "reason": reason,
             "message": clip(message),
-            "observedGeneration": turn.generation,
+            "observedGeneration": reconciliation.generation,
         }
     return conditions
 
 
-def _upstream_conditions(turn: Turn) -> Iterator[ConditionText]:
+def _upstream_conditions(reconciliation: Reconciliation) -> Iterator[ConditionText]:
     """The upstream's conditions, in the order in which it sets them: of one type the last one wins."""
-    decision = turn.decision
+    decision = reconciliation.decision
     if decision.kind is DecisionKind.UNREACHABLE:
         assert decision.failure is not None
         text = f"the HPA controller was unable to get the target's current scale: {decision.failure.message}"
@@ -75,7 +76,7 @@ def _upstream_conditions(turn: Turn) -> Iterator[ConditionText]:
         yield _scaling_active(decision)
     if decision.kind is DecisionKind.COMPUTED:
         yield from _limits(decision)
-    yield from _rescaled(turn)
+    yield from _rescaled(reconciliation)
 
 
 def _scaling_active(decision: Decision) -> ConditionText:
@@ -105,61 +106,73 @@ def _limits(decision: Decision) -> Iterator[ConditionText]:
         yield "ScalingLimited", True, str(limited), LIMITED[limited]
 
 
-def _rescaled(turn: Turn) -> Iterator[ConditionText]:
-    outcome, decision = turn.outcome, turn.decision
+def _rescaled(reconciliation: Reconciliation) -> Iterator[ConditionText]:
+    outcome, decision = reconciliation.outcome, reconciliation.decision
     if isinstance(outcome, Failed):
         text = f"the HPA controller was unable to update the target scale: {outcome.message}"
         yield "AbleToScale", False, "FailedUpdateScale", text
     if isinstance(outcome, Scaled):
         text = f"the HPA controller was able to update the target scale to {decision.desired}"
         yield "AbleToScale", True, "SucceededRescale", text
-        if makes_zero(decision, turn.spec):
+        if makes_zero(decision, reconciliation.spec):
             yield "ScaledToZero", True, "ScaledToZero", "the HPA controller scaled the workload to zero"
         else:
             yield "ScaledToZero", False, "NotScaledToZero", "the HPA controller did not scale the workload to zero"
 
 
-def _own_conditions(turn: Turn) -> Iterator[ConditionText]:
-    decision = turn.decision
-    owned = turn.owner_problem is None
+def _own_conditions(reconciliation: Reconciliation) -> Iterator[ConditionText]:
+    decision = reconciliation.decision
+    owned = reconciliation.owner_problem is None
     unreadable = [abstention for abstention in decision.abstentions if abstention.source is Source.SCHEDULE]
-    problems = (*turn.spec_problems, *(f"schedule {schedule.name}: {schedule.message}" for schedule in unreadable))
+    problems = (
+        *reconciliation.spec_problems,
+        *(f"schedule {schedule.name}: {schedule.message}" for schedule in unreadable),
+    )
     if problems:
         yield "SpecAccepted", False, "Unreadable", "; ".join(problems)
     else:
         yield "SpecAccepted", True, "Accepted", "every part of the spec can be read"
-    if owned and turn.contested:
-        yield "TargetOwned", None, "ReplicasContested", turn.contested
+    if owned and reconciliation.contested:
+        yield "TargetOwned", None, "ReplicasContested", reconciliation.contested
     elif owned:
         yield "TargetOwned", True, "OnlyOwner", "nothing else scales the target"
     else:
-        yield "TargetOwned", False, "OtherOwner", turn.owner_problem or ""
-    if turn.spec.is_timed:
-        if turn.conflicts:
-            yield "BoundsConsistent", False, turn.conflicts[0].reason, "; ".join(map(str, turn.conflicts))
+        yield "TargetOwned", False, "OtherOwner", reconciliation.owner_problem or ""
+    if reconciliation.spec.is_timed:
+        if reconciliation.conflicts:
+            yield (
+                "BoundsConsistent",
+                False,
+                reconciliation.conflicts[0].reason,
+                "; ".join(map(str, reconciliation.conflicts)),
+            )
         else:
             yield "BoundsConsistent", True, "Consistent", "no schedule contradicts another one or the spec's bounds"
-    if turn.spec.forecast is not None:
-        yield _forecast_active(turn)
-    yield _ready(turn, problems)
+    if reconciliation.spec.forecast is not None:
+        yield _forecast_active(reconciliation)
+    yield _ready(reconciliation, problems)
 
 
-def _forecast_active(turn: Turn) -> ConditionText:
-    decision = turn.decision
+def _forecast_active(reconciliation: Reconciliation) -> ConditionText:
+    decision = reconciliation.decision
     abstained = next((abstention for abstention in decision.abstentions if abstention.source is Source.FORECAST), None)
     proposal = next((candidate for candidate in decision.proposals if candidate.source is Source.FORECAST), None)
-    assert turn.spec.forecast is not None
-    lost = (turn.forecast.unusable,) if turn.forecast is not None and turn.forecast.unusable else ()
+    assert reconciliation.spec.forecast is not None
+    lost = (
+        (reconciliation.forecast.unusable,)
+        if reconciliation.forecast is not None and reconciliation.forecast.unusable
+        else ()
+    )
     if abstained is not None:
         return "ForecastActive", False, abstained.reason, "; ".join((abstained.message, *lost))
     if proposal is None:
-        return "ForecastActive", False, "NotAsked", f"this turn went another way: {decision.kind}"
+        return "ForecastActive", False, "NotAsked", f"this reconciliation went another way: {decision.kind}"
     told = (proposal_reason(proposal), *lost)
-    if turn.spec.forecast.mode is Mode.PREVIEW:
+    if reconciliation.spec.forecast.mode is Mode.PREVIEW:
         return "ForecastActive", False, "Preview", f"it would ask for at least {proposal.replicas}: {'; '.join(told)}"
-    if turn.forecast is None or turn.forecast.track_record is None:
+    if reconciliation.forecast is None or reconciliation.forecast.track_record is None:
         return "ForecastActive", True, "Acting", "; ".join(told)
-    return "ForecastActive", True, "BeatsReactive", "; ".join((_tried(turn.forecast.track_record), *told))
+    return "ForecastActive", True, "BeatsReactive", "; ".join((_tried(reconciliation.forecast.track_record), *told))
 
 
 def _tried(record: TrackRecord) -> str:
@@ -169,20 +182,20 @@ def _tried(record: TrackRecord) -> str:
     )
 
 
-def _ready(turn: Turn, problems: tuple[str, ...]) -> ConditionText:
+def _ready(reconciliation: Reconciliation, problems: tuple[str, ...]) -> ConditionText:
     """The Ready condition: a summary for tools that know no other condition."""
-    decision = turn.decision
-    is_preview = turn.spec.mode is Mode.PREVIEW
+    decision = reconciliation.decision
+    is_preview = reconciliation.spec.mode is Mode.PREVIEW
     # A preview scales nothing, so another owner of its target is no problem.
-    if turn.owner_problem is not None and not is_preview:
-        return "Ready", False, "OtherOwner", turn.owner_problem
+    if reconciliation.owner_problem is not None and not is_preview:
+        return "Ready", False, "OtherOwner", reconciliation.owner_problem
     if problems:
         return "Ready", False, "SpecUnreadable", "; ".join(problems)
     if decision.kind is DecisionKind.UNREACHABLE:
         assert decision.failure is not None
         return "Ready", False, "TargetUnreachable", decision.failure.message
-    if isinstance(turn.outcome, Failed):
-        return "Ready", False, "FailedUpdateScale", turn.outcome.message
+    if isinstance(reconciliation.outcome, Failed):
+        return "Ready", False, "FailedUpdateScale", reconciliation.outcome.message
     if decision.failure is not None:
         return "Ready", False, decision.failure.reason, decision.failure.message
     if decision.kind is DecisionKind.SUSPENDED:

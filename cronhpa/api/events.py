@@ -1,4 +1,4 @@
-"""A turn becomes Kubernetes events. The reasons and texts of the upstream's events are the upstream's."""
+"""A reconciliation becomes Kubernetes events. The reasons and texts of the upstream's events are the upstream's."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from cronhpa.api.turn import Status, Turn
+from cronhpa.api.status_text import Status
 from cronhpa.core.decision import Decision, DecisionKind, Failed, Scaled
 from cronhpa.core.observation import Absent
 from cronhpa.core.reasons import event_reason
+from cronhpa.core.reconciliation import Reconciliation
 
 
 class Event(Struct, frozen=True):
@@ -20,9 +21,9 @@ class Event(Struct, frozen=True):
     message: str
 
 
-def events(turn: Turn) -> Iterator[Event]:
-    """The turn's events, in the upstream's order."""
-    decision = turn.decision
+def events(reconciliation: Reconciliation) -> Iterator[Event]:
+    """The reconciliation's events, in the upstream's order."""
+    decision = reconciliation.decision
     if decision.kind is DecisionKind.UNREACHABLE:
         assert decision.failure is not None
         yield Event("Warning", "FailedGetScale", decision.failure.message)
@@ -34,14 +35,14 @@ def events(turn: Turn) -> Iterator[Event]:
         yield Event("Warning", decision.failure.reason, decision.failure.message)
     if decision.failure is not None:
         yield Event("Warning", "FailedComputeMetricsReplicas", _failure_text(decision))
-    if isinstance(turn.outcome, Failed):
-        text = f"New size: {decision.desired}; reason: {_why(turn)}; error: {turn.outcome.message}"
+    if isinstance(reconciliation.outcome, Failed):
+        text = f"New size: {decision.desired}; reason: {_why(reconciliation)}; error: {reconciliation.outcome.message}"
         yield Event("Warning", "FailedRescale", text)
-    if isinstance(turn.outcome, Scaled):
-        yield Event("Normal", "SuccessfulRescale", f"New size: {decision.desired}; reason: {_why(turn)}")
+    if isinstance(reconciliation.outcome, Scaled):
+        yield Event("Normal", "SuccessfulRescale", f"New size: {decision.desired}; reason: {_why(reconciliation)}")
 
 
-def new_conflict_events(previous: Status, turn: Turn) -> Iterator[Event]:
+def new_conflict_events(previous: Status, reconciliation: Reconciliation) -> Iterator[Event]:
     """
     An event for each conflict that the previous status does not state: each is reported once, however often it recurs.
     """
@@ -50,14 +51,14 @@ def new_conflict_events(previous: Status, turn: Turn) -> Iterator[Event]:
         for condition in previous.get("conditions", ())
         if condition["type"] == "BoundsConsistent"
     ]
-    for conflict in turn.conflicts:
+    for conflict in reconciliation.conflicts:
         if not any(conflict.text in message for message in stated):
             yield Event("Warning", conflict.reason, str(conflict))
 
 
-def _why(turn: Turn) -> str:
-    spec = turn.spec
-    return event_reason(turn.decision, is_upstream=not spec.is_timed and spec.forecast is None)
+def _why(reconciliation: Reconciliation) -> str:
+    spec = reconciliation.spec
+    return event_reason(reconciliation.decision, is_upstream=not spec.is_timed and spec.forecast is None)
 
 
 def _failure_text(decision: Decision) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cronhpa.api.turn import clip
+from cronhpa.api.status_text import clip
 from cronhpa.core.decision import Decision, DecisionKind
 from cronhpa.core.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
 from cronhpa.core.quantity import format_milli
@@ -84,7 +84,7 @@ def _selector(selector: LabelSelector) -> dict[str, Any]:
 
 
 def measured_metrics(
-    spec: Spec, decision: Decision, entries: Sequence[dict[str, Any]] | None, observation: Observation | None
+    spec: Spec, decision: Decision, entries: Sequence[dict[str, Any]] | None, observation: Observation
 ) -> list[dict[str, Any]]:
     """
     `status.decision.metrics`: one entry for each metric of the spec; none if no metric was read.
@@ -93,9 +93,9 @@ def measured_metrics(
     """
     if entries is None or not decision.metrics:
         return []
-    readings: Sequence[Reading | None] = () if observation is None else observation.readings
+    readings: Sequence[Reading | None] = observation.readings
     padded = (*readings, *[None] * (len(entries) - len(readings)))
-    scale = None if observation is None else observation.scale
+    scale = observation.scale
     return [
         _measured(metric, entry, result, reading, scale)
         for metric, entry, result, reading in zip(spec.metrics, entries, decision.metrics, padded, strict=True)

@@ -1,8 +1,8 @@
 """
-A turn becomes a status.
+A reconciliation becomes a status.
 
 A status is the JSON object that the API serves. `render` builds a new one from the previous one: transition times, and
-fields that a failed turn does not touch, are carried over.
+fields that a failed reconciliation does not touch, are carried over.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cronhpa.api.columns import columns
 from cronhpa.api.conditions import conditions
 from cronhpa.api.metric_status import current_metrics, measured_metrics
 from cronhpa.api.status_memory import render_memory
-from cronhpa.api.turn import Status, Turn, clip
+from cronhpa.api.status_text import Status, clip
 from cronhpa.core.decision import (
     Decision,
     DecisionKind,
@@ -32,34 +32,38 @@ from cronhpa.core.decision import (
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, format_instant
 from cronhpa.core.reasons import proposal_reason, reason, step_reason
+from cronhpa.core.reconciliation import Reconciliation
 
 
-def render(previous: Status, turn: Turn) -> Status:
-    """The status after a turn."""
-    decision, spec = turn.decision, turn.spec
-    status: Status = {"observedGeneration": turn.generation, "target": f"{spec.target.kind}/{spec.target.name}"}
+def render(previous: Status, reconciliation: Reconciliation) -> Status:
+    """The status after a reconciliation."""
+    decision, spec = reconciliation.decision, reconciliation.spec
+    status: Status = {
+        "observedGeneration": reconciliation.generation,
+        "target": f"{spec.target.kind}/{spec.target.name}",
+    }
     if "operator" in previous:
         status["operator"] = previous["operator"]
     if decision.kind is DecisionKind.UNREACHABLE:
         kept = ("currentReplicas", "desiredReplicas", "lastScaleTime", "currentMetrics")
         status |= {key: previous[key] for key in kept if key in previous}
     else:
-        is_settled = decision.kind is not DecisionKind.HELD and not isinstance(turn.outcome, Failed)
+        is_settled = decision.kind is not DecisionKind.HELD and not isinstance(reconciliation.outcome, Failed)
         status["currentReplicas"] = decision.current
         if is_settled:
             status["desiredReplicas"] = decision.desired
         elif "desiredReplicas" in previous:  # before the first decision there is no count, and 0 would be one
             status["desiredReplicas"] = previous["desiredReplicas"]
-        if isinstance(turn.outcome, Scaled):
-            status["lastScaleTime"] = format_instant(turn.outcome.at)
+        if isinstance(reconciliation.outcome, Scaled):
+            status["lastScaleTime"] = format_instant(reconciliation.outcome.at)
         elif "lastScaleTime" in previous:
             status["lastScaleTime"] = previous["lastScaleTime"]
         status["currentMetrics"] = current_metrics(spec, decision)
     status["effectiveMinReplicas"] = decision.minimum
     status["effectiveMaxReplicas"] = decision.maximum
-    if turn.memory.start_up is not None:
-        status["podStartupSeconds"] = turn.memory.start_up // SECOND
-    status["decision"] = _explained(turn, status.get("currentMetrics"))
+    if reconciliation.memory.start_up is not None:
+        status["podStartupSeconds"] = reconciliation.memory.start_up // SECOND
+    status["decision"] = _explained(reconciliation, status.get("currentMetrics"))
     if spec.schedules:
         problems = {
             abstention.name: abstention.message
@@ -69,17 +73,17 @@ def render(previous: Status, turn: Turn) -> Status:
         status["schedules"] = [_window(window, problems.get(window.name)) for window in decision.windows]
     if decision.next_edge is not None:
         status["nextEdge"] = _edge(decision.next_edge)
-    if spec.forecast is not None and turn.forecast is not None:
-        status["forecast"] = _forecast(turn.forecast, turn.budget_used)
-    status["conditions"] = conditions(previous.get("conditions", []), turn)
-    status["columns"] = columns(turn, status)
+    if spec.forecast is not None and reconciliation.forecast is not None:
+        status["forecast"] = _forecast(reconciliation.forecast, reconciliation.budget_used)
+    status["conditions"] = conditions(previous.get("conditions", []), reconciliation)
+    status["columns"] = columns(reconciliation, status)
     in_force = None if decision.kind is DecisionKind.UNREACHABLE else max(decision.current, decision.desired)
-    status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.options, decision.at), in_force)
+    status["memory"] = render_memory(reconciliation.memory.pruned(spec.behavior, spec.options, decision.at), in_force)
     return status
 
 
-def _explained(turn: Turn, current: list[dict[str, Any]] | None) -> dict[str, Any]:
-    decision, owner_problem = turn.decision, turn.owner_problem
+def _explained(reconciliation: Reconciliation, current: list[dict[str, Any]] | None) -> dict[str, Any]:
+    decision, owner_problem = reconciliation.decision, reconciliation.owner_problem
     text: dict[str, Any] = {}
     if decision.decided_by is not None:
         text["decidedBy"] = str(decision.decided_by)
@@ -96,7 +100,7 @@ def _explained(turn: Turn, current: list[dict[str, Any]] | None) -> dict[str, An
         }
         for abstention in decision.abstentions
     ]
-    if measured := measured_metrics(turn.spec, decision, current, turn.observation):
+    if measured := measured_metrics(reconciliation.spec, decision, current, reconciliation.observation):
         text["metrics"] = measured
     text["steps"] = [_step(step, decision) for step in decision.steps]
     return text

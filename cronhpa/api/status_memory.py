@@ -1,9 +1,9 @@
 """
 The memory in a status becomes a Memory. Everybody who may patch the status writes it, so its text is distrusted.
 
-What no turn can have written is damaged: another type or range, more entries, or times further apart than the longest
-window. A damaged memory is an empty one, which is seeded with the current count. What is well formed is believed: a
-forged text that the operator could have written itself cannot be told from its own.
+What no reconciliation can have written is damaged: another type or range, more entries, or times further apart than the
+longest window. A damaged memory is an empty one, which is seeded with the current count. What is well formed is
+believed: a forged text that the operator could have written itself cannot be told from its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cronhpa.core.quantity import LENGTH_MAX, format_milli, parse_milli
 from cronhpa.core.reactive.arithmetic import INT32_MAX, INT64_MAX
 from cronhpa.core.spec import ControllerOptions
 
-# A turn a second for the longest window of a behavior, an hour; and for the longest period of a policy, half an hour.
+# One a second for the longest window of a behavior, an hour; and for the longest period of a policy, half an hour.
 RECOMMENDATIONS_MAX = 4_000
 EVENTS_MAX = 2_000
 # A spec has at most 50 schedules and 30 metrics.
@@ -266,10 +266,10 @@ def _request(text: str) -> int:
 
 def _check_ages(memory: Memory, longest: Nanoseconds) -> None:
     """
-    Raises ValueError where entries are further apart than a turn leaves them.
+    Raises ValueError where entries are further apart than a reconciliation leaves them.
 
-    A turn writes what can still win: entries of the last window and the last period, and the newest recommendation,
-    which may be of any age where no metric was read since.
+    A reconciliation writes what can still win: entries of the last window and the last period, and the newest
+    recommendation, which may be of any age where no metric was read since.
     """
     times = sorted(recommendation.at for recommendation in memory.recommendations)
     events = [event.at for event in (*memory.scale_ups, *memory.scale_downs)]

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from cronhpa.api.events import Event
 from cronhpa.api.range_text import range_text
-from cronhpa.api.turn import Status
+from cronhpa.api.status_text import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.local_time import format_moment, local_times
 
-# The reason of ForecastActive in a turn that did not ask the forecast.
+# The reason of ForecastActive in a reconciliation that did not ask the forecast.
 _NOT_ASKED = "NotAsked"
 _CONTESTED = "ReplicasContested"
 _NORMAL, _WARNING = "Normal", "Warning"

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 
 from cronhpa.api.render import render
-from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Withheld
+from cronhpa.core.reconciliation import Reconciliation
 from cronhpa.core.record import decode
 from cronhpa.history.past_decision import NOTHING, PastDecision
 
@@ -52,7 +51,7 @@ def differences(past: PastDecision) -> list[str]:
     before = {"desiredReplicas": status["desiredReplicas"]} if "desiredReplicas" in status else {}
     try:
         decision = decide(turn.spec, turn.observation, turn.forecast, turn.memory, turn.now)
-        now = render(before, Turn(turn.spec, decision, Withheld(), turn.memory, 1, observation=turn.observation))
+        now = render(before, Reconciliation(turn, decision, turn.memory, generation=1))
     except Exception as problem:
         raise NotDecidableError(f"deciding raises {type(problem).__name__}: {problem}") from problem
     # As JSON, like the kept one: enums become texts there, and tuples lists.

@@ -39,10 +39,10 @@ from cronhpa.operator.object_metrics import ObjectMetrics
 from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.operator_metrics import OperatorMetrics
 from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
+from cronhpa.operator.reconciliation_trace import UNTRACED
 from cronhpa.operator.replica import ElectedReplica, LeaderElectionConfig, OnlyReplica, Replica
 from cronhpa.operator.settings import Settings
 from cronhpa.operator.sharded_replica import ShardedReplica
-from cronhpa.operator.turn_trace import UNTRACED
 from cronhpa.ports.connections import ConnectionLimits
 from cronhpa.sources.file import SourcesFile
 
@@ -131,7 +131,7 @@ class Operator:
             replica=self.replica,
             trace=tracing or UNTRACED,
             decide=decide if tracing is None else tracing.traced(decide),
-            checks_fast_path=settings.check_fast_path,
+            check_standing=settings.check_standing,
         )
         self._sources_file: SourcesFile | None = None
         if settings.sources is not None:
@@ -186,7 +186,8 @@ class Operator:
                     await self.controller.events.flushed()
             # After the last write: from now on another replica may lead.
             await self.replica.release()
-            self.controller.reconciler.fast_path.tell_loads(self.controller.inventory)
+            for state in self.controller.inventory:
+                self.controller.reconciler.flush_load(state)
             await self.learning.flush()
             for task in (stopped, *tasks):
                 task.cancel()

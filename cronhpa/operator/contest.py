@@ -7,7 +7,7 @@ the two writers can notice it.
 
 from __future__ import annotations
 
-from cronhpa.api.turn import Status
+from cronhpa.api.status_text import Status
 from cronhpa.core.instant import MINUTE, Nanoseconds
 from cronhpa.core.spec import TargetRef
 

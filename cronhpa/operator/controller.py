@@ -37,9 +37,9 @@ from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.owners import Hpa, Owners
 from cronhpa.operator.reconciler import Cluster, Decide, LatestForecasts, Reconciler
+from cronhpa.operator.reconciliation_trace import UNTRACED, ReconciliationTrace
 from cronhpa.operator.replica import OnlyReplica, Replica
 from cronhpa.operator.sweep import Sweep
-from cronhpa.operator.turn_trace import UNTRACED, TurnTrace
 from cronhpa.operator.turnover import ShardHolder, Turnover
 from cronhpa.operator.write_places import WritePlaces
 from cronhpa.operator.writer import Writer
@@ -88,9 +88,9 @@ class Controller:
         watch: MakeWatch = ObjectWatch,
         decide: Decide = decide_with,
         replica: Replica | None = None,
-        trace: TurnTrace = UNTRACED,
+        trace: ReconciliationTrace = UNTRACED,
         sources: MetricSources | None = None,
-        checks_fast_path: bool = False,
+        check_standing: bool = False,
     ) -> None:
         self.replica = replica or OnlyReplica()
         sharded = self.replica if isinstance(self.replica, ShardHolder) else None
@@ -104,19 +104,20 @@ class Controller:
         )
         self.sources = sources or MetricSources(clock.now)
         self.owners = Owners()
-        self.inventory = Inventory(options, self._on_object, self._on_gone, holds=shards.holds)
+        self.inventory = Inventory(options, self._on_object, self._on_gone, self.owners.note_change, holds=shards.holds)
         discovery = Discovery(client)
         self.targets = Targets(client, discovery, self._on_target, namespaces, shards, self._on_restored)
         places = WritePlaces()
         self.events = EventRecorder(client, places)
-        self.writer = Writer(client, self.targets, self.events, self.inventory, places)
+        self.writer = Writer(client, self.targets, self.events, self.inventory, self.installations, places)
         self.sweep = Sweep(client, self.inventory, namespaces, term=lambda: self.replica.term, scope=shards)
         self.watch = watch(client, namespaces, self.inventory.apply_event, self.sweep)
         self._clock = clock
         self._client = client
         self._forecasts = forecasts
-        # The objects with a forecast, kept up to date because learning reads them every two seconds.
+        # The objects with a forecast, kept up to date because learning reads them every two seconds; their series.
         self.forecast_objects: dict[Key, ObjectState] = {}
+        self._forecast_series: dict[Key, Series] = {}
         # The last term in which this replica decided.
         self._decided_in = 0
         self._pods = PodIndexer()
@@ -129,14 +130,14 @@ class Controller:
             self.targets,
             self.owners,
             self._is_synced,
-            self._blindness,
-            self._distrust,
+            self._pods_unknown,
+            self._relist,
             self._is_counted,
             self.installations,
             self.sources,
         )
         self.reconciler = Reconciler(
-            cluster, self.inventory, self.writer, forecasts, clock.now, decide, checks_fast_path=checks_fast_path
+            cluster, self.inventory, self.writer, forecasts, clock.now, decide, check_standing=check_standing
         )
         self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock, trace)
         self.turnover = None
@@ -204,7 +205,8 @@ class Controller:
                 await asyncio.gather(scaling, lost, return_exceptions=True)
             await self.control_loop.close(0)
             # Before the memories, and other state with them, are read from the statuses again.
-            self.reconciler.fast_path.tell_loads(self.inventory)
+            for state in self.inventory:
+                self.reconciler.flush_load(state)
 
     async def _scale_in(self, term: int) -> None:
         """
@@ -248,9 +250,9 @@ class Controller:
     async def _watch_targets(self, is_in: Callable[[str], bool]) -> None:
         """Begins to watch the kinds of targets of the objects in some namespaces, and waits a while for their lists."""
         served = (
-            (state.namespace, state.spec.target)
+            (state.namespace, state.served.spec.target)
             for state in self.inventory
-            if state.spec is not None and is_in(state.namespace)
+            if state.served.spec is not None and is_in(state.namespace)
         )
         await self.targets.watch(served, _TARGETS_SECONDS)
 
@@ -281,7 +283,7 @@ class Controller:
         informers = self._informers.get(namespace) or self._informers.get("")
         return informers is not None and all(informer.synced.is_set() for informer in informers)
 
-    def _blindness(self, namespace: str) -> Absent | None:
+    def _pods_unknown(self, namespace: str) -> Absent | None:
         """Why the pods of a namespace are no longer known; None while they are known."""
         informers = self._informers.get(namespace) or self._informers.get("")
         if informers is None or informers[0].is_current:
@@ -289,7 +291,7 @@ class Controller:
         # Without a number of seconds: each change of the text would be a status write.
         return Absent("PodsUnknown", f"the pods cannot be listed or watched any more: {informers[0].problem}")
 
-    def _distrust(self, namespace: str) -> None:
+    def _relist(self, namespace: str) -> None:
         """Lists the pods of a namespace again, and the targets: one of the two views is wrong."""
         informers = self._informers.get(namespace) or self._informers.get("")
         if informers is not None:
@@ -305,13 +307,13 @@ class Controller:
         state = self.inventory.items[key]
         forecast_target = target_of(state)
         series = None if forecast_target is None else forecast_target.series
-        if state.forecast is not None and series != state.forecast:
-            self._forget_series(state.forecast)
-        state.forecast = series
+        before = self._forecast_series.pop(key, None)
+        if before is not None and series != before:
+            self._forget_series(before)
         if series is None:
             self.forecast_objects.pop(key, None)
         else:
-            self.forecast_objects[key] = state
+            self.forecast_objects[key], self._forecast_series[key] = state, series
         self.control_loop.enqueue(key)
         # Another object on the target may have to hold from now on, so it is due at once. If the target has very many
         # objects, they wait for their next turns: otherwise each change of one would make all of them due.
@@ -321,12 +323,13 @@ class Controller:
 
     def _on_gone(self, state: ObjectState) -> None:
         # The object was deleted, or another replica has its shard from now on and does not know this minute's load.
-        self.reconciler.fast_path.tell_loads((state,))
+        self.reconciler.flush_load(state)
         self.control_loop.forget(state)
         self.events.forget(state)
         self.forecast_objects.pop(state.key, None)
-        if state.forecast is not None:
-            self._forget_series(state.forecast)
+        series = self._forecast_series.pop(state.key, None)
+        if series is not None:
+            self._forget_series(series)
 
     def _forget_series(self, series: Series) -> None:
         self.reconciler.budgets.forget(series)

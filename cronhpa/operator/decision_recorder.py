@@ -20,19 +20,20 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from cronhpa.core.decision import Decision, Failed, Outcome, Source
+from cronhpa.core.decision import Decision, Failed, Source
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent, Observation
 from cronhpa.core.predictive.floor import forecast_source, load_of
 from cronhpa.core.reactive.pod_counts import counts_ready
+from cronhpa.core.reconciliation import Reconciliation
 from cronhpa.core.record import Record
 from cronhpa.core.spec import Spec
 from cronhpa.history.decisions import KeptDecision
 from cronhpa.history.past_decision import PastDecision
 from cronhpa.history.points import POINT_STEP, Point
-from cronhpa.operator.noted import BURST
 from cronhpa.operator.object_state import ObjectState, compressed
+from cronhpa.operator.recorded_change import BURST
 
 # Room for an edge that 10,000 objects share, which is one change of each.
 _DECISIONS_MAX = 10_000
@@ -83,18 +84,9 @@ class DecisionRecorder:
         self._points: deque[tuple[str, str, Point]] = deque()
         self._changes_max, self._points_max = decisions_max, points_max
 
-    def note(
-        self,
-        state: ObjectState,
-        generation: int,
-        turn: Record,
-        decision: Decision,
-        outcome: Outcome,
-        owner_problem: str | None,
-        status: dict[str, Any],
-    ) -> None:
-        """Records the decision of a turn if it differs from the last one."""
-        noted = state.noted
+    def note(self, state: ObjectState, reconciliation: Reconciliation, status: dict[str, Any]) -> None:
+        """Records a decision if it differs from the last one. status: rendered from the reconciliation."""
+        decision, generation = reconciliation.decision, reconciliation.generation
         failure = decision.failure
         key = (
             generation,
@@ -103,18 +95,18 @@ class DecisionRecorder:
             decision.decided_by,
             decision.minimum,
             decision.maximum,
-            isinstance(outcome, Failed),
-            owner_problem is None,
+            isinstance(reconciliation.outcome, Failed),
+            reconciliation.owner_problem is None,
             None if failure is None else failure.reason,
         )
-        if key != noted.key:
-            self._note_change(state, generation, key, turn.now, status, turn)
+        if key != state.writes.change.key:
+            self._note_change(state, generation, key, reconciliation.record.now, status, reconciliation.record)
 
     def note_point(self, state: ObjectState, turn: Record, decision: Decision) -> None:
         """Records a point of a turn, if the turn is the first one of its five minutes."""
         step = turn.now // POINT_STEP
-        if step != state.noted.step:
-            state.noted.step = step
+        if step != state.writes.change.step:
+            state.writes.change.step = step
             self._points.append((state.namespace, state.name, point_of(turn, decision)))
             if len(self._points) > self._points_max:
                 self._points.popleft()
@@ -122,9 +114,9 @@ class DecisionRecorder:
 
     def note_unreadable(self, state: ObjectState, status: dict[str, Any], now: Nanoseconds) -> None:
         """Records that nothing is decided, because the spec cannot be read."""
-        key = (state.generation, *state.problems)
-        if key != state.noted.key:
-            self._note_change(state, state.generation, key, now, status, None)
+        key = (state.served.generation, *state.served.problems)
+        if key != state.writes.change.key:
+            self._note_change(state, state.served.generation, key, now, status, None)
 
     def take(self, at_most: int) -> list[_Change]:
         """Removes and returns the oldest waiting changes."""
@@ -147,7 +139,7 @@ class DecisionRecorder:
         status: dict[str, Any],
         turn: Record | None,
     ) -> None:
-        noted = state.noted
+        noted = state.writes.change
         # Zero if the clock stepped back.
         passed = max(now - noted.counted_at, 0) / _REFILL
         noted.allowed, noted.counted_at = min(noted.allowed + passed, BURST), now
@@ -161,7 +153,7 @@ class DecisionRecorder:
             text = _ENCODER.encode(status)
         except (TypeError, ValueError, RecursionError):  # a tenant's text may contain half a surrogate pair
             text = b""
-        self._changes.append(_Change(state, generation, state.spec_text, key, now, text, turn, noted.left_out))
+        self._changes.append(_Change(state, generation, state.served.spec_text, key, now, text, turn, noted.left_out))
         noted.left_out = 0
         self._bound()
 

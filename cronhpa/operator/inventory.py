@@ -21,10 +21,9 @@ from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.kube.resource_versions import SeenVersions, version_number, version_of
 from cronhpa.operator.decision_recorder import spec_text
 from cronhpa.operator.delaying_queue import Key
-from cronhpa.operator.newest import Shortage
-from cronhpa.operator.object_state import ObjectState, text_of
+from cronhpa.operator.object_state import ObjectState, TargetKey, text_of
 from cronhpa.operator.owners import age, is_active
-from cronhpa.operator.repeatable import TargetKey
+from cronhpa.operator.shortage import Shortage
 
 LOG = logging.getLogger(__name__)
 
@@ -79,6 +78,7 @@ class Inventory:
         defaults: ControllerOptions,
         changed: Callable[[Key], None],
         gone: Callable[[ObjectState], None],
+        retargeted: Callable[[TargetKey], None] = lambda _: None,
         parse: Callable[[dict[str, Any], str, ControllerOptions], Spec] = parse_spec,
         holds: Callable[[str], bool] = lambda _: True,
     ) -> None:
@@ -90,6 +90,7 @@ class Inventory:
         self._defaults = defaults
         self._changed = changed
         self._gone = gone
+        self._retargeted = retargeted
         self._parse_spec = parse
         self._by_namespace: dict[str, dict[Key, ObjectState]] = defaultdict(dict)
         self._by_target: dict[TargetKey, dict[Key, ObjectState]] = defaultdict(dict)
@@ -153,9 +154,9 @@ class Inventory:
         If it is not, somebody wrote later, and the watch has delivered that version already.
         """
         self._seen.note(version)
-        if self._seen.is_outdated(version, state.version):
+        if self._seen.is_outdated(version, state.served.version):
             return False
-        state.version = version
+        state.served.version = version
         return True
 
     def _put(self, text: bytes | msgspec.Raw) -> str:
@@ -164,7 +165,7 @@ class Inventory:
         meta, version = served.metadata, version_number(served.metadata.resource_version)
         self._seen.note(version)
         state = self.items.get((meta.namespace, meta.name))
-        if state is None or not self._seen.is_outdated(version, state.version):
+        if state is None or not self._seen.is_outdated(version, state.served.version):
             self._store(served, version)
         return meta.uid
 
@@ -175,9 +176,9 @@ class Inventory:
         self._seen.note(version)
         state = self.items.get((meta.namespace, meta.name))
         if state is not None:
-            if self._seen.is_outdated_in_list(version, state.version):
+            if self._seen.is_outdated_in_list(version, state.served.version):
                 return meta.uid
-            is_other = version != state.version and meta.generation == state.generation
+            is_other = version != state.served.version and meta.generation == state.served.generation
             if is_other and not _has_spec(state, served.spec):
                 # Two edits have this generation: one before a restore of the store, and one after it.
                 self.drop(state.key)
@@ -191,20 +192,22 @@ class Inventory:
         key = (meta.namespace, meta.name)
         state = self.items.get(key)
         # A generation falls only where the store was restored: what was derived from the later specs ends.
-        if state is None or state.uid != meta.uid or meta.generation < state.generation:
+        if state is None or state.uid != meta.uid or meta.generation < state.served.generation:
             if state is not None:
                 self.drop(key)
             state = ObjectState(*key, meta.uid, parse_instant(meta.creation_timestamp))
             self.items[key] = self._by_namespace[meta.namespace][key] = state
-        if version != state.version:
+        if version != state.served.version:
             # The next patch is relative to the status in the API, whoever wrote it.
             status = msgspec.json.decode(served.status)
-            state.status = status if isinstance(status, dict) else {}
-            state.version = version
-        if meta.generation == state.generation:
+            state.served.status = status if isinstance(status, dict) else {}
+            state.served.version = version
+            state.local.changed = True
+        if meta.generation == state.served.generation:
             return
-        is_new = state.generation < 0
-        state.generation = meta.generation
+        is_new = state.served.generation < 0
+        state.served.generation = meta.generation
+        state.local.changed, state.local.conflicts_until, state.local.bounds_until = True, 0, 0
         self._note_change(meta.namespace)
         before = state.target
         self._parse(state, served.spec)
@@ -212,10 +215,9 @@ class Inventory:
             self._read_memory(state)
         self._index(state, before)
         if _is_retargeted(state, before):
-            # Memory, contest and the instants below belong to the former target and its pods.
-            state.memory = Memory()
-            state.contest = state.surplus = None
-            state.misseen_since = state.surplus_since = state.unseen_since = None
+            # These belong to the former target and its pods.
+            state.replace_memory(Memory())
+            state.local.contest = state.local.unseen_since = None
         self._changed(key)
 
     def apply_event(self, kind: str | None, body: Mapping[str, Any] | msgspec.Raw) -> None:
@@ -300,35 +302,36 @@ class Inventory:
                 continue
             if not knows_all:
                 self.resume(state)
-            state.in_doubt = state.namespace in unread
+            state.served.status_unknown = state.namespace in unread
             self._changed(state.key)
 
     def resume(self, state: ObjectState) -> None:
         """Reads an object's memory from its status again."""
         self._read_memory(state)
-        state.resumed = state.in_doubt = False
-        state.uncertain = state.memory.intent is not None
-        state.newest = state.contest = None
-        state.shortage = Shortage()
-        state.said = state.written = state.told = None  # the other process wrote the events of its statuses
+        local, writes = state.local, state.writes
+        local.resumed = state.served.status_unknown = False
+        local.latest = local.contest = None
+        local.shortage = Shortage()
+        writes.scale_unknown = local.memory.intent is not None
+        writes.status_at = writes.reported = None  # the other process wrote the events of its statuses
 
     def _parse(self, state: ObjectState, spec: msgspec.Raw) -> None:
         """Parses the spec, or records its problems: an invalid spec affects only its own object."""
-        state.spec, state.problems = None, ()
-        state.spec_text = spec_text(spec)
+        state.served.spec, state.served.problems = None, ()
+        state.served.spec_text = spec_text(spec)
         try:
             text = msgspec.json.decode(spec) or {}
-            state.zone = _zone(text)
-            state.spec = self._parse_spec(text, state.namespace, self._defaults)
+            state.served.zone = _zone(text)
+            state.served.spec = self._parse_spec(text, state.namespace, self._defaults)
         except SpecError as error:
-            state.problems = tuple(str(problem) for problem in error.problems)
+            state.served.problems = tuple(str(problem) for problem in error.problems)
         except Exception as error:
             LOG.exception("the spec of %s/%s cannot be read", *state.key)
-            state.problems = (f"spec: {type(error).__name__}: {error}",)
+            state.served.problems = (f"spec: {type(error).__name__}: {error}",)
 
     def _read_memory(self, state: ObjectState) -> None:
-        remembered = read_memory(state.status, self._defaults)
-        state.memory = remembered.memory
+        remembered = read_memory(state.served.status, self._defaults)
+        state.replace_memory(remembered.memory)
         if remembered.problem is not None:
             LOG.warning(
                 "status.memory of %s/%s is damaged, and begun anew with the current count: %s",
@@ -341,8 +344,10 @@ class Inventory:
             self._unindex(state.key, before)
         if state.target is not None:
             self._by_target[state.target][state.key] = state
+            self._retargeted(state.target)
 
     def _unindex(self, key: Key, target: TargetKey) -> None:
+        self._retargeted(target)
         self._by_target[target].pop(key, None)
         if not self._by_target[target]:
             del self._by_target[target]
@@ -351,15 +356,16 @@ class Inventory:
 
 def _has_spec(state: ObjectState, spec: msgspec.Raw) -> bool:
     """Whether an object's spec is this one, however its text is written."""
-    return bool(state.spec_text) and bool(msgspec.json.decode(text_of(state.spec_text)) == msgspec.json.decode(spec))
+    text = state.served.spec_text
+    return bool(text) and bool(msgspec.json.decode(text_of(text)) == msgspec.json.decode(spec))
 
 
 def _is_retargeted(state: ObjectState, before: TargetKey | None) -> bool:
-    if state.spec is None:
+    if state.served.spec is None:
         return False
     if before is None:  # edited while no operator ran, or while the spec was unreadable
-        target = f"{state.spec.target.kind}/{state.spec.target.name}"
-        return bool(state.status.get("target", target) != target)
+        target = f"{state.served.spec.target.kind}/{state.served.spec.target.name}"
+        return bool(state.served.status.get("target", target) != target)
     return before != state.target
 
 

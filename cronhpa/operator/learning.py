@@ -293,11 +293,12 @@ class Learning:
 
 def target_of(state: ObjectState) -> ForecastTarget | None:
     """The inputs of an object's forecast; None if the object asks for no forecast."""
-    if state.spec is None or state.spec.forecast is None or (name := forecast_metric(state.spec)) is None:
+    spec = state.served.spec
+    if spec is None or spec.forecast is None or (name := forecast_metric(spec)) is None:
         return None
-    memory = state.memory
+    memory = state.local.memory
     return ForecastTarget(
-        Series(state.namespace, state.name, name), state.spec, memory.start_up, memory.request_per_pod.get(name)
+        Series(state.namespace, state.name, name), spec, memory.start_up, memory.request_per_pod.get(name)
     )
 
 

@@ -30,5 +30,5 @@ class LoopMetrics(Struct):
 
 def note_lags(histogram: LagHistogram, states: Sequence[ObjectState], now: Nanoseconds) -> None:
     """Counts the lags of these objects at `now`; objects that were due at the same instant are counted together."""
-    for due_at, times in Counter(state.due_at for state in states).items():
+    for due_at, times in Counter(state.due.at for state in states).items():
         histogram.note(now - due_at, times)

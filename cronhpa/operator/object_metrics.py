@@ -18,11 +18,12 @@ from msgspec import Struct
 from cronhpa.core.decision import Decision, DecisionKind, ExpectedLoad, Proposal, Source, WindowState
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.observation import Absent
 from cronhpa.core.reactive.replicas import MetricProposal
+from cronhpa.core.reconciliation import Reconciliation
 from cronhpa.core.spec import Metric, Mode, Spec, TargetRef, UnknownMetric
 from cronhpa.operator import families as of
 from cronhpa.operator.families import Family
-from cronhpa.operator.newest import Newest
 from cronhpa.operator.object_state import ObjectState, text_of
 
 LOG = logging.getLogger(__name__)
@@ -78,9 +79,8 @@ class ObjectMetrics:
         withheld: Counter[str] = Counter()
         told = 0
         for state in self._objects:
-            # What withholds is the same at each turn that repeats the decision.
-            if state.kept_newest is not None:
-                withheld.update(_withheld(state.kept_newest))
+            if state.local.latest is not None:
+                withheld.update(_withheld(state.local.latest))
             if self._is_told and (not self._namespaces or state.namespace in self._namespaces):
                 try:
                     write(state, self._ready, now, lines)
@@ -123,9 +123,9 @@ def write(state: ObjectState, ready: ReadyReplicas, now: Nanoseconds, lines: Lin
         lines[family.name].append(f"{family.name}{plain}{value}\n")
 
     _write_status(state, labels, lines)
-    spec, newest = state.spec, state.newest
+    spec, latest, decision = state.served.spec, state.local.latest, state.local.latest_decision
     if spec is not None:
-        operator = escaped(state.operator or "")
+        operator = escaped(state.served.operator or "")
         lines[of.INFO.name].append(
             f'{of.INFO.name}{labels},target_kind="{escaped(spec.target.kind)}",target_name="{escaped(spec.target.name)}"'
             f',mode="{spec.mode}",operator="{operator}"}} 1\n'
@@ -136,10 +136,9 @@ def write(state: ObjectState, ready: ReadyReplicas, now: Nanoseconds, lines: Lin
             put(of.READY_REPLICAS, pods)
         if spec.forecast is not None:
             put(of.FORECAST_BUDGET, spec.forecast.budget_percent / 100)
-    if spec is None or newest is None:
+    if spec is None or latest is None or decision is None:
         _put_kept(state, put)
         return
-    decision = newest.decision
     if decision.kind in _UNASKED:
         _put_kept(state, put, bounds=False)
     else:
@@ -147,25 +146,25 @@ def write(state: ObjectState, ready: ReadyReplicas, now: Nanoseconds, lines: Lin
         put(of.DESIRED_REPLICAS, decision.desired)
     put(of.MIN_REPLICAS, decision.minimum)
     put(of.MAX_REPLICAS, decision.maximum)
-    put(of.UNDER_PROVISIONED, state.shortage.seconds(now))
+    put(of.UNDER_PROVISIONED, state.local.shortage.seconds(now))
     if decision.decided_by is not None:
         by = decision.decided_by
         lines[of.DECIDED_BY.name].append(
             f'{of.DECIDED_BY.name}{labels},source="{by.source}",source_name="{escaped(by.name)}"}} 1\n'
         )
     _write_proposals(decision, labels, lines)
-    _write_metrics(spec, newest, labels, lines)
+    _write_metrics(spec, decision, labels, lines)
     if decision.windows:
         _write_windows(decision, labels, lines)
     if spec.override is not None:
         put(of.OVERRIDE_END, spec.override.until // SECOND) if now < spec.override.until else None
     if spec.forecast is not None:
-        _write_forecast(spec, newest, labels, put, lines)
+        _write_forecast(latest, labels, put, lines)
 
 
 def _put_kept(state: ObjectState, put: Callable[[Family, float], None], *, bounds: bool = True) -> None:
     """Adds samples from the status, for an object that this process has not decided."""
-    status = state.status
+    status = state.served.status
     for family, key in _KEPT if bounds else _KEPT[:2]:
         value = status.get(key)
         if isinstance(value, int):
@@ -182,7 +181,7 @@ _KEPT = (
 
 def _write_status(state: ObjectState, labels: str, lines: Lines) -> None:
     told = lines[of.CONDITION.name]
-    for condition in _SHOWN.decode(text_of(state.packed_status)).conditions:
+    for condition in _SHOWN.decode(text_of(state.served.packed_status)).conditions:
         kind, status = escaped(condition.type), escaped(condition.status)
         told.append(f'{of.CONDITION.name}{labels},type="{kind}",status="{status}"}} 1\n')
 
@@ -197,8 +196,8 @@ def _write_proposals(decision: Decision, labels: str, lines: Lines) -> None:
     told += [f"{of.PROPOSED_REPLICAS.name}{labels}{key}}} {value}\n" for key, value in largest.items()]
 
 
-def _write_metrics(spec: Spec, newest: Newest, labels: str, lines: Lines) -> None:
-    results = newest.decision.metrics
+def _write_metrics(spec: Spec, decision: Decision, labels: str, lines: Lines) -> None:
+    results = decision.metrics
     for position, metric in enumerate(spec.metrics):
         if isinstance(metric, UnknownMetric):
             continue
@@ -245,13 +244,11 @@ def _write_windows(decision: Decision, labels: str, lines: Lines) -> None:
         )
 
 
-def _write_forecast(
-    spec: Spec, newest: Newest, labels: str, put: Callable[[Family, float], None], lines: Lines
-) -> None:
-    assert spec.forecast is not None
-    decision, forecast = newest.decision, newest.forecast
+def _write_forecast(latest: Reconciliation, labels: str, put: Callable[[Family, float], None], lines: Lines) -> None:
+    spec, decision, forecast = latest.spec, latest.decision, latest.forecast
     proposal = _of_forecast(decision.proposals)
-    put(of.FORECAST_ACTIVE, int(proposal is not None and spec.forecast.mode is Mode.ACTIVE))
+    is_active = spec.forecast is not None and spec.forecast.mode is Mode.ACTIVE
+    put(of.FORECAST_ACTIVE, int(proposal is not None and is_active))
     for abstention in decision.abstentions:
         if abstention.source is Source.FORECAST:
             lines[of.FORECAST_ABSTAINING.name].append(
@@ -261,15 +258,15 @@ def _write_forecast(
         put(of.FORECAST_FLOOR, proposal.replicas)
         if isinstance(proposal.basis, ExpectedLoad):
             put(of.FORECAST_LOAD, proposal.basis.load)
-    if newest.budget_used is not None:
-        put(of.FORECAST_BUDGET_USED, newest.budget_used / 1000)
+    if latest.budget_used is not None:
+        put(of.FORECAST_BUDGET_USED, latest.budget_used / 1000)
     if forecast is not None:
-        _put_issued(forecast, newest, put)
+        _put_issued(forecast, latest.record.forecast, put)
 
 
-def _put_issued(forecast: Forecast, newest: Newest, put: Callable[[Family, float], None]) -> None:
+def _put_issued(forecast: Forecast, limited: Forecast | Absent | None, put: Callable[[Family, float], None]) -> None:
     put(of.FORECAST_ISSUED, forecast.issued_at // SECOND)
-    put(of.FORECAST_THRIFT, newest.thrift)
+    put(of.FORECAST_THRIFT, limited.budget_level if isinstance(limited, Forecast) else 0)
     record = forecast.track_record
     if record is not None:
         put(of.FORECAST_EXTRA, record.extra_percent / 100)
@@ -288,16 +285,16 @@ def escaped(text: str) -> str:
     return text
 
 
-def _withheld(newest: Newest) -> Iterator[str]:
+def _withheld(latest: Reconciliation) -> Iterator[str]:
     """The causes that withhold a scale-down for which the metrics of an object ask; empty if they ask for none."""
-    decision = newest.decided
+    decision = latest.decision
     asked = [proposal.replicas for proposal in decision.metrics if isinstance(proposal, MetricProposal)]
     if not asked or max(asked) >= decision.current:
         return
     if decision.desired < decision.current:
-        if newest.owner_problem is not None:
+        if latest.owner_problem is not None:
             yield "OtherOwner"
-        elif newest.is_preview:
+        elif latest.spec.mode is Mode.PREVIEW:
             yield "Preview"
     yield from {str(step.rule) for step in decision.steps if step.after > step.before}
     if decision.failure is not None:

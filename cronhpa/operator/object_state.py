@@ -1,31 +1,38 @@
-"""Everything that the operator holds of one CronHPA object."""
+"""
+What the operator holds of one CronHPA object, in four parts: what the API serves, what this process remembers, what it
+has written, and when it is due.
+"""
 
 from __future__ import annotations
 
 import zlib
 from contextvars import Context
-from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct, field
 
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.api.patch import Path
-from cronhpa.api.turn import Status
+from cronhpa.api.status_text import Status
+from cronhpa.core.decision import Decision
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
+from cronhpa.core.reconciliation import Reconciliation
 from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import Spec
-from cronhpa.history.series import Series
+from cronhpa.core.standing import Standing
+from cronhpa.history.series import LoadSample, Series
 from cronhpa.kube.client import path_of
+from cronhpa.kube.pod_indexer import Match
+from cronhpa.kube.scale import WatchedTarget
 from cronhpa.operator.contest import Contest
 from cronhpa.operator.delaying_queue import Key
-from cronhpa.operator.newest import Newest, Shortage
-from cronhpa.operator.noted import Noted
-from cronhpa.operator.repeatable import Surplus, TargetKey
-from cronhpa.operator.said import Said
+from cronhpa.operator.recorded_change import RecordedChange
+from cronhpa.operator.shortage import Shortage
+from cronhpa.operator.written_status import WrittenStatus
 
-if TYPE_CHECKING:
-    from cronhpa.operator.rest import Rest
+# (namespace, API group, kind, name) of a scale target.
+TargetKey = tuple[str, str, str, str]
 
 # An unreadable spec waits for its edit; meanwhile its condition is checked this often.
 _UNREADABLE_PERIOD = 60 * SECOND
@@ -37,143 +44,29 @@ _LEVEL, _WINDOW_BITS, _MEMORY_LEVEL = 1, 12, 5
 _PACKED_EMPTY = zlib.compress(b"{}")
 
 
-class ObjectState:
-    """
-    One CronHPA object as last seen, and this process's own state of it.
+class ServedObject(Struct):
+    """The object as the API serves it."""
 
-    status: the status in the API at resource version `version`, decoded on demand: dicts would take far more
-    memory. operator: the installation that the status names. memory: may be newer than the status.
-    zone: the object's time zone.
-    told: the packed status up to which events were written, None before the first turn of this process.
-    resumed: this process has resumed the memory. uncertain: the result of the last scale write is unknown.
-    contest: whether another writer sets back the replicas, None before the first write.
-    unseen_since: since when fewer pods are seen than the target's status states, None while none is missing.
-    misseen_since: since when other pods are seen Ready than the target's status states, by the event loop's clock.
-    surplus_since: since when more pods are seen than the target's status states, by the same clock. surplus: the excess
-    that the API server has confirmed; None before.
-    altered: the fields of the status that the API dropped or changed when we wrote them, such as those of a newer
-    release than its CRD.
-    in_doubt: the result of the last status write is unknown. written: when the status was written last, or read at the
-    start; None before. drifts: that instant, the interval of drifted numbers, and when they may be written next.
-    next_edge: when a schedule changes next. reconciled_at: when the last one of its own ended. due_at: when the newest
-    reconciliation was due. said: the content of the status and its decision; None if that is not known.
-    other_operator: names another installation that serves the object, "" if this one does.
-    complaint: the last logged failure of a status write, "" once a write succeeds.
-    conflicts: schedules that contradict each other; checked: their generation, and until when they are valid.
-    quiet: generation, and the instant until which a decision finds all results of its schedules in caches.
-    forecast: the series of its forecast, None without a forecast.
-    context: of the current turn, while it is traced.
-    newest: the newest decision, None before the first of this process; shortage: the time for which pods were too few.
-    rest: the group in which it rests; kept_memory, kept_newest: without the turns of that group.
-    spec_text: the spec as it was written, compressed; noted: the last recorded change (`decision_recorder`).
-    """
-
-    __slots__ = (
-        "altered",
-        "checked",
-        "complaint",
-        "conflicts",
-        "contest",
-        "context",
-        "created",
-        "drifts",
-        "due_at",
-        "forecast",
-        "generation",
-        "in_doubt",
-        "kept_memory",
-        "kept_newest",
-        "key",
-        "misseen_since",
-        "name",
-        "namespace",
-        "next_edge",
-        "noted",
-        "operator",
-        "other_operator",
-        "packed_status",
-        "problems",
-        "quiet",
-        "reconciled_at",
-        "rest",
-        "resumed",
-        "said",
-        "shortage",
-        "spec",
-        "spec_text",
-        "surplus",
-        "surplus_since",
-        "told",
-        "uid",
-        "uncertain",
-        "unseen_since",
-        "version",
-        "written",
-        "zone",
-    )
-
-    def __init__(self, namespace: str, name: str, uid: str, created: Nanoseconds) -> None:
-        self.namespace = namespace
-        self.name = name
-        self.key: Key = (namespace, name)
-        self.uid = uid
-        self.created = created
-        self.version = -1
-        self.generation = -1
-        self.spec: Spec | None = None
-        self.zone = "UTC"
-        self.problems: tuple[str, ...] = ()
-        self.spec_text = b""
-        self.noted = Noted()
-        self.rest: Rest | None = None
-        self.kept_newest: Newest | None = None
-        self.shortage = Shortage()
-        self.context: Context | None = None
-        self.packed_status = _PACKED_EMPTY
-        self.operator: str | None = None
-        self.told: bytes | None = None
-        self.kept_memory = Memory()
-        self.resumed = False
-        self.uncertain = False
-        self.contest: Contest | None = None
-        self.misseen_since: float | None = None
-        self.surplus_since: float | None = None
-        self.surplus: Surplus | None = None
-        self.unseen_since: Nanoseconds | None = None
-        self.altered: frozenset[Path] = frozenset()
-        self.in_doubt = False
-        self.complaint = ""
-        self.other_operator = ""
-        self.said: Said | None = None
-        self.written: Nanoseconds | None = None
-        self.drifts: tuple[Nanoseconds | None, Nanoseconds, Nanoseconds] = (None, 0, 0)
-        self.next_edge: Nanoseconds | None = None
-        self.conflicts: tuple[Conflict, ...] = ()
-        self.checked: tuple[int, Nanoseconds] | None = None
-        self.quiet: tuple[int, Nanoseconds] = (-1, 0)
-        self.forecast: Series | None = None
-        self.reconciled_at: Nanoseconds | None = None
-        self.due_at: Nanoseconds = 0
-
-    @property
-    def memory(self) -> Memory:
-        if self.rest is not None:
-            self.rest.catch_up(self)
-        return self.kept_memory
-
-    @memory.setter
-    def memory(self, memory: Memory) -> None:
-        self.kept_memory = memory
-
-    @property
-    def newest(self) -> Newest | None:
-        if self.rest is not None:
-            self.rest.catch_up(self)
-        return self.kept_newest
-
-    @newest.setter
-    def newest(self, newest: Newest | None) -> None:
-        self.kept_newest = newest
+    version: int = -1
+    """The newest resource version seen."""
+    generation: int = -1
+    """The generation of the spec."""
+    spec: Spec | None = None
+    """The parsed spec; None while it cannot be read."""
+    spec_text: bytes = b""
+    """The spec as it was written: compressed JSON."""
+    problems: tuple[str, ...] = ()
+    """Why the spec cannot be read."""
+    zone: str = "UTC"
+    """The object's time zone."""
+    packed_status: bytes = _PACKED_EMPTY
+    """The status as compressed JSON, decoded on demand: dicts would take far more memory."""
+    operator: str | None = None
+    """The installation that the status names."""
+    altered: frozenset[Path] = frozenset()
+    """Fields of the status that the API dropped or changed when we wrote them, as those of a newer release."""
+    status_unknown: bool = False
+    """Whether the result of the last status write is unknown."""
 
     @property
     def status(self) -> Status:
@@ -184,16 +77,146 @@ class ObjectState:
         named = status.get("operator")
         self.packed_status, self.operator = packed(status), named if isinstance(named, str) else None
 
+
+class Ownership(Struct):
+    """Who scales a target: replaced when an autoscaler of the target comes, goes or is edited."""
+
+    is_current: bool = True
+
+
+class Basis(Struct, gc=False):
+    """What a decision rests on besides the object itself and the usage of its pods."""
+
+    target: WatchedTarget
+    match: Match
+    """The target's pods."""
+    ownership: Ownership
+    pod_names: tuple[str, ...]
+    is_listed: bool
+    """Whether the LIST of the namespace's pod metrics has all metrics; else each is requested alone."""
+    load_index: int | None
+    """The index of the metric that is the object's load."""
+    load_series: Series | None
+    """The series of this load."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing of it has changed, as far as the watches tell."""
+        return self.match.is_current and self.ownership.is_current and self.target.is_current
+
+
+class LocalState(Struct):
+    """What this process remembers of the object. After a restart it is read from the status, or begun anew."""
+
+    resumed: bool = False
+    """Whether this process has resumed the memory that the status had at its start."""
+    standing: Standing | None = None
+    """How long the latest decision stands; None if the next period must be decided."""
+    basis: Basis | None = None
+    """The target, pods and owners on which the decision rests."""
+    changed: bool = True
+    """Whether spec, status or memory were changed from outside since the latest decision."""
+    latest: Reconciliation | None = None
+    """The newest reconciliation of this process."""
+    minute_load: LoadSample | None = None
+    """The highest load of the current minute, not stored yet."""
+    shortage: Shortage = field(default_factory=Shortage)
+    """The time for which the pods were too few."""
+    contest: Contest | None = None
+    """Whether another writer sets back the replicas; None before the first write."""
+    conflicts: tuple[Conflict, ...] = ()
+    """The schedules that contradict each other."""
+    conflicts_until: Nanoseconds = 0
+    """The instant from which on contradictions are looked for again; 0 after an edit."""
+    bounds_until: Nanoseconds = 0
+    """The instant until which a decision finds all results of its schedules in caches; 0 after an edit."""
+    unseen_since: Nanoseconds | None = None
+    """Since when fewer pods are seen than the target's status states; None while none is missing."""
+    other_operator: str = ""
+    """Names another installation that serves the object; "" if this one does."""
+    kept_memory: Memory = Memory()
+    """The memory without the periods for which the decision stands."""
+
+    @property
+    def memory(self) -> Memory:
+        """The memory, which may be newer than that of the status."""
+        standing = self.standing
+        if standing is not None and standing.periods:
+            self.kept_memory = standing.take_periods(self.kept_memory)
+        return self.kept_memory
+
+    @property
+    def latest_decision(self) -> Decision | None:
+        """The newest decision, with the numbers of the newest period."""
+        if self.standing is not None:
+            return self.standing.newest_decision
+        return None if self.latest is None else self.latest.decision
+
+
+class WriteState(Struct):
+    """What this process has written of the object."""
+
+    status: WrittenStatus | None = None
+    """What the status in the API says; None if that is not known."""
+    status_at: Nanoseconds | None = None
+    """When the status was written last, or read at the start; None before."""
+    reported: bytes | None = None
+    """The packed status up to which events were written; None before the first reconciliation of this process."""
+    own: bytes = b""
+    """The packed status that was written or taken over last: another one is somebody else's."""
+    failure: str = ""
+    """The last logged failure of a status write; "" once a write succeeds."""
+    scale_unknown: bool = False
+    """Whether the result of the last scale write is unknown."""
+    change: RecordedChange = field(default_factory=RecordedChange)
+    """The last recorded change of the decision."""
+
+
+class Due(Struct):
+    """When the object is due."""
+
+    at: Nanoseconds = 0
+    """When the newest reconciliation was due."""
+    next_edge: Nanoseconds | None = None
+    """When a schedule changes next."""
+    ended_at: Nanoseconds | None = None
+    """When the last reconciliation ended."""
+    trace: Context | None = None
+    """The context of the reconciliation under way, while it is traced."""
+
+
+class ObjectState:
+    """One CronHPA object."""
+
+    __slots__ = ("created", "due", "key", "local", "name", "namespace", "served", "uid", "writes")
+
+    def __init__(self, namespace: str, name: str, uid: str, created: Nanoseconds) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.key: Key = (namespace, name)
+        self.uid = uid
+        self.created = created
+        self.served = ServedObject()
+        self.local = LocalState()
+        self.writes = WriteState()
+        self.due = Due()
+
+    def replace_memory(self, memory: Memory) -> None:
+        """Takes over a memory that no reconciliation left: the next period is decided, and its status rendered."""
+        self.local.kept_memory, self.local.standing, self.local.changed = memory, None, True
+        self.writes.status = None
+
     @property
     def period(self) -> Nanoseconds:
-        """The time between two turns."""
-        return _UNREADABLE_PERIOD if self.spec is None else self.spec.options.sync_period
+        """The time between two reconciliations."""
+        spec = self.served.spec
+        return _UNREADABLE_PERIOD if spec is None else spec.options.sync_period
 
     @property
     def target(self) -> TargetKey | None:
-        if self.spec is None:
+        if self.served.spec is None:
             return None
-        ref = self.spec.target
+        ref = self.served.spec.target
         return (self.namespace, api_group(ref.api_version), ref.kind, ref.name)
 
 

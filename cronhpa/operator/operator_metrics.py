@@ -48,7 +48,7 @@ class OperatorMetrics(Collector):
         yield of.SHARDS.of(1 if turnover is None else turnover.scope.shards)
         yield of.SHARDS_SERVED.of(is_leading if turnover is None else len(turnover.served))
         yield of.OBJECTS.of(len(controller.inventory.items))
-        yield of.OBJECTS_OF_OTHERS.of(sum(bool(state.other_operator) for state in controller.inventory))
+        yield of.OBJECTS_OF_OTHERS.of(sum(bool(state.local.other_operator) for state in controller.inventory))
         yield from self._turns()
         yield from self._writes()
         yield from self._api()

@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from cronhpa.core.spec import Mode
 from cronhpa.kube.pods import Meta
-from cronhpa.operator.object_state import ObjectState, api_group
-from cronhpa.operator.repeatable import TargetKey
+from cronhpa.operator.object_state import ObjectState, Ownership, TargetKey, api_group
 
 
 class _Ref(Struct, rename="camel", frozen=True):
@@ -28,12 +27,22 @@ class Hpa(Struct, frozen=True):
 
 
 class Owners:
-    """The HorizontalPodAutoscalers that scale each target. changes: how often one gained or lost a target."""
+    """The HorizontalPodAutoscalers that scale each target."""
 
     def __init__(self) -> None:
-        self.changes = 0
         self._hpas: dict[tuple[str, str], TargetKey] = {}
         self._by_target: dict[TargetKey, set[str]] = {}
+        self._ownerships: dict[TargetKey, Ownership] = {}
+
+    def ownership(self, target: TargetKey) -> Ownership:
+        """A value that is current until an autoscaler of a target comes, goes or is edited."""
+        return self._ownerships.setdefault(target, Ownership())
+
+    def note_change(self, target: TargetKey) -> None:
+        """Ends the ownership of a target: an autoscaler of the target has come, gone or been edited."""
+        ended = self._ownerships.pop(target, None)
+        if ended is not None:
+            ended.is_current = False
 
     def note_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> tuple[TargetKey, ...]:
         """Records a HorizontalPodAutoscaler, None for a deleted one; returns the targets that it gained or lost."""
@@ -43,7 +52,8 @@ class Owners:
             if not self._by_target[before]:
                 del self._by_target[before]
         if hpa is None:
-            self.changes += 1
+            if before is not None:
+                self.note_change(before)
             return (before,) if before is not None else ()
         ref = hpa.spec.scale_target_ref
         target = (namespace, api_group(ref.api_version or ""), ref.kind, ref.name)
@@ -51,8 +61,10 @@ class Owners:
         self._by_target.setdefault(target, set()).add(name)
         if before == target:
             return ()  # only its status changed, which its controller writes often
-        self.changes += 1
-        return (target,) if before is None else (before, target)
+        gained_or_lost = (target,) if before is None else (before, target)
+        for changed in gained_or_lost:
+            self.note_change(changed)
+        return gained_or_lost
 
     def problem(self, state: ObjectState, rivals: Iterable[ObjectState]) -> str | None:
         """
@@ -77,7 +89,7 @@ class Owners:
 
 def is_active(state: ObjectState) -> bool:
     """Whether an object scales its target, so that younger objects on the target hold."""
-    return state.spec is not None and state.spec.mode is Mode.ACTIVE
+    return state.served.spec is not None and state.served.spec.mode is Mode.ACTIVE
 
 
 def age(state: ObjectState) -> tuple[int, str, str]:

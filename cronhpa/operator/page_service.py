@@ -49,11 +49,11 @@ def _live(state: ObjectState) -> LiveObject:
         state.namespace,
         state.name,
         state.uid,
-        state.generation,
-        state.version,
-        state.zone,
-        state.spec_text,
-        state.packed_status,
+        state.served.generation,
+        state.served.version,
+        state.served.zone,
+        state.served.spec_text,
+        state.served.packed_status,
     )
 
 

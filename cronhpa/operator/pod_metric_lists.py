@@ -118,9 +118,11 @@ class PodMetricLists:
         changes = self._inventory.changes_in(namespace)
         changes_before, resources = self._resources.get(namespace, (-1, frozenset[str]()))
         if changes_before != changes:
-            specs = [state.spec for state in self._inventory.in_namespace(namespace) if state.spec is not None]
+            specs = [
+                state.served.spec for state in self._inventory.in_namespace(namespace) if state.served.spec is not None
+            ]
             metrics = (metric for spec in specs for metric in spec.metrics if isinstance(metric, ResourceMetric))
-            resources = frozenset(metric.name for metric in metrics)
+            resources = frozenset(metric.name for metric in metrics if isinstance(metric, ResourceMetric))
             self._resources[namespace] = (changes, resources)
             while len(self._resources) > _NAMESPACES_KEPT:
                 self._resources.pop(next(iter(self._resources)))

@@ -232,9 +232,9 @@ class Settings(BaseSettings):
     object_watch: Literal["typed", "kopf"] = Field(
         "typed", description="typed, or kopf: which watch of the CronHPA objects; kopf's takes far more CPU."
     )
-    check_fast_path: bool = Field(
+    check_standing: bool = Field(
         default=False,
-        description="Whether turns that repeat the last one are decided as well, and differences are logged.",
+        description="Whether decisions that stand are made anew in each period, and differences are logged.",
     )
     log_format: Literal["json", "text"] = Field("text", description="json or text.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(

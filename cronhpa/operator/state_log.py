@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from cronhpa.api.events import Event
-from cronhpa.api.turn import Status
+from cronhpa.api.status_text import Status
 from cronhpa.core.decision import Decision
 from cronhpa.core.reasons import reason
 from cronhpa.operator.object_state import ObjectState

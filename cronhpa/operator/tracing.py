@@ -36,7 +36,7 @@ _TURN: ContextVar[Span] = ContextVar("turn")
 
 
 class Tracing:
-    """A `TurnTrace` whose spans are exported. `requests` traces those of an aiohttp session."""
+    """A `ReconciliationTrace` whose spans are exported. `requests` traces those of an aiohttp session."""
 
     def __init__(self) -> None:
         self._provider = TracerProvider(resource=_resource())
@@ -45,22 +45,22 @@ class Tracing:
         self.requests = self._request_spans()
 
     @contextmanager
-    def turn(self, state: ObjectState) -> Iterator[None]:
+    def reconciliation(self, state: ObjectState) -> Iterator[None]:
         attributes = {"k8s.namespace.name": state.namespace, "cronhpa.name": state.name}
         span = self._tracer.start_span("turn", attributes=attributes)
         with trace.use_span(span, end_on_exit=False, record_exception=True, set_status_on_exception=True):
             # Writes happen later in a task of their own, and belong to this turn, too.
-            state.context = copy_context()
-            state.context.run(_TURN.set, span)
+            state.due.trace = copy_context()
+            state.due.trace.run(_TURN.set, span)
             yield
 
     def end(self, state: ObjectState) -> None:
-        context, state.context = state.context, None
+        context, state.due.trace = state.due.trace, None
         if context is None:
             return
         span = context[_TURN]
-        if state.newest is not None:
-            span.set_attributes(_attributes(state.newest.decision))
+        if state.local.latest is not None:
+            span.set_attributes(_attributes(state.local.latest.decision))
         span.end()
 
     def traced(self, decide: Decide) -> Decide:

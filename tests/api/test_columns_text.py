@@ -3,16 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
-from core.situations import NO_METRICS, at, behavior, cpu, queue, queued, rules, schedule, seen, spec
+from core.situations import NO_METRICS, at, behavior, cpu, queue, queued, reconciliation_of, rules, schedule, seen, spec
 from cronhpa.api.columns import targets, unreadable
 from cronhpa.api.render import render
-from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, PodCounts, ScalarReading
 from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, ResourceMetric, UnknownMetric
-from cronhpa.operator.worth_writing import has_drifted, is_worth_writing
+from cronhpa.operator.written_status import Need, need
 
 FAST = behavior(up=rules(("Pods", 1000, 15), window=0), down=rules(("Percent", 100, 15), window=0))
 GONE = replace(queued(0, current=8), scale=Absent("FailedGetScale", 'deployments.apps "shop" not found'))
@@ -24,7 +23,7 @@ def columns(of, observation, *, clock="10:00", outcome=None, previous=None, **fi
     decision = decide(of, observation, None, Memory(), now)
     done = outcome or (Scaled(now) if decision.rescales else Withheld())
     memory = Memory().after(decision, done, of, observation)
-    return render(previous or {}, Turn(of, decision, done, memory, 4, **fields))
+    return render(previous or {}, reconciliation_of(of, decision, done, memory, 4, **fields))
 
 
 def word(*args, **kwargs):
@@ -127,11 +126,9 @@ def test_texts_are_never_the_reason_for_a_write_but_for_a_column_that_is_new():
     retold = {**before, "columns": {**before["columns"], "targets": "cpu: 99%/60%"}}
 
     assert ("cpu: 60%/60%", "cpu: 61%/60%") == (before["columns"]["targets"], after["columns"]["targets"])
-    assert not is_worth_writing(before, after)
-    assert has_drifted(before, after)  # by status.currentMetrics
-    assert not has_drifted(before, retold)
-    assert has_drifted(old, before)
-    assert not is_worth_writing(old, before)
+    assert Need.NUMBERS is need(before, after)  # by status.currentMetrics
+    assert Need.NOTHING is need(before, retold)
+    assert Need.NUMBERS is need(old, before)
 
 
 def test_a_condition_of_somebody_else_costs_nothing():
@@ -141,4 +138,4 @@ def test_a_condition_of_somebody_else_costs_nothing():
 
     assert {"type": "Theirs", "status": "False"} == status["conditions"][0]
     assert "Deciding" == status["columns"]["status"]
-    assert not is_worth_writing(status, status)
+    assert Need.NOTHING is need(status, status)

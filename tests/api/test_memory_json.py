@@ -12,6 +12,7 @@ from core.situations import (
     NOW,
     counts,
     observations,
+    reconciliation_of,
     specs,
 )
 from cronhpa.api.render import render
@@ -20,7 +21,6 @@ from cronhpa.api.status_memory import (
     parse_memory,
     read_memory,
 )
-from cronhpa.api.turn import Turn
 from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind, Withheld
@@ -103,7 +103,7 @@ def test_any_json_as_memory_is_decided_upon_within_the_bounds_and_rendered(text,
 
     decision = decide(of, observation, None, memory, NOW)
     remembered = memory.after(decision, Withheld(), of, observation)
-    status = render({"memory": text}, Turn(of, decision, Withheld(), remembered, generation=1))
+    status = render({"memory": text}, reconciliation_of(of, decision, Withheld(), remembered, generation=1))
 
     if decision.kind in {DecisionKind.UNREACHABLE, DecisionKind.SUSPENDED}:
         assert current == decision.desired

@@ -1,4 +1,4 @@
-"""cronhpa.api.turn, cronhpa.api.conditions, cronhpa.api.events, cronhpa.api.metric_status: a turn in words."""
+"""cronhpa.api.render, cronhpa.api.conditions, cronhpa.api.events, cronhpa.api.metric_status: a turn in words."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from core.situations import (
     queue,
     queued,
     recommended,
+    reconciliation_of,
     rules,
     sample,
     schedule,
@@ -27,7 +28,6 @@ from core.situations import (
 from cronhpa.api.events import Event, events, new_conflict_events
 from cronhpa.api.render import render
 from cronhpa.api.status_memory import render_memory
-from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.forecast import TrackRecord
@@ -55,7 +55,7 @@ def turn(of, observation, *, memory=None, outcome=None, told=None, clock="10:00"
     memory, now = memory or Memory(), at(clock)
     decision = decide(of, observation, told, memory, now)
     done = outcome or (Scaled(now) if decision.rescales else Withheld())
-    return Turn(of, decision, done, memory.after(decision, done, of, observation), generation=4, **fields)
+    return reconciliation_of(of, decision, done, memory.after(decision, done, of, observation), generation=4, **fields)
 
 
 def conditions(taken, previous=None):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.situations import NOW, instants, situations
+from core.situations import NOW, instants, reconciliation_of, situations
 from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
-from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
@@ -38,7 +37,7 @@ def test_any_rendered_status_is_one_that_the_models_describe(
     """Unknown fields are refused here, and so is a text where a number belongs: both would be lost, or refused."""
     of, observation, forecast, memory, _ = situation
     decision = decide(*situation)
-    turn = Turn(
+    turn = reconciliation_of(
         of,
         decision,
         outcome,

@@ -2,11 +2,10 @@
 
 from msgspec.structs import replace
 
-from core.situations import NO_METRICS, at, exactly, forecast, queued, schedule, seen, spec
+from core.situations import NO_METRICS, at, exactly, forecast, queued, reconciliation_of, schedule, seen, spec
 from cronhpa.api.events import Event
 from cronhpa.api.render import render
 from cronhpa.api.transitions import transition_events
-from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Scaled, Withheld
 from cronhpa.core.memory import Memory
@@ -27,7 +26,9 @@ class Life:
         outcome = Scaled(at(clock)) if decision.rescales else Withheld()
         self.memory = self.memory.after(decision, outcome, of, observation)
         before = self.status
-        self.status = render(before, Turn(of, decision, outcome, self.memory, 4, forecast=told, zone=self.zone))
+        self.status = render(
+            before, reconciliation_of(of, decision, outcome, self.memory, 4, forecast=told, zone=self.zone)
+        )
         return list(transition_events(before, self.status, self.zone, at(clock)))
 
 
@@ -35,7 +36,10 @@ def test_replicas_that_somebody_sets_back_are_told_once():
     """The condition stays for as long as it is so; a restart finds it in the status."""
     of, load = spec(), queued(80, current=8)
     calm, contested, still = (
-        render({}, Turn(of, decide(of, load, None, Memory(), at(clock)), Withheld(), Memory(), 4, contested=who))
+        render(
+            {},
+            reconciliation_of(of, decide(of, load, None, Memory(), at(clock)), Withheld(), Memory(), 4, contested=who),
+        )
         for clock, who in (("10:00", ""), ("10:01", "argocd sets 2"), ("10:02", "argocd sets 2"))
     )
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.situations import at, forecast, observed, pod, sample
+from core.situations import at, forecast, observed, pod, reconciliation_of, sample
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
-from cronhpa.api.turn import Turn
 from cronhpa.cli.status import rows_of, table
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Scaled, Withheld
@@ -67,7 +66,7 @@ def body(spec, seen, *, now=NOW, memory=None, told=None, previous=None, outcome=
     acts = decision.rescales and of.mode is Mode.ACTIVE and "owner_problem" not in fields
     outcome = outcome or (Scaled(now) if acts else Withheld())
     memory = memory.after(decision, outcome, of, observation)
-    turn = Turn(
+    turn = reconciliation_of(
         of, decision, outcome, memory, 4, forecast=told, zone=spec.get("timeZone", "UTC"), observation=observation,
         conflicts=conflicts(of, now), **fields,
     )  # fmt: skip

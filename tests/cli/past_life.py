@@ -7,9 +7,9 @@ from msgspec import Raw
 from msgspec.structs import astuple
 from typer.testing import CliRunner
 
+from core.situations import reconciliation_of
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
-from cronhpa.api.turn import Turn
 from cronhpa.cli import app
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Scaled, Withheld
@@ -53,7 +53,7 @@ def life():
         decision = decide(*astuple(record))
         outcome = Scaled(now) if decision.rescales else Withheld()
         memory = memory.after(decision, outcome, parsed, record.observation)
-        status = render(status, Turn(parsed, decision, outcome, memory, 1))
+        status = render(status, reconciliation_of(parsed, decision, outcome, memory, 1))
         current = decision.desired
         yield record, status
 

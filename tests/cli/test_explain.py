@@ -21,13 +21,12 @@ from cli.glance import (
     pods_of,
     stated,
 )
-from core.situations import at, situations
+from core.situations import at, reconciliation_of, situations
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.transitions import transition_events
-from cronhpa.api.turn import Turn
 from cronhpa.cli.status import rows_of
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Withheld
@@ -226,8 +225,8 @@ def test_any_two_turns_of_an_object_are_told_without_a_fault_and_their_changes_i
     for of, observation, told, memory, now in (first, second):
         decision = decide(of, observation, told, memory, now)
         after = memory.after(decision, Withheld(), of, observation)
-        turn = Turn(of, decision, Withheld(), after, 1, forecast=told if isinstance(told, Forecast) else None,
-                    observation=observation)  # fmt: skip
+        forecast = told if isinstance(told, Forecast) else None
+        turn = reconciliation_of(of, decision, Withheld(), after, 1, observation, forecast=forecast)
         before, status = status, render(status, turn)
         assert all(event.reason and event.message for event in transition_events(before, status, ZONE, now))
         spec = {"minReplicas": of.min_replicas, "maxReplicas": of.max_replicas}

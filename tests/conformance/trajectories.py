@@ -20,13 +20,14 @@ from msgspec import Struct
 from cronhpa.api.events import events
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
-from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.instant import parse_duration, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Pod, Scale
 from cronhpa.core.observe import Measurement, observe
+from cronhpa.core.reconciliation import Reconciliation
+from cronhpa.core.record import Record
 from cronhpa.core.spec import (
     ControllerOptions,
     ExternalMetric,
@@ -86,7 +87,7 @@ def replay(life: dict[str, Any]) -> Iterator[tuple[int, dict[str, tuple[Any, Any
         yield index, compare(tick["expect"], turn, status)
 
 
-def take_turn(spec: Spec, tick: dict[str, Any], memory: Memory) -> Turn:
+def take_turn(spec: Spec, tick: dict[str, Any], memory: Memory) -> Reconciliation:
     now = parse_instant(tick["now"])
     observation = observe_tick(spec, tick, now)
     decision = decide(spec, observation, None, memory, now)
@@ -96,7 +97,8 @@ def take_turn(spec: Spec, tick: dict[str, Any], memory: Memory) -> Turn:
         outcome = Failed(FORBIDDEN)
     else:
         outcome = Scaled(now)
-    return Turn(spec, decision, outcome, memory.after(decision, outcome, spec, observation), generation=1)
+    after = memory.after(decision, outcome, spec, observation)
+    return Reconciliation(Record(spec, observation, None, memory, now), decision, after, 1, outcome)
 
 
 def observe_tick(spec: Spec, tick: dict[str, Any], now: int) -> Observation:
@@ -145,7 +147,7 @@ def _measured(metric: Metric, tick: dict[str, Any], selector: Selector) -> Measu
     return metric_values.external_value(msgspec.convert(items, list[metric_values.ExternalMetricValue]))
 
 
-def compare(expect: dict[str, Any], turn: Turn, status: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def compare(expect: dict[str, Any], turn: Reconciliation, status: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     ours = {
         "scaledTo": turn.decision.desired if isinstance(turn.outcome, Scaled) else None,
         "currentReplicas": status.get("currentReplicas", 0),

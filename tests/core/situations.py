@@ -11,6 +11,8 @@ from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.memory import Intent, Memory, ScaleEvent
 from cronhpa.core.observation import Absent, Container, Observation, Pod, PodCounts, Sample, ScalarReading, Scale
 from cronhpa.core.observe import observe
+from cronhpa.core.reconciliation import Reconciliation
+from cronhpa.core.record import Record
 from cronhpa.core.spec import (
     Behavior,
     ControllerOptions,
@@ -455,3 +457,10 @@ def observed(of, pods, *measurements, current, now=NOW):
 
 def without_schedules(of):
     return replace(of, schedules=(), override=None)
+
+
+def reconciliation_of(of, decision, outcome, memory, generation=1, observation=None, **fields):
+    """A reconciliation of an object whose observation matters only where it is given."""
+    seen = observation or Observation(Absent("NotObserved", "nobody has looked"))
+    record = Record(of, seen, None, memory, decision.at)
+    return Reconciliation(record, decision, memory, generation, outcome, **fields)

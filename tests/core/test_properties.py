@@ -14,6 +14,7 @@ from core.situations import (
     outcomes,
     pod_counts,
     queued,
+    reconciliation_of,
     situations,
     spec,
     specs,
@@ -21,7 +22,6 @@ from core.situations import (
 from cronhpa.api.events import events
 from cronhpa.api.render import render
 from cronhpa.api.status_memory import parse_memory, render_memory
-from cronhpa.api.turn import Turn
 from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind, Rule, Withheld
@@ -101,7 +101,7 @@ def test_any_turn_can_be_remembered_written_down_and_told(situation, outcome):
     decision = decide(*situation)
 
     remembered = memory.after(decision, outcome, of, observation)
-    turn = Turn(of, decision, outcome, remembered, generation=1)
+    turn = reconciliation_of(of, decision, outcome, remembered, generation=1)
     status = render(render({}, turn), turn)
 
     kept = remembered.pruned(of.behavior, of.options, now)

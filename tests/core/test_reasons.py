@@ -18,6 +18,7 @@ from core.situations import (
     queue,
     queued,
     recommended,
+    reconciliation_of,
     rules,
     schedule,
     seen,
@@ -25,7 +26,6 @@ from core.situations import (
     spec,
 )
 from cronhpa.api.events import events
-from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind, ExpectedLoad, FloorLimit, Proposal, Role, Scaled, Source
 from cronhpa.core.instant import MINUTE, SECOND
@@ -286,7 +286,7 @@ def test_a_forecast_says_what_it_expects_from_when_and_how_likely_that_is():
 
 def event_of(of, observation, memory=None, told=None):
     decision = decide(of, observation, told, Memory() if memory is None else memory, NOW)
-    turn = Turn(of, decision, Scaled(NOW), Memory(), generation=1)
+    turn = reconciliation_of(of, decision, Scaled(NOW), Memory(), generation=1)
     return next(event.message for event in events(turn) if event.reason == "SuccessfulRescale")
 
 

@@ -17,13 +17,13 @@ from core.situations import (
     joined,
     queued,
     recommended,
+    reconciliation_of,
     rules,
     spec,
     stabilization_windows,
 )
 from cronhpa.api.render import render
 from cronhpa.api.status_memory import parse_memory, render_memory
-from cronhpa.api.turn import Turn
 from cronhpa.core.behavior import limit_down, limit_up, resume, stabilize
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import BY_NOBODY, Failed, Recommendation, Scaled, Withheld
@@ -31,7 +31,7 @@ from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
 from cronhpa.core.reasons import reason
 from cronhpa.core.spec import ControllerOptions, Override
-from cronhpa.operator.worth_writing import is_worth_writing
+from cronhpa.operator.written_status import Need, need
 
 OPTIONS = ControllerOptions()
 
@@ -99,8 +99,8 @@ class Life:
             self._write(decision, self.memory, outcome)
 
     def _write(self, decision, memory, outcome):
-        status = render(self.status, Turn(self.spec, decision, outcome, memory, generation=1))
-        if is_worth_writing(self.status, status):
+        status = render(self.status, reconciliation_of(self.spec, decision, outcome, memory, generation=1))
+        if need(self.status, status) is Need.STATUS:
             self.status = status
 
 

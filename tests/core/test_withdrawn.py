@@ -20,6 +20,7 @@ from core.situations import (
     queue,
     queued,
     recommended,
+    reconciliation_of,
     rules,
     schedules,
     seen,
@@ -27,7 +28,6 @@ from core.situations import (
 )
 from cronhpa.api.render import render
 from cronhpa.api.status_memory import parse_memory
-from cronhpa.api.turn import Turn
 from cronhpa.core.behavior import Limits, normalize, resume, stabilize
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import BY_NOBODY, Recommendation, Role, Rule, Scaled, Source, Withheld
@@ -36,7 +36,7 @@ from cronhpa.core.memory import Memory, longest_window
 from cronhpa.core.observation import PodCounts, ScalarReading
 from cronhpa.core.reactive.replicas import MetricProposal
 from cronhpa.core.spec import ControllerOptions, ForecastSettings, Mode, Override, PodsMetric
-from cronhpa.operator.worth_writing import is_worth_writing
+from cronhpa.operator.written_status import Need, need
 
 OPTIONS = ControllerOptions()
 
@@ -307,8 +307,8 @@ def test_while_nobody_asks_for_more_nothing_rises(of, some_schedules, some_turns
         by_metrics += [(now, metric.replicas) for metric in decision.metrics if isinstance(metric, MetricProposal)]
         outcome = Scaled(now) if decision.rescales else Withheld()
         memory = memory.after(decision, outcome, acting, observation)
-        rendered = render(status, Turn(acting, decision, outcome, memory, generation=1))
-        status = rendered if is_worth_writing(status, rendered) else status
+        rendered = render(status, reconciliation_of(acting, decision, outcome, memory, generation=1))
+        status = rendered if need(status, rendered) is Need.STATUS else status
         current = decision.desired
 
 

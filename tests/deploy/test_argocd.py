@@ -6,9 +6,8 @@ import lupa
 import yaml
 from msgspec.structs import replace
 
-from core.situations import NO_METRICS, at, queued, seen, spec
+from core.situations import NO_METRICS, at, queued, reconciliation_of, seen, spec
 from cronhpa.api.render import render
-from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Withheld
 from cronhpa.core.memory import Memory
@@ -34,7 +33,7 @@ def body(of=None, observation=None, *, generation=4, previous=None, **fields):
     of, observation = of or spec(), observation or queued(80, current=8)
     decision = decide(of, observation, None, Memory(), at("10:00"))
     memory = Memory().after(decision, Withheld(), of, observation)
-    status = render(previous or {}, Turn(of, decision, Withheld(), memory, 4, **fields))
+    status = render(previous or {}, reconciliation_of(of, decision, Withheld(), memory, 4, **fields))
     return {"metadata": {"name": "shop", "generation": generation}, "status": status}
 
 

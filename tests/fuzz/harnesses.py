@@ -19,13 +19,12 @@ from typing import Any
 
 import yaml
 
-from core.situations import pod
+from core.situations import pod, reconciliation_of
 from cronhpa.api.parse import SpecError, parse_spec, reject_slips
 from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.rules import broken_rules
 from cronhpa.api.status_memory import read_memory
-from cronhpa.api.turn import Turn
 from cronhpa.cli.documents import UnreadableFileError, as_yaml, read_documents
 from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
@@ -133,7 +132,7 @@ def decided(of: Spec, current: int, memory: Memory, draw: Draw) -> None:
         else:
             assert min(decision.minimum, current) <= decision.desired <= max(decision.maximum, current)
         memory = memory.after(decision, Withheld(), of, observation)
-        status = render(status, Turn(of, decision, Withheld(), memory, generation=1))
+        status = render(status, reconciliation_of(of, decision, Withheld(), memory, generation=1))
         CronHPAStatus.model_validate(status, strict=True, extra="forbid")
         json.dumps(status, allow_nan=False).encode()
 

@@ -28,10 +28,10 @@ MEMORY = {
 
 def lived(
     happenings: Any, spec: Any, *, checks: bool, neighbours: tuple[str, ...] = (), start_up: float | None = None
-) -> tuple[Any, int, int]:
+) -> tuple[Any, int]:
     """
-    What a life of so many turns leaves: writes, stored loads and points, memories and newest decisions. And how many
-    turns were repeated, or compared. checks: every turn is decided.
+    What a life of so many periods leaves: writes, stored loads and points, memories and newest decisions. And for how
+    many periods a decision stood. checks: each of them is decided as well.
 
     neighbours: other objects of the namespace, at rest all the time but for what happens to all. start_up: of pods, in
     seconds; None where they are an hour old at once.
@@ -46,27 +46,25 @@ def lived(
         for name in neighbours:
             at_rest(api, name)
         api.start_up = start_up
-        async with Life(api, checks_fast_path=checks) as life:
+        async with Life(api, check_standing=checks) as life:
             for turn, (what, number) in enumerate(happenings):
                 await until(turn * 15 + 8)
                 if what == "asked":
-                    assert all(state.memory and state.newest for state in life.inventory)
+                    assert all(state.local.memory and state.local.latest_decision for state in life.inventory)
                 else:
                     HAPPENS[what](api, number)
             await until(len(happenings) * 15 + 16)
             controller = life.controller
-            controller.reconciler.fast_path.tell_loads(life.inventory)
             outcome = {
                 # Of one object in their order: that of several objects at one instant is anybody's.
                 "writes": sorted(api.writes, key=lambda write: write[1]),
-                "loads": highest(controller.reconciler.loads),
+                "loads": highest(life.loads()),
                 "points": sorted(controller.writer.decisions.take_points(10_000), key=lambda point: point[1]),
-                "memories": {state.name: state.memory for state in life.inventory},
-                "newest": {state.name: state.newest and state.newest.decision for state in life.inventory},
+                "memories": {state.name: state.local.memory for state in life.inventory},
+                "newest": {state.name: state.local.latest_decision for state in life.inventory},
                 "turns": controller.control_loop.metrics.reconciles,
             }
-            fast_path = controller.reconciler.fast_path
-            return in_tenths(msgspec.to_builtins(outcome)), fast_path.repeated, fast_path.compared
+            return in_tenths(msgspec.to_builtins(outcome)), controller.reconciler.stood
 
     return live(scenario)
 

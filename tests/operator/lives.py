@@ -12,6 +12,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.instant import SECOND
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ControllerOptions
+from cronhpa.history.series import LoadSample
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller
 
@@ -68,7 +69,7 @@ class Life:
     """
     The controller as a process: `async with` kills it at the end without any farewell.
 
-    checks_fast_path: every turn is decided, and compared with what would be repeated, so that each life tests it.
+    check_standing: decisions that stand are made anew in each period and compared, so that each life tests it.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Life:
         replica: Any = None,
         namespaces: tuple[str, ...] = (),
         sources: Any = None,
-        checks_fast_path: bool = True,
+        check_standing: bool = True,
     ) -> None:
         self.api = api
         self.client = ModelClient(api, timeout_seconds=timeout_seconds)
@@ -95,7 +96,7 @@ class Life:
             decide=decide,
             replica=replica,
             sources=sources,
-            checks_fast_path=checks_fast_path,
+            check_standing=check_standing,
         )
         self.control_loop = self.controller.control_loop
         self.inventory = self.controller.inventory
@@ -113,16 +114,23 @@ class Life:
         await self.control_loop.close(0)
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.controller.targets.close()
-        assert not self.controller.reconciler.fast_path.unequal, (
-            "the fast path differs from what was decided: see the log"
+        assert not self.controller.reconciler.differed, (
+            "a decision that stood differs from what is decided: see the log"
         )
 
     async def _scale(self) -> None:
         await self.controller.synced()
         await self.controller.scale()
 
+    def loads(self) -> list[LoadSample]:
+        """The observed loads, with those of the minute under way."""
+        reconciler = self.controller.reconciler
+        for state in self.inventory:
+            reconciler.flush_load(state)
+        return [*reconciler.loads]
+
     def memory(self, name: str = "shop", namespace: str = "prod") -> Any:
-        return self.inventory.items[namespace, name].memory
+        return self.inventory.items[namespace, name].local.memory
 
 
 def deployment(api: ModelApi, name: str = "shop", replicas: int = 2, namespace: str = "prod") -> None:

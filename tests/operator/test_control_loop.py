@@ -1,4 +1,4 @@
-"""cronhpa.operator.control_loop, cronhpa.operator.needs, cronhpa.operator.reconciler: who is due, and when."""
+"""cronhpa.operator.control_loop, cronhpa.operator.reconciler: who is due, and when."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.instant import DAY, HOUR, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
 from cronhpa.operator.delaying_queue import following
-from cronhpa.operator.grid import latest, remembered_at
+from cronhpa.operator.sync_grid import latest, remembered_at
 
 
 def shop(replicas=2, load=1000, **spec):

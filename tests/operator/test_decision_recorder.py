@@ -1,4 +1,4 @@
-"""cronhpa.operator.decision_recorder, cronhpa.operator.noted: which turns are kept, and what that may cost."""
+"""cronhpa.operator.decision_recorder, cronhpa.operator.recorded_change: what is kept, and its cost."""
 
 import asyncio
 import json
@@ -18,6 +18,7 @@ from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, PodCounts, ScalarReading, Scale
+from cronhpa.core.reconciliation import Reconciliation
 from cronhpa.core.record import Record, decode
 from cronhpa.core.spec import ExternalMetric, MetricTarget
 from cronhpa.history.points import POINT_STEP
@@ -29,8 +30,8 @@ SPEC = spec(metrics=(cpu(),))
 
 def shop():
     state = ObjectState("prod", "shop", "uid-7", 0)
-    state.generation = 1
-    state.spec_text = spec_text({"minReplicas": 2, "timeZone": "Europe/Berlin"})
+    state.served.generation = 1
+    state.served.spec_text = spec_text({"minReplicas": 2, "timeZone": "Europe/Berlin"})
     return state
 
 
@@ -46,9 +47,8 @@ def note(recorder, state, record, outcome=None, owner_problem=None, status=None,
     decision = decide(record.spec, record.observation, record.forecast, record.memory, record.now)
     outcome = outcome or (Scaled(record.now) if decision.rescales else Withheld())
     recorder.note_point(state, record, decision)
-    recorder.note(
-        state, generation, record, decision, outcome, owner_problem, {"memory": {}} if status is None else status
-    )
+    reconciliation = Reconciliation(record, decision, Memory(), generation, outcome, owner_problem)
+    recorder.note(state, reconciliation, {"memory": {}} if status is None else status)
 
 
 def noted(recorder):
@@ -267,22 +267,22 @@ def test_of_a_life_every_change_of_the_count_is_kept():
     assert len(scalings) > 3
 
 
-@pytest.mark.parametrize("checks_fast_path", [True, False], ids=["decided", "repeated"])
-def test_of_a_life_the_last_change_is_kept_once_there_is_room_though_nothing_changes_any_more(checks_fast_path):
-    """70 edits, one a second, of which 60 and one a minute have room. A minute later the last one is kept."""
+@pytest.mark.parametrize("check_standing", [True, False], ids=["compared", "standing"])
+def test_of_a_life_the_last_change_is_kept_once_there_is_room_though_nothing_changes_any_more(check_standing):
+    """70 edits, one a second, of which 60 and one a minute have room. The last one is kept within five minutes."""
 
     async def scenario():
         api = ModelApi()
         deployment(api)
         api.load["prod", "shop"] = 1000
         cronhpa(api)
-        async with Life(api, checks_fast_path=checks_fast_path) as life:
+        async with Life(api, check_standing=check_standing) as life:
             for number in range(70):
                 await asyncio.sleep(1)
                 api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 11 + number})
             await asyncio.sleep(1)
             at_once = encoded(life.controller.writer.decisions.take(1000))
-            await asyncio.sleep(75)
+            await asyncio.sleep(5 * 60 + 15)
             return at_once, encoded(life.controller.writer.decisions.take(1000))
 
     at_once, (*_, last) = live(scenario)

@@ -38,7 +38,7 @@ def test_objects_that_become_due_while_a_list_is_under_way_share_the_next_one():
 
     async def scenario():
         api = fleet()
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(60)
             api.latency = lambda _method, path: 4.0 if "/metrics.k8s.io" in path else 0.0
             for number, name in enumerate(NAMES):
@@ -60,7 +60,7 @@ def test_a_list_that_hangs_holds_nobody_up_for_longer_than_five_seconds():
 
     async def scenario():
         api = fleet()
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(60)
             api.faults = [Fault("GET", "/metrics.k8s.io", hangs=True)]
             edited(api, NAMES[0])
@@ -84,7 +84,7 @@ def test_what_waits_for_lists_that_hang_begins_no_later_than_who_comes_after_it(
 
     async def scenario():
         api = fleet()
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(60)
             api.faults = [Fault("GET", "/metrics.k8s.io", hangs=True, times=4)]
             for seconds, name in zip((60, 62, 65.5, 70.8, 76.1), NAMES, strict=False):
@@ -96,11 +96,11 @@ def test_what_waits_for_lists_that_hang_begins_no_later_than_who_comes_after_it(
     assert [(65 + 15, 2, 4)] == live(scenario)
 
 
-def test_an_object_at_rest_that_is_edited_while_the_list_of_all_is_under_way_has_one_turn():
+def test_an_object_that_is_edited_while_the_list_of_its_period_is_under_way_is_reconciled_once():
     """
     Four pods of a load for sixty: the default rate doubles them each turn. The LIST takes 4 s, the next turn 15 s more.
 
-    Found: the object's turn came with the list that it was at rest with, and once more when it had waited for its end.
+    Found: it was reconciled with that list, and once more when it had waited for its end.
     """
 
     async def scenario():
@@ -109,9 +109,9 @@ def test_an_object_at_rest_that_is_edited_while_the_list_of_all_is_under_way_has
         deployment(api, replicas=4)
         api.load["prod", "shop"] = 2000
         cronhpa(api, maxReplicas=100)
-        async with Life(api, checks_fast_path=False) as life:
+        async with Life(api, check_standing=False) as life:
             await until(100)
-            assert life.inventory.items["prod", "shop"].rest is not None
+            assert life.inventory.items["prod", "shop"].local.standing is not None
             sent = asyncio.Event()
 
             def latency(_method, path):
@@ -135,7 +135,7 @@ def test_an_object_that_waits_while_the_clock_steps_back_has_its_turns_by_the_ne
 
     async def scenario():
         api = fleet(period=15)
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(60)
             api.latency = lambda _method, path: 4.0 if "/metrics.k8s.io" in path else 0.0
             edited(api, NAMES[0])
@@ -200,7 +200,7 @@ def test_a_key_that_is_dropped_while_it_waits_is_not_put_again():
 def test_an_object_that_is_deleted_while_it_waits_for_a_list_is_forgotten():
     async def scenario():
         api = fleet()
-        async with Life(api, checks_fast_path=False) as life:
+        async with Life(api, check_standing=False) as life:
             await until(60)
             api.latency = lambda _method, path: 4.0 if "/metrics.k8s.io" in path else 0.0
             edited(api, NAMES[0])

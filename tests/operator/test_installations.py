@@ -53,8 +53,8 @@ def test_an_object_that_names_nobody_or_us_or_no_lease_is_ours():
     named = []
     for status_ in ({}, {"operator": str(OWN)}, {"operator": "a/b/c"}, {"operator": 7}):
         state = ObjectState("prod", "shop", "1", 0)
-        state.status = status_
-        named.append(state.operator)
+        state.served.status = status_
+        named.append(state.served.operator)
 
     assert [installations.problem(name, "prod") for name in named] == [None] * 4
     claims = [installations.claim(name, "prod") for name in named]
@@ -225,7 +225,7 @@ def contended(load):
             if load:
                 api.load["prod", "shop"] = load
             await until(120)
-            held = [bool(life.inventory.items["prod", "shop"].other_operator) for life in (one, two)]
+            held = [bool(life.inventory.items["prod", "shop"].local.other_operator) for life in (one, two)]
             renewing.cancel()
             return held, api
 

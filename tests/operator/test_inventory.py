@@ -53,7 +53,7 @@ def test_a_damaged_memory_is_told_once_and_begun_anew(caplog):
     for version in (10, 11):
         told.inventory.put(body(version, status=forged))
 
-    assert Memory() == told.item.memory
+    assert Memory() == told.item.local.memory
     told_of = [record.getMessage().partition(",")[0] for record in caplog.records]
     assert ["status.memory of prod/shop is damaged"] == told_of
 
@@ -66,7 +66,7 @@ def test_an_object_that_is_nested_too_deep_to_be_read_is_decided_all_the_same(le
     for version, most in ((10, 7), (11, 8)):
         text = json.dumps(body(version, generation=version, maxReplicas=most, status={"memory": 0}))
         told.inventory.apply_event("MODIFIED", msgspec.Raw(text.replace('"memory": 0', f'"memory": {deep}').encode()))
-        assert (most, Memory()) == (told.item.spec.max_replicas, told.item.memory)
+        assert (most, Memory()) == (told.item.served.spec.max_replicas, told.item.local.memory)
     told.inventory.apply_event("DELETED", msgspec.Raw(text.replace('"memory": 0', f'"memory": {deep}').encode()))
 
     assert ["one"] == told.gone
@@ -90,10 +90,10 @@ def test_a_status_in_doubt_that_is_nested_deep_is_read_and_decided_on(levels):
             cron_hpa = api.objects["cronhpas"]["prod", "shop"]
             cron_hpa["metadata"]["resourceVersion"], cron_hpa["status"]["deep"] = str(api.version), deep
             (state,) = life.inventory
-            state.in_doubt = True
+            state.served.status_unknown = True
             api.load["prod", "shop"] = 4000
             await until(60)
-            return api.replicas("prod", "shop"), state.in_doubt, life.control_loop.metrics.errors
+            return api.replicas("prod", "shop"), state.served.status_unknown, life.control_loop.metrics.errors
 
     assert (8, False, 0) == live(scenario)
 
@@ -135,7 +135,7 @@ def test_an_older_state_than_the_one_known_is_ignored():
     told.inventory.put(body(20, generation=2, maxReplicas=7))
     told.inventory.put(body(10, maxReplicas=3))
 
-    assert 7 == told.item.spec.max_replicas
+    assert 7 == told.item.served.spec.max_replicas
     assert [KEY] == told.changed
 
 
@@ -144,7 +144,7 @@ def test_a_status_of_somebody_elses_is_what_the_next_patch_is_made_against_and_n
     told.inventory.put(body(10))
     told.inventory.put(body(11, status={"currentReplicas": 9}))
 
-    assert {"currentReplicas": 9} == told.item.status
+    assert {"currentReplicas": 9} == told.item.served.status
     assert [KEY] == told.changed
 
 
@@ -185,15 +185,15 @@ def test_a_spec_that_nobody_can_read_is_a_problem_of_its_object():
     told = Told()
     told.inventory.put(body(10, maxReplicas="many"))
 
-    assert told.item.spec is None
-    assert "spec.maxReplicas" in told.item.problems[0]
+    assert told.item.served.spec is None
+    assert "spec.maxReplicas" in told.item.served.problems[0]
 
 
 def test_a_parser_that_fails_for_a_reason_of_ours_costs_its_object_only():
     told = Told(parse=lambda *_: 1 // 0)
     told.inventory.put(body(11))
 
-    assert ("spec: ZeroDivisionError: integer division or modulo by zero",) == told.item.problems
+    assert ("spec: ZeroDivisionError: integer division or modulo by zero",) == told.item.served.problems
 
 
 REMEMBERED = {
@@ -212,34 +212,34 @@ def test_the_memory_is_read_back_from_the_status():
     told = Told()
     told.inventory.put(body(10, status=REMEMBERED))
 
-    assert [9] == [recommendation.replicas for recommendation in told.item.memory.recommendations]
+    assert [9] == [recommendation.replicas for recommendation in told.item.local.memory.recommendations]
 
 
 def test_an_object_that_was_pointed_elsewhere_while_no_operator_ran_remembers_nothing():
     told = Told()
     told.inventory.put(body(10, generation=2, status=REMEMBERED, scaleTargetRef=OTHER))
 
-    assert () == told.item.memory.recommendations
+    assert () == told.item.local.memory.recommendations
 
 
 def test_an_object_that_was_pointed_elsewhere_by_way_of_an_unreadable_spec_remembers_nothing():
     told = Told()
     told.inventory.put(body(10, status=REMEMBERED))
     told.inventory.put(body(11, generation=2, status=REMEMBERED, maxReplicas="many"))
-    assert [9] == [recommendation.replicas for recommendation in told.item.memory.recommendations]
+    assert [9] == [recommendation.replicas for recommendation in told.item.local.memory.recommendations]
     told.inventory.put(body(12, generation=3, status=REMEMBERED, scaleTargetRef=OTHER))
 
-    assert () == told.item.memory.recommendations
+    assert () == told.item.local.memory.recommendations
 
 
 def test_reversals_on_a_target_say_nothing_of_the_next_one():
     told = Told()
     told.inventory.put(body(10))
-    told.item.contest = Contest()
+    told.item.local.contest = Contest()
 
     told.inventory.put(body(11, generation=2, scaleTargetRef=OTHER))
 
-    assert told.item.contest is None
+    assert told.item.local.contest is None
 
 
 def test_the_time_in_which_another_replica_led_is_not_under_provisioned_here():
@@ -247,12 +247,12 @@ def test_the_time_in_which_another_replica_led_is_not_under_provisioned_here():
     told = Told()
     told.inventory.put(body(10))
     seen = SimpleNamespace(scale=Scale(1, 1, "app=shop"), readings=(ScalarReading(90_000, 0),))
-    told.item.shortage.note(seen, SimpleNamespace(metrics=(MetricProposal("queue", 9),)), 0)
-    assert 60.0 == told.item.shortage.seconds(60 * SECOND)
+    told.item.local.shortage.note(seen, SimpleNamespace(metrics=(MetricProposal("queue", 9),)), 0)
+    assert 60.0 == told.item.local.shortage.seconds(60 * SECOND)
 
     told.inventory.resume(told.item)
 
-    assert 0.0 == told.item.shortage.seconds(3 * DAY)
+    assert 0.0 == told.item.local.shortage.seconds(3 * DAY)
 
 
 def test_a_spec_that_is_mended_remembers_what_it_did():
@@ -261,7 +261,7 @@ def test_a_spec_that_is_mended_remembers_what_it_did():
     told.inventory.put(body(11, generation=2, status=REMEMBERED, maxReplicas="many"))
     told.inventory.put(body(12, generation=3, status=REMEMBERED))
 
-    assert [9] == [recommendation.replicas for recommendation in told.item.memory.recommendations]
+    assert [9] == [recommendation.replicas for recommendation in told.item.local.memory.recommendations]
 
 
 def swept(change, *, first=None):
@@ -354,8 +354,8 @@ def test_what_was_seen_of_the_pods_of_one_target_is_not_believed_of_another():
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
     inventory.put(body(1))
     state = inventory.items[KEY]
-    state.surplus, state.surplus_since, state.misseen_since, state.unseen_since = (5, 5, 6), 1.0, 1.0, 1
+    state.local.unseen_since = 1
 
     inventory.put(body(2, generation=2, scaleTargetRef={**TARGET, "name": "cart"}))
 
-    assert [None] * 4 == [state.surplus, state.surplus_since, state.misseen_since, state.unseen_since]
+    assert state.local.unseen_since is None

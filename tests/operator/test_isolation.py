@@ -35,8 +35,8 @@ async def longest_gap(life, api, seconds, namespace="prod"):
     ends = [api.now()]
     while (now := asyncio.get_running_loop().time()) < seconds:
         state = life.inventory.items.get((namespace, "good"))
-        if state is not None and state.reconciled_at is not None and state.reconciled_at > ends[-1]:
-            ends.append(state.reconciled_at)
+        if state is not None and state.due.ended_at is not None and state.due.ended_at > ends[-1]:
+            ends.append(state.due.ended_at)
         await until(now + 0.1)
     ends.append(api.now())
     return max(later - earlier for earlier, later in pairwise(ends)) / SECOND

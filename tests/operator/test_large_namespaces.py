@@ -77,7 +77,7 @@ def test_an_edge_that_a_thousand_objects_share_waits_for_a_quarter_of_a_second_o
             namespace = f"team-{number % 10}"
             deployment(api, f"shop-{number}", namespace=namespace)
             cronhpa(api, f"shop-{number}", namespace, minReplicas=2, metrics=None, schedules=[window])
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(opens - 0.1)
             assert [] == api.scalings
             await until(opens + 6)

@@ -93,9 +93,7 @@ def test_a_load_that_pods_share_is_recorded_wherever_it_is_measured():
         api.external["jobs"] = 40
         async with Life(api) as life:
             await until(20)
-            return {
-                (sample.series.name, sample.series.metric, sample.value) for sample in life.controller.reconciler.loads
-            }
+            return {(sample.series.name, sample.series.metric, sample.value) for sample in life.loads()}
 
     assert {("shop", "cpu", 1.0), ("worker", "jobs", 40.0)} == live(scenario)
 
@@ -136,7 +134,7 @@ async def test_the_past_of_each_object_is_asked_of_prometheus_once(tmp_path):
     target = TargetRef("apps/v1", "Deployment", "shop-server")
     metrics = (ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=50)),)
     shop = ObjectState("prod", "shop", "uid", 0)
-    shop.spec = Spec(target, 1, 9, metrics=metrics, forecast=ForecastSettings())
+    shop.served.spec = Spec(target, 1, 9, metrics=metrics, forecast=ForecastSettings())
     path = tmp_path / "history.db"
     store = Store(path)
     async with Answering() as server:

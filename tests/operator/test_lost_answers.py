@@ -269,7 +269,7 @@ def test_a_scale_down_of_an_object_that_was_made_anew_meanwhile_is_not_written_d
             cronhpa(api, minReplicas=6)
             goes_on.set()
             await until(60)
-            assert 6 == life.inventory.items["prod", "shop"].spec.min_replicas
+            assert 6 == life.inventory.items["prod", "shop"].served.spec.min_replicas
             assert "intent" not in status(api)["memory"]
         assert [] == timeline(api)
 
@@ -292,7 +292,7 @@ def test_an_object_clears_the_status_that_an_earlier_one_of_its_name_left_in_it(
             cronhpa(api, scaleTargetRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "new"})
             goes_on.set()
             await until(60)
-            assert status(api) == life.inventory.items["prod", "shop"].status
+            assert status(api) == life.inventory.items["prod", "shop"].served.status
             return status(api), [entry.replicas for entry in life.memory().recommendations]
 
     shown, remembered = live(scenario)

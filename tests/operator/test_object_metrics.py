@@ -1,4 +1,4 @@
-"""cronhpa.operator.object_metrics, cronhpa.operator.newest, cronhpa.operator.families: what /metrics tells."""
+"""cronhpa.operator.object_metrics, cronhpa.operator.shortage, cronhpa.operator.families: what /metrics tells."""
 
 import asyncio
 from collections import defaultdict
@@ -17,8 +17,8 @@ from cronhpa.core.instant import MINUTE, SECOND, format_instant, to_datetime
 from cronhpa.core.observation import Absent, Observation, PodCounts, ScalarReading, Scale
 from cronhpa.core.reactive.replicas import MetricProposal
 from cronhpa.operator.families import FAMILIES, OBJECT_FAMILIES, FamilyKind
-from cronhpa.operator.newest import Shortage
 from cronhpa.operator.object_metrics import ObjectMetrics, escaped
+from cronhpa.operator.shortage import Shortage
 
 WINDOW = {"name": "rush", "minReplicas": 5, "leadTimeSeconds": 0}
 
@@ -199,7 +199,7 @@ def test_a_status_that_somebody_has_broken_costs_its_own_object_alone():
         async with Life(api) as life:
             await until(5)
             broken = life.inventory.items["prod", "shop"]
-            broken.status = {"conditions": [{"status": 7}], "operator": 5}
+            broken.served.status = {"conditions": [{"status": 7}], "operator": 5}
             parts = await ObjectMetrics(life.inventory, life.controller.targets.ready).parts(api.now())
             text = b"".join(parts).decode()
         assert 'cronhpa_object_desired_replicas{namespace="prod",name="other"}' in text

@@ -51,7 +51,7 @@ async def watched(api, until):
 
 
 def versions(inventory):
-    return {state.name: state.version for state in inventory}
+    return {state.name: state.served.version for state in inventory}
 
 
 def watches(api):
@@ -73,7 +73,7 @@ def test_what_changes_after_the_list_is_taken_over():
     inventory, _ = asyncio.run(watched(api, lambda inventory: versions(inventory) == {"shop": 6, "till": 8}))
 
     assert ["5"] == watches(api)
-    assert 7 == inventory.items["prod", "shop"].spec.max_replicas
+    assert 7 == inventory.items["prod", "shop"].served.spec.max_replicas
 
 
 def test_a_watch_that_ends_lists_again_and_goes_on():
@@ -135,11 +135,11 @@ def test_an_echo_of_our_own_write_is_not_read():
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
     inventory.apply_event(None, body(3))
     state = inventory.items["prod", "shop"]
-    spec, written = state.spec, {"currentReplicas": 3}
-    state.status, state.version = written, 4
-    text = state.packed_status
+    spec, written = state.served.spec, {"currentReplicas": 3}
+    state.served.status, state.served.version = written, 4
+    text = state.served.packed_status
 
     inventory.apply_event("MODIFIED", json.loads(json.dumps(body(4, status=written))))
 
-    assert state.packed_status is text
-    assert state.spec is spec
+    assert state.served.packed_status is text
+    assert state.served.spec is spec

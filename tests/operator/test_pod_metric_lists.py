@@ -47,7 +47,7 @@ def test_a_window_opens_in_a_hundred_namespaces_although_the_metrics_server_hang
 
     async def scenario():
         api = fleet(schedules=[RUSH])
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(LEAD_BEGINS - 20)
             api.faults = [hanging("/metrics.k8s.io")]
             await until(LEAD_BEGINS + 60)
@@ -62,7 +62,7 @@ def test_a_window_opens_in_a_hundred_namespaces_although_the_metrics_server_hang
 def test_a_metrics_server_that_answers_again_is_followed_within_a_period_and_a_deadline():
     async def scenario():
         api = fleet()
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(60)
             api.faults = [hanging("/metrics.k8s.io")]
             await until(180)
@@ -83,7 +83,7 @@ def test_namespaces_whose_own_lists_hang_leave_the_others_theirs():
 
     async def scenario():
         api = fleet()
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(60)
             api.faults = [hanging(f"/namespaces/{namespace}/pods") for namespace in NAMESPACES[:12]]
             await until(120)
@@ -101,7 +101,7 @@ def test_a_missing_target_is_told_of_although_the_metrics_server_hangs():
     async def scenario():
         api = ModelApi()
         api.faults = [Fault("GET", "/metrics.k8s.io", hangs=True, times=None)]
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(30)
             cronhpa(api)
             await until(33)
@@ -118,7 +118,7 @@ def test_a_window_of_a_blind_namespace_opens_although_the_metrics_server_hangs()
         deployment(api)
         api.load["prod", "shop"] = 1000
         cronhpa(api, schedules=[DAY])
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(10)
             api.faults = [Fault("GET", "^/api/v1/pods$", status=403, times=None)]
             api.cut_watches("pods")
@@ -168,7 +168,7 @@ def test_a_decision_counts_as_long_as_the_list_that_it_waits_for():
         deployment(api)
         cronhpa(api)
         api.latency = lambda _method, path: 4.0 if "/metrics.k8s.io" in path else 0.0
-        async with Life(api, checks_fast_path=False) as life:
+        async with Life(api, check_standing=False) as life:
             await until(10)
             metrics = life.control_loop.metrics
             return metrics.duration.total / SECOND, metrics.tick_duration / SECOND
@@ -197,7 +197,7 @@ def test_namespaces_whose_own_lists_hang_leave_a_few_others_theirs(well, period,
                 deployment(api, f"shop-{seconds}", namespace=namespace)
                 api.load[namespace, f"shop-{seconds}"] = 1000
                 cronhpa(api, f"shop-{seconds}", namespace, syncPeriodSeconds=seconds)
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(60)
             api.faults = [
                 Fault("GET", f"/metrics.k8s.io/.*/{namespace}/pods", hangs=True, times=None)
@@ -234,7 +234,7 @@ def test_one_namespace_whose_lists_hang_leaves_the_others_theirs():
             deployment(api, f"shop-{number}", namespace="team-2")
             own = {"metrics": [CPU, external("queue")], "syncPeriodSeconds": 15 + number}
             cronhpa(api, f"shop-{number}", "team-2", **own)
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(60)
             api.faults = [Fault("GET", "/metrics.k8s.io/.*/team-2/pods", hangs=True, times=None)]
             without = 0
@@ -269,7 +269,7 @@ def test_targets_that_are_read_one_by_one_delay_no_write_of_another_namespace():
             target = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": f"set-{index}"}
             cronhpa(api, f"set-{index}", "prod", scaleTargetRef=target, schedules=[day])
         api.latency = lambda _method, path: 0.2 if path.endswith("/scale") else 0.0
-        async with Life(api, checks_fast_path=False):
+        async with Life(api, check_standing=False):
             await until(80)
         return timeline(api, "other/shop")
 

@@ -73,15 +73,15 @@ def test_a_store_that_was_restored_is_believed(backup):
     told.inventory.apply_event("MODIFIED", body(480, generation=2, maxReplicas=8))
     told.inventory.apply_event("ADDED", body(490, name="new", uid="three"))
     told.inventory.apply_event("DELETED", body(500, name="old", uid="two"))
-    assert 8 == told.item.spec.max_replicas
+    assert 8 == told.item.served.spec.max_replicas
 
     listed(told.inventory, backup, *stored)
 
-    assert (7, 250) == (told.item.spec.max_replicas, told.item.version)
+    assert (7, 250) == (told.item.served.spec.max_replicas, told.item.served.version)
     assert {KEY, ("prod", "old")} == set(told.inventory.items)
-    assert [9] == [recommendation.replicas for recommendation in told.item.memory.recommendations]
+    assert [9] == [recommendation.replicas for recommendation in told.item.local.memory.recommendations]
     told.inventory.apply_event("MODIFIED", body(backup + 1, generation=2, maxReplicas=6))
-    assert 6 == told.item.spec.max_replicas
+    assert 6 == told.item.served.spec.max_replicas
 
 
 def test_a_store_that_has_counted_beyond_what_was_seen_since_its_restore_is_believed():
@@ -91,7 +91,7 @@ def test_a_store_that_has_counted_beyond_what_was_seen_since_its_restore_is_beli
 
     listed(told.inventory, 600, body(250, maxReplicas=7))
 
-    assert 7 == told.item.spec.max_replicas
+    assert 7 == told.item.served.spec.max_replicas
 
 
 def test_two_edits_of_one_generation_are_told_apart_by_their_specs():
@@ -102,7 +102,7 @@ def test_two_edits_of_one_generation_are_told_apart_by_their_specs():
 
     listed(told.inventory, 600, body(590, generation=2, maxReplicas=9))
 
-    assert 9 == told.item.spec.max_replicas
+    assert 9 == told.item.served.spec.max_replicas
 
 
 def test_a_listed_object_with_another_version_and_the_same_spec_is_no_change():
@@ -114,7 +114,7 @@ def test_a_listed_object_with_another_version_and_the_same_spec_is_no_change():
     listed(told.inventory, 400, other)
 
     assert [KEY] == told.changed
-    assert "Deployment/shop" == told.item.status["target"]
+    assert "Deployment/shop" == told.item.served.status["target"]
 
 
 def test_a_restored_store_is_believed_in_each_namespace_by_its_own_list():
@@ -127,7 +127,7 @@ def test_a_restored_store_is_believed_in_each_namespace_by_its_own_list():
         told.inventory.note_list_version(at)
         told.inventory.put_listed(raw(body(250, namespace=namespace, uid=namespace, maxReplicas=7)))
 
-    assert [7, 7] == [state.spec.max_replicas for state in told.inventory]
+    assert [7, 7] == [state.served.spec.max_replicas for state in told.inventory]
 
 
 def test_the_answer_to_a_status_write_after_a_restore_is_the_newest_version():
@@ -139,7 +139,7 @@ def test_the_answer_to_a_status_write_after_a_restore_is_the_newest_version():
 
     assert told.inventory.note_written(state, 410)
     assert not told.inventory.note_written(state, 405)
-    assert 410 == state.version
+    assert 410 == state.served.version
 
 
 def test_a_status_write_while_a_list_is_on_its_way_is_not_undone_by_the_list():
@@ -151,7 +151,7 @@ def test_a_status_write_while_a_list_is_on_its_way_is_not_undone_by_the_list():
 
     told.inventory.put_listed(raw(body(390, status={"target": "x"})))
 
-    assert (410, {}) == (told.item.version, told.item.status)
+    assert (410, {}) == (told.item.served.version, told.item.served.status)
 
 
 class Backup:

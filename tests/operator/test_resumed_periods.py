@@ -1,4 +1,4 @@
-"""cronhpa.operator.grid, cronhpa.operator.reconciler: a restart into another period hastens no scale-down."""
+"""cronhpa.operator.sync_grid, cronhpa.operator.reconciler: a restart into another period hastens no scale-down."""
 
 import pytest
 from lives import Life, cronhpa, deployment, timeline, until

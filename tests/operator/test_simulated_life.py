@@ -12,11 +12,10 @@ from simulated_world import Violation
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Recommendation
 from cronhpa.core.memory import Memory
-from cronhpa.operator import writer
+from cronhpa.operator import reconciler, writer
 from cronhpa.operator.election import Leadership
-from cronhpa.operator.fast_path import FastPath
 from cronhpa.operator.owners import Owners
-from cronhpa.operator.said import Said
+from cronhpa.operator.written_status import Need, WrittenStatus
 
 # A quarter of a second of CPU each. A test each, so that several workers share them.
 _SEEDS = 200
@@ -86,10 +85,10 @@ def test_a_broken_rule_of_the_shell_is_found(monkeypatch, where, name, broken, s
     assert first_violation(seeds) in rule.split()
 
 
-def test_a_status_at_each_turn_is_found(monkeypatch):
+def test_a_status_in_each_period_is_found(monkeypatch):
     """Three rules keep a quiet object's status from being written: each alone would."""
-    monkeypatch.setattr(FastPath, "may_take", lambda *_: False)
-    monkeypatch.setattr(Said, "holds_for", lambda *_: False)
-    monkeypatch.setattr(writer, "is_worth_writing", lambda *_: True)
+    monkeypatch.setattr(reconciler, "standing", lambda *_: None)
+    monkeypatch.setattr(WrittenStatus, "need", lambda *_: Need.STATUS)
+    monkeypatch.setattr(writer, "need", lambda *_: Need.STATUS)
 
     assert "S7" == first_violation(range(3))

@@ -71,7 +71,7 @@ async def test_many_objects_of_one_query_follow_their_own_series_for_a_request_a
         await eventually(lambda: all(count >= wanted[of] for of, count in replicas(api).items() if wanted[of] > 2))
         before, turns = len(seen), life.control_loop.metrics.reconciles
         await asyncio.sleep(3)
-        loads = {sample.series: sample.value for sample in life.controller.reconciler.loads}
+        loads = {sample.series: sample.value for sample in life.loads()}
 
     assert {query} == set(seen)
     assert life.control_loop.metrics.reconciles - turns > 60
@@ -94,7 +94,7 @@ async def test_a_url_scales_its_object_holds_it_while_there_is_no_number_and_is_
     stated = {"url": "http://127.0.0.1:PORT/$namespace/$target", "value": "queue.length"}
     async with life_with(api, answer, {"queue": {"url": stated}}) as life:
         await eventually(lambda: replicas(api)["prod", "shop"] == 6)
-        loads = {sample.series: sample.value for sample in life.controller.reconciler.loads}
+        loads = {sample.series: sample.value for sample in life.loads()}
         answers.append({"queue": {"length": None}})
         await eventually(lambda: "queue.length is null" in condition(api, "ScalingActive").get("message", ""))
         held = replicas(api)["prod", "shop"]
@@ -147,7 +147,7 @@ async def test_pods_are_asked_themselves_and_a_silent_one_counts_as_a_missing_on
     addresses = [f"127.0.0.{number}" for number in range(1, 5)]
     async with life_with(api, answer, {"inflight": source}, addresses) as life:
         await eventually(lambda: api.replicas("prod", "shop") != 4)
-        loads = [sample for sample in life.controller.reconciler.loads if sample.at > START]
+        loads = [sample for sample in life.loads() if sample.at > START]
 
     assert 3 == api.scalings[0][3]
     assert (Series("prod", "shop", "inflight"), 15.0) == (loads[0].series, loads[0].value)

@@ -137,11 +137,11 @@ def test_the_loads_of_repeated_turns_are_told_when_a_term_ends_or_a_shard_is_giv
     async def scenario():
         api = a_shop(5, 2500)
         replica = SometimesLeader()
-        async with Life(api, replica=replica, checks_fast_path=False) as life:
+        async with Life(api, replica=replica, check_standing=False) as life:
             await until(125)
             loads = life.controller.reconciler.loads
             assert START + 120 * SECOND > max(sample.at for sample in loads)
-            assert life.controller.reconciler.fast_path.repeated
+            assert life.controller.reconciler.stood
             await until(170)
             end(replica, life.inventory)
             await until(171)

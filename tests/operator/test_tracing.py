@@ -1,4 +1,4 @@
-"""cronhpa.operator.tracing, cronhpa.operator.turn_trace: spans of turns, as an OTLP receiver gets them over HTTP."""
+"""cronhpa.operator.tracing, cronhpa.operator.reconciliation_trace: spans as an OTLP receiver gets them."""
 
 import asyncio
 import gzip
@@ -123,10 +123,10 @@ async def test_requests_of_a_turn_are_below_it_also_those_of_later_tasks_and_oth
     configuration = Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
     async with Client(configuration, traces=[tracing.requests]) as client:
         await client.get("/before", dict)
-        with tracing.turn(state):
+        with tracing.reconciliation(state):
             await client.get("/scale", dict)
         with pytest.raises(Exception, match="/shop/status"):
-            await asyncio.create_task(client.get("/shop/status", dict), context=state.context)
+            await asyncio.create_task(client.get("/shop/status", dict), context=state.due.trace)
         tracing.end(state)
     await tracing.close()
     await runner.cleanup()

@@ -9,7 +9,13 @@ from lives import Life, at_rest, cronhpa, deployment, until
 from model_api import Fault, ModelApi
 from virtual_time import live
 
-from cronhpa.operator.pending_write import PendingWrite
+from cronhpa.core.reconciliation import Reconciliation
+
+
+def reconciliations():
+    """The number of reconciliations in memory. The newest one of each object is kept."""
+    gc.collect()
+    return sum(isinstance(tracked, Reconciliation) for tracked in gc.get_objects())
 
 
 def test_a_decision_that_is_written_is_not_held_until_the_last_one_of_its_batch():
@@ -28,20 +34,20 @@ def test_a_decision_that_is_written_is_not_held_until_the_last_one_of_its_batch(
             cronhpa(api, name)
         async with Life(api) as life:
             await until(60)
+            before = reconciliations()
             api.faults = [Fault("PATCH", "/shop-7/scale$", waits=goes_on)]
             for name in names:
                 api.edit("cronhpas", "prod", name, spec={"minReplicas": 3})
             await until(75)
             assert len(api.scalings) == len(names) - 1
-            gc.collect()
-            held = sum(isinstance(thing, PendingWrite) for thing in gc.get_objects())
+            waiting = reconciliations() - before
             assert life.controller.control_loop.oldest_reconcile() > 0
             goes_on.set()
             await until(80)
             assert len(api.scalings) == len(names)
-        return held
+        return waiting
 
-    assert live(scenario) == 1
+    assert live(scenario) <= 1
 
 
 def test_of_a_scaling_that_is_given_up_nothing_is_told_that_somebody_else_wrote_meanwhile():
@@ -54,21 +60,24 @@ def test_of_a_scaling_that_is_given_up_nothing_is_told_that_somebody_else_wrote_
             at_rest(api, name)
         edit = partial(api.edit, "cronhpas", "prod", "waits")
         edit(spec={"schedules": [{**EDGE, "start": "0 16 * * *", "end": "0 17 * * *"}]})
-        async with Life(api):
+        async with Life(api, timeout_seconds=60):
             await until(118)
             fault = Fault("PATCH", "/busy-[0-9]+/scale$", waits=goes_on, times=None)
             api.faults = [fault]
-            for name in names:
+            for name in names[:-1]:
                 api.load["prod", name] = 4000
-            edit(status={"podStartupSeconds": 7})
             await until(133)
-            assert (16, []) == (fault.met, api.scalings)
+            assert 16 == fault.met
+            api.load["prod", "waits"] = 4000
+            edit(status={"podStartupSeconds": 7})
+            await until(148)
+            assert [] == api.scalings
             edit(status={"schedules": [{"name": "rush", "state": "Open"}]})
-            await until(134)
+            await until(149)
             edit(spec={"maxReplicas": 9})
-            await until(135)
+            await until(150)
             goes_on.set()
-            await until(180)
+            await until(195)
         return {
             event["reason"] for event in api.objects["events"].values() if event["involvedObject"]["name"] == "waits"
         }

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Raw
 
 from cli.glance import EIGHT, stated
+from core.situations import reconciliation_of
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
-from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Scaled, Withheld
 from cronhpa.core.forecast import Forecast, TrackRecord
@@ -105,7 +105,7 @@ def lived_week(path: Path, *, turn: int = 2 * MINUTE) -> LiveObject:
             outcome = Scaled(now) if decision.rescales else Withheld()
             status = render(
                 status,
-                Turn(
+                reconciliation_of(
                     spec, decision, outcome, trajectory.memory, 4, forecast=forecast, budget_used=28,
                     zone="Europe/Berlin", observation=observation,
                 ),

@@ -1,4 +1,4 @@
-"""cronhpa.core.steady: a repeated turn is, to the last field, the turn that would be decided."""
+"""cronhpa.core.standing: a decision that stands is, to the last field, the one that would be made."""
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -38,14 +38,14 @@ from cronhpa.core.spec import (
     PodsMetric,
     ResourceMetric,
 )
-from cronhpa.core.steady import repeat, steady, usages_of
+from cronhpa.core.standing import standing
 
 DAY = spec(minimum=1, maximum=20, metrics=(cpu(50),))
 
 
 class Life:
     """
-    A target under one spec: `turn` decides each turn, and repeats it where that can be done.
+    A target under one spec: `period` decides each period, and tells whether the decision before it stands.
 
     follows: it is scaled as decided. reported: the pods that its status has at least.
     """
@@ -56,12 +56,12 @@ class Life:
         self.count = len(self.pods)
         self.size = len(self.pods)
         self.is_listed = all(isinstance(metric, ResourceMetric) for metric in of.metrics)
-        self.known = None
+        self.stands = None
 
-    def turn(self, seconds, usage, age=0):
-        """(what is repeated or None, what is decided), with this usage of each pod and metric, so many seconds old.
-
-        Of a metric of the whole target it is that of as many pods as there were first.
+    def period(self, seconds, usage, age=0):
+        """
+        ((decision, readings, memory) that stand or None, those that are decided), with this usage of each pod and
+        metric, so many seconds old. Of a metric of the whole target it is that of as many pods as there were first.
         """
         self.now += seconds * SECOND
         samples = {listed_pod.name: Sample(usage, self.now - age * SECOND, 15 * SECOND) for listed_pod in self.pods}
@@ -76,33 +76,38 @@ class Life:
         decision = decide(self.spec, observation, None, self.memory, self.now)
         outcome = Scaled(self.now) if self.follows and decision.rescales else Withheld()
         after = self.memory.after(decision, outcome, self.spec, observation)
-        usages, repetition = None, None
-        if self.known is not None and not self.is_listed:
-            usages = usages_of(self.known, observation.readings)
-        elif self.known is not None and self.pods and (self.now >= self.known.started or self.known.trusts(samples)):
-            usages = (usage * len(self.pods),) * len(self.spec.metrics)
-        if usages is not None:
-            repetition = repeat(self.known, usages, self.memory, self.now, self.now)
-        record = Record(self.spec, observation, None, self.memory, self.now)
-        if repetition is None:
-            self.known = steady(record, self.pods, decision, after)
+        stood = self._stood(observation, samples, usage)
+        if stood is None:
+            record = Record(self.spec, observation, None, self.memory, self.now)
+            self.stands = standing(record, self.pods, decision, after, self.stands)
         self.memory = after
         if outcome != Withheld():
             self.count = min(decision.desired, 20)
             self.pods = tuple(pod(f"pod-{index}") for index in range(self.count))
-            self.known = None
-        told = repetition and (repetition.decision, repetition.readings, repetition.memory)
-        return told, (decision, observation.readings, after)
+            self.stands = None
+        return stood, (decision, observation.readings, after)
+
+    def _stood(self, observation, samples, usage):
+        if self.stands is None:
+            return None
+        usages = None
+        if not self.is_listed:
+            usages = self.stands.usages_of(observation.readings)
+        elif self.pods and (self.now >= self.stands.started or self.stands.trusts(samples)):
+            usages = (usage * len(self.pods),) * len(self.spec.metrics)
+        if usages is None or not self.stands.covers(usages, self.now):
+            return None
+        self.stands.stand(usages, self.now, self.now)
+        return self.stands.newest_decision, self.stands.newest_readings, self.stands.take_periods(self.memory)
 
 
 def ready(count, **fields):
     return [pod(f"pod-{index}", **fields) for index in range(count)]
 
 
-def repeated(life, turns):
-    """Which of these turns, (seconds, usage) or (seconds, usage, age), are repeated."""
-    told = [life.turn(*turn)[0] for turn in turns]
-    return [repetition is not None for repetition in told]
+def stand(life, periods):
+    """In which of these periods, (seconds, usage) or (seconds, usage, age), the decision stands."""
+    return [life.period(*period)[0] is not None for period in periods]
 
 
 resource_metrics = st.builds(
@@ -189,9 +194,9 @@ def test_what_is_repeated_is_what_would_be_decided(of, pods, turns, follows):
 
     for turn in turns:
         before = kept(life)
-        told, decided = life.turn(*turn)
-        assert told in (None, decided)
-        assert told is None or before == kept(life)
+        stood, decided = life.period(*turn)
+        assert stood in (None, decided)
+        assert stood is None or before == kept(life)
 
 
 @given(
@@ -207,8 +212,8 @@ def test_what_is_repeated_of_pods_that_start_is_what_would_be_decided(pods, turn
     life = Life(DAY, pods)
 
     for turn in turns:
-        told, decided = life.turn(*turn)
-        assert told in (None, decided)
+        stood, decided = life.period(*turn)
+        assert stood in (None, decided)
 
 
 @given(some_specs(), st.integers(1, 6).map(ready), st.sampled_from([500, 520, 480]))
@@ -218,24 +223,25 @@ def test_a_life_without_an_edge_comes_to_rest_and_is_repeated_from_then_on(of, p
     assume(not of.is_timed)
     life = Life(replace(of, metrics=(cpu(50),)), pods, follows=True)
     for _ in range(8):
-        life.turn(3601, usage)
-    assume(not life.turn(3601, usage)[1][0].rescales and life.count > 0)
+        life.period(3601, usage)
+    assume(not life.period(3601, usage)[1][0].rescales and life.count > 0)
 
-    assert life.turn(15, usage)[0] is not None
+    assert life.period(15, usage)[0] is not None
 
 
-def test_loads_that_ask_for_the_same_count_are_repeated_and_others_decided():
+def test_a_decision_stands_at_loads_between_two_that_asked_for_its_count():
     """The target is 500 a pod: 540 is within the tolerance of 10 %, 560 asks for a pod more."""
     life = Life(DAY, ready(4))
 
-    assert [False, True, True, False] == repeated(life, [(15, 500), (15, 540), (15, 470), (15, 560)])
+    assert [False, False, False] == stand(life, [(15, 500), (15, 540), (15, 470)])
+    assert [True, True, True, False] == stand(life, [(15, 470), (15, 539), (15, 540), (15, 560)])
 
 
-def test_a_count_that_the_minimum_holds_is_repeated_as_long_as_the_load_asks_for_the_same():
+def test_a_count_that_the_minimum_holds_stands_as_long_as_the_load_asks_for_the_same():
     """One pod would do for four of them at 100; the minimum of 4 stands. At 200 two would do."""
     life = Life(replace(DAY, min_replicas=4), ready(4))
 
-    assert [False, False, True, False] == repeated(life, [(0, 100), (301, 100), (15, 110), (15, 200)])
+    assert [False, False, False, True, False] == stand(life, [(0, 100), (301, 100), (15, 110), (15, 105), (15, 200)])
 
 
 def test_where_the_pods_are_not_as_many_as_wanted_a_load_between_two_that_ask_for_the_same_may_ask_for_more():
@@ -243,13 +249,14 @@ def test_where_the_pods_are_not_as_many_as_wanted_a_load_between_two_that_ask_fo
     life = Life(DAY, ready(20))
     life.count = 10
 
-    assert [False, True, False] == repeated(life, [(15, 250), (15, 500), (15, 350)])
+    assert [False, False, False] == stand(life, [(15, 250), (15, 500), (15, 350)])
 
 
 loaded_metrics = st.one_of(
     st.builds(ResourceMetric, name=st.just("cpu"), target=average_targets | utilization_targets),
     st.builds(PodsMetric, name=st.just("rps"), target=average_targets),
     st.builds(ExternalMetric, name=st.just("queue"), target=st.builds(MetricTarget, st.just("Value"), targets)),
+    st.builds(ExternalMetric, name=st.just("queue"), target=average_targets),
 )
 
 
@@ -277,15 +284,16 @@ def test_values_that_ask_for_the_same_count_are_repeated_and_others_decided():
     """A queue of 10 a pod, four pods: 44 is within the tolerance of 10 %, 45 asks for a pod more; so it does of 50."""
     life = Life(replace(DAY, metrics=(queue(10),)), ready(4))
 
-    assert [False, True, True, False] == repeated(life, [(15, 10_000), (15, 11_000), (15, 9_000), (15, 11_250)])
+    assert [False, False, False] == stand(life, [(15, 10_000), (15, 11_000), (15, 9_000)])
+    assert [True, False] == stand(life, [(15, 10_500), (15, 11_250)])
 
 
-def test_a_value_for_a_target_of_which_a_pod_is_not_ready_is_repeated_while_five_are_asked_for():
-    """At 50, the target, the current five are. At 56 the four that are Ready ask for 4 * 1.12, at 66 for 4 * 1.32."""
+def test_a_value_for_a_target_of_which_a_pod_is_not_ready_stands_while_it_is_the_same():
+    """At 50, the target, the current five are asked for. At 56 the four that are Ready ask for 4 * 1.12, which is 5."""
     of = replace(DAY, metrics=(ExternalMetric("queue", MetricTarget("Value", value=50_000)),))
     life = Life(of, [*ready(4), pod("late", ready="False")])
 
-    assert [False, True, False] == repeated(life, [(15, 10_000), (15, 11_200), (15, 13_200)])
+    assert [False, True, False, False] == stand(life, [(15, 10_000), (15, 10_000), (15, 11_200), (15, 10_600)])
 
 
 def test_after_an_edge_the_bounds_are_others_and_the_turn_is_decided():
@@ -295,7 +303,7 @@ def test_after_an_edge_the_bounds_are_others_and_the_turn_is_decided():
 
     before, leading, opened = [(15, 500), (200, 500)], [(70, 500), (10, 500)], [(15, 500), (15, 500)]
 
-    assert [False, True, False, True, False, True] == repeated(life, before + leading + opened)
+    assert [False, True, False, True, False, True] == stand(life, before + leading + opened)
 
 
 HELD = replace(DAY, behavior=behavior(down=rules(("Percent", 100, 15), window=300 * SECOND)))
@@ -304,32 +312,32 @@ HELD = replace(DAY, behavior=behavior(down=rules(("Percent", 100, 15), window=30
 def test_a_turn_that_holds_a_count_is_repeated_until_the_count_leaves_its_window():
     """Of five pods at 500 one would do at 100. Five were asked for at 0 s, and leave the window at 300 s."""
     life = Life(HELD, ready(5))
-    life.turn(0, 500)
+    life.period(0, 500)
 
-    assert [False, True, True, True] == repeated(life, [(60, 100), (60, 100), (60, 100), (119, 100)])
-    told, (decision, *_) = life.turn(1, 100)
-    assert (None, 1) == (told, decision.desired)
+    assert [False, True, True, True] == stand(life, [(60, 100), (60, 100), (60, 100), (119, 100)])
+    stood, (decision, *_) = life.period(1, 100)
+    assert (None, 1) == (stood, decision.desired)
 
 
 def test_a_count_that_differs_and_holds_nothing_ends_the_repetition_when_it_leaves_its_window():
     """Four were asked for until 0 s, five from 60 s on: 4 leave at 300 s, and the status at the next turn."""
     life = Life(DAY, ready(4))
-    life.turn(0, 500)
+    life.period(0, 500)
     life.pods, life.count = tuple(ready(5)), 5
 
     turns = [(60, 500), (60, 500), (179, 500), (1, 500), (15, 500), (15, 500)]
-    assert [False, True, True, False, False, True] == repeated(life, turns)
+    assert [False, True, True, False, False, True] == stand(life, turns)
 
 
 def test_a_step_that_a_policy_limits_is_repeated_until_the_last_one_leaves_its_period():
     """One pod in 120 s, which came at 0 s: at 5 pods of 700 each, seven are wanted."""
     slow = behavior(up=rules(("Pods", 1, 120), window=0))
     life = Life(replace(DAY, behavior=slow), ready(4), follows=True)
-    life.turn(0, 700)
+    life.period(0, 700)
 
-    assert [False, True, True] == repeated(life, [(30, 700), (30, 700), (59, 700)])
-    told, (decision, *_) = life.turn(1, 700)
-    assert (None, 6) == (told, decision.desired)
+    assert [False, True, True] == stand(life, [(30, 700), (30, 700), (59, 700)])
+    stood, (decision, *_) = life.period(1, 700)
+    assert (None, 6) == (stood, decision.desired)
 
 
 def test_a_pod_that_starts_counts_in_repeated_turns_while_its_samples_lie_behind_its_readiness():
@@ -337,23 +345,23 @@ def test_a_pod_that_starts_counts_in_repeated_turns_while_its_samples_lie_behind
     new = pod("new", started=NOW - 120 * SECOND, ready_since=NOW - 100 * SECOND)
     life = Life(DAY, [*ready(3), new])
 
-    assert [False, True, False] == repeated(life, [(0, 500), (15, 500), (15, 500, 120)])
+    assert [False, True, False] == stand(life, [(0, 500), (15, 500), (15, 500, 120)])
     # Five minutes after its start any sample counts.
-    assert [False, True, True] == repeated(life, [(15, 500), (15, 500), (240, 500, 400)])
+    assert [False, True, True] == stand(life, [(15, 500), (15, 500), (240, 500, 400)])
 
 
 def test_a_change_that_was_not_made_is_decided_again_at_each_turn():
     """Refused or withheld: the next turn must try again."""
-    assert [False] * 30 == repeated(Life(DAY, ready(4)), [(60, 900)] * 30)
+    assert [False] * 30 == stand(Life(DAY, ready(4)), [(60, 900)] * 30)
 
 
 def test_nothing_is_repeated_while_the_target_reports_more_pods_than_are_seen():
     """The time for which a pod may be missing is measured by the clock."""
-    assert [False] * 3 == repeated(Life(DAY, ready(4), reported=5), [(15, 500)] * 3)
-    assert [False, True, True] == repeated(Life(DAY, ready(4), reported=4), [(15, 500)] * 3)
+    assert [False] * 3 == stand(Life(DAY, ready(4), reported=5), [(15, 500)] * 3)
+    assert [False, True, True] == stand(Life(DAY, ready(4), reported=4), [(15, 500)] * 3)
 
 
 def test_an_object_with_a_forecast_is_decided_at_each_turn():
     life = Life(replace(DAY, forecast=ForecastSettings()), ready(4))
 
-    assert [False, False, False] == repeated(life, [(15, 500)] * 3)
+    assert [False, False, False] == stand(life, [(15, 500)] * 3)

@@ -1,34 +1,11 @@
-"""The newest decision on an object, for metrics and the page; and the time for which pods were too few."""
+"""The time for which the pods of an object were too few."""
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from cronhpa.core.decision import Decision
-from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Absent, Observation, PodCounts, ScalarReading, Scale
 from cronhpa.core.reactive.replicas import MetricProposal
-from cronhpa.core.steady import Repetition
-
-
-class Newest(Struct, gc=False):
-    """
-    owner_problem: names another owner of the target. budget_used: by the forecast, in permille of pod-hours.
-    thrift: the forecast's level of thrift. repetition: the newest turn that repeated the decision.
-    """
-
-    decided: Decision
-    forecast: Forecast | None
-    budget_used: int | None
-    thrift: int
-    owner_problem: str | None
-    is_preview: bool
-    repetition: Repetition | None = None
-
-    @property
-    def decision(self) -> Decision:
-        return self.decided if self.repetition is None else self.repetition.decision
 
 
 class Shortage:
@@ -41,7 +18,7 @@ class Shortage:
         self._since: Nanoseconds | None = None
 
     def note(self, observation: Observation, decision: Decision, now: Nanoseconds) -> None:
-        """Records one turn. Until the next turn its result is in force."""
+        """Records one reconciliation, whose result is in force until the next one."""
         is_short = _is_short(observation, decision)
         if is_short is (self._since is not None):
             return

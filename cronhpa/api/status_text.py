@@ -1,0 +1,16 @@
+"""A status as the JSON object that the API serves, and the length of its texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cronhpa.core.printable import shortened
+
+Status = dict[str, Any]
+Condition = dict[str, Any]
+_TEXT_MAX = 4096
+
+
+def clip(text: str) -> str:
+    """The text, cut to the length that a status may hold: other servers' texts may be of any length."""
+    return shortened(text, _TEXT_MAX)

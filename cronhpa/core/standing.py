@@ -1,0 +1,237 @@
+"""
+How long a decision stands: until something that it rests on changes.
+
+Most periods of a fleet differ from the one before in the usage of pods alone. A decision then stands as long as each
+usage asks for the same count, and a period costs a sum and a comparison. It rests on
+
+- spec, scale, pods and owners: the shell drops the decision when one of them changes;
+- the usage of each metric: inside a band of usages that are known to ask for the same count. The count never falls as
+  usage grows, so all usages between two that ask for it do;
+- the instant: `until` is the next one at which bounds may change, a recommendation leaves a window, or a scale event
+  leaves a policy's period. In the meantime each period adds the same recommendation to the memory.
+
+This file has no rules of its own: the functions that `decide` calls compute bounds, proposals and memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeGuard
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cronhpa.core.decision import Decision, DecisionKind, Recommendation
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.memory import Memory, longest_window
+from cronhpa.core.observation import Absent, Pod, PodCounts, Reading, Sample, ScalarReading, Scale
+from cronhpa.core.observe import active
+from cronhpa.core.reactive.pod_counts import counts_ready, is_of_ready_pod
+from cronhpa.core.reactive.replicas import MetricProposal, measure, tolerance
+from cronhpa.core.record import Record
+from cronhpa.core.scheduled.bounds import resolve, resolve_with_expiry
+from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, ResourceMetric, Spec
+
+Band = tuple[int, int]
+
+
+class Standing(Struct, gc=False):
+    """A decision that stands, and the periods for which it has stood."""
+
+    decision: Decision
+    """The decision, with the numbers of the reconciliation that made it."""
+    spec: Spec
+    """The spec of the decision."""
+    scale: Scale
+    """The scale of the decision."""
+    readings: tuple[PodCounts | ScalarReading, ...]
+    """The readings of the decision, one for each metric."""
+    recommended: Recommendation
+    """What each period recommends."""
+    headroom_percent: int
+    """The headroom of the schedules in force."""
+    until: Nanoseconds
+    """The first instant at which something besides usage may change the decision."""
+    bands: tuple[Band, ...]
+    """For each metric the lowest and the highest usage (milli-units) known to ask for its count."""
+    starting: tuple[Pod, ...]
+    """Pods in their CPU initialization period. A sample of theirs counts if it was measured after they became Ready."""
+    started: Nanoseconds
+    """The end of the last of these periods."""
+    usages: tuple[int, ...]
+    """The usage of each metric in the newest period, milli-units."""
+    at: Nanoseconds
+    """The newest period's instant."""
+    remembered_at: Nanoseconds
+    """The instant with which the memory keeps the newest period."""
+    periods: list[Nanoseconds] = field(default_factory=list)
+    """The `remembered_at` of the periods that the memory does not hold yet, the oldest first."""
+
+    def covers(self, usages: Iterable[int], now: Nanoseconds) -> bool:
+        """Whether the decision stands in a period with these usages. False after a clock was set back."""
+        if not self.at <= now < self.until:
+            return False
+        for usage, (low, high) in zip(usages, self.bands, strict=True):  # noqa: SIM110 - a generator takes twice the time
+            if not low <= usage <= high:
+                return False
+        return True
+
+    def stand(self, usages: tuple[int, ...], now: Nanoseconds, remembered_at: Nanoseconds) -> None:
+        """Notes a period in which the decision stands. remembered_at: the instant with which the memory keeps it."""
+        self.usages, self.at, self.remembered_at = usages, now, remembered_at
+        self.periods.append(remembered_at)
+
+    def trusts(self, samples: Mapping[str, Sample] | Absent) -> bool:
+        """Whether the sample of each starting pod counts fully."""
+        return not isinstance(samples, Absent) and all(
+            pod.name in samples and is_of_ready_pod(pod, samples[pod.name]) for pod in self.starting
+        )
+
+    def usages_of(self, readings: Sequence[Reading]) -> tuple[int, ...] | None:
+        """The usages of these readings; None if they differ from the decision's in anything else."""
+        usages = tuple(_usage(reading) for reading in readings if not isinstance(reading, Absent))
+        alike = tuple(map(_with_usage, self.readings, usages))
+        return usages if alike == (*readings,) else None
+
+    def take_periods(self, memory: Memory) -> Memory:
+        """The memory with the recommendations of `periods`, which are forgotten here. memory: that of before them."""
+        window = longest_window(self.spec.behavior, self.spec.options)
+        recommended = [replace(self.recommended, at=at) for at in self.periods]
+        self.periods.clear()
+        return memory.recommending_within(window, *recommended)
+
+    @property
+    def newest_readings(self) -> tuple[PodCounts | ScalarReading, ...]:
+        """The readings of the newest period."""
+        return tuple(map(_with_usage, self.readings, self.usages))
+
+    @property
+    def newest_decision(self) -> Decision:
+        """The decision with the numbers of the newest period."""
+        if self.at == self.recommended.at:
+            return self.decision
+        band = tolerance(self.spec.behavior, self.spec.options)
+        proposals = tuple(
+            measure(metric, reading, self.scale.spec_replicas, self.scale.status_replicas, band, self.headroom_percent)
+            for metric, reading in zip(self.spec.metrics, self.newest_readings, strict=True)
+        )
+        recommended = replace(self.recommended, at=self.at)
+        return replace(self.decision, at=self.remembered_at, metrics=proposals, recommended=recommended)
+
+
+def standing(
+    record: Record, pods: Sequence[Pod], decision: Decision, memory: Memory, before: Standing | None = None
+) -> Standing | None:
+    """
+    How long a decision stands; None if the next period must be decided.
+
+    pods: those of the observation. memory: after the reconciliation. before: the decision that stood until now, whose
+    bands are widened if the two differ in usage alone.
+    """
+    spec, observation, now = record.spec, record.observation, record.now
+    recommended = decision.recommended
+    if (
+        not isinstance(observation.scale, Scale)
+        or recommended is None
+        or decision.current == 0
+        or decision.kind is not DecisionKind.COMPUTED
+        or decision.rescales
+        or decision.failure is not None
+        or spec.forecast is not None
+        or spec.options.metric_max_age is not None
+        or observation.selector_problem is not None
+        or observation.unseen is not None
+        or active(pods) < observation.scale.status_replicas
+        or memory.seeded(decision.current, now, bounded=decision.bounded) is not memory
+    ):
+        return None
+    readings = tuple(reading for reading in observation.readings if _counts_fully(reading, pods))
+    if len(readings) < len(spec.metrics):
+        return None
+    bounds = resolve(spec, now, record.memory.start_up_after(observation), record.memory.leads)
+    bounds_after, bounds_until = resolve_with_expiry(spec, now, memory.start_up, memory.leads)
+    until = min(bounds_until, memory.alike_until(recommended, spec.behavior, spec.options, decision.at))
+    if bounds_after != bounds or until <= now:
+        return None
+    starting, started = _starting(spec, pods, now)
+    usages = tuple(map(_usage, readings))
+    stands = Standing(
+        decision=decision,
+        spec=spec,
+        scale=observation.scale,
+        readings=readings,
+        recommended=recommended,
+        headroom_percent=bounds.headroom_percent,
+        until=until,
+        bands=tuple((usage, usage) for usage in usages),
+        starting=starting,
+        started=started,
+        usages=usages,
+        at=now,
+        remembered_at=decision.at,
+    )
+    if before is not None:
+        stands.bands = _widened(stands, before, len(pods))
+    return stands
+
+
+def _widened(stands: Standing, before: Standing, pods: int) -> tuple[Band, ...]:
+    """The bands with those of the decision before, where both differ in usage alone."""
+    is_alike = (
+        stands.spec is before.spec
+        and stands.headroom_percent == before.headroom_percent
+        and stands.scale.spec_replicas == before.scale.spec_replicas
+        and stands.scale.status_replicas == before.scale.status_replicas
+        and stands.usages == before.usages_of(stands.readings)
+    )
+    if not is_alike:
+        return stands.bands
+    bands = []
+    for index, (metric, reading) in enumerate(zip(stands.spec.metrics, stands.readings, strict=True)):
+        (low, high), (low_before, high_before) = stands.bands[index], before.bands[index]
+        new, old = stands.decision.metrics[index], before.decision.metrics[index]
+        asks_alike = (
+            isinstance(new, MetricProposal) and isinstance(old, MetricProposal) and new.replicas == old.replicas
+        )
+        if asks_alike and _grows(metric, reading, stands.scale.spec_replicas, pods):
+            low, high = min(low, low_before), max(high, high_before)
+        bands.append((low, high))
+    return (*bands,)
+
+
+def _grows(metric: Metric, reading: PodCounts | ScalarReading, replicas: int, pods: int) -> bool:
+    """
+    Whether a metric's count never falls as its usage grows.
+
+    Within the tolerance a metric asks for the current count, outside it for a multiple of the pods that carry the load.
+    If those are not as many as the target wants, a higher usage may ask for fewer replicas.
+    """
+    if isinstance(metric, ObjectMetric | ExternalMetric) and not counts_ready(metric):
+        return True
+    return replicas == pods == reading.ready
+
+
+def _with_usage(reading: PodCounts | ScalarReading, usage: int) -> PodCounts | ScalarReading:
+    if isinstance(reading, ScalarReading):
+        return replace(reading, value=usage)
+    return replace(reading, usage=usage, load=usage)
+
+
+def _starting(spec: Spec, pods: Sequence[Pod], now: Nanoseconds) -> tuple[tuple[Pod, ...], Nanoseconds]:
+    """The pods in their CPU initialization period, and the end of the last one; no pods if no metric is of the CPU."""
+    if not any(isinstance(metric, ResourceMetric) and metric.name == "cpu" for metric in spec.metrics):
+        return (), 0
+    ends = [(pod, (pod.start_time or 0) + spec.options.cpu_initialization_period) for pod in pods]
+    starting = [(pod, end) for pod, end in ends if end > now]
+    return tuple(pod for pod, _ in starting), max((end for _, end in starting), default=0)
+
+
+def _usage(reading: PodCounts | ScalarReading) -> int:
+    return reading.value if isinstance(reading, ScalarReading) else reading.usage
+
+
+def _counts_fully(reading: Reading, pods: Sequence[Pod]) -> TypeGuard[PodCounts | ScalarReading]:
+    """Whether each of these pods counts fully in a reading: none is unready, missing or ignored."""
+    if isinstance(reading, PodCounts):
+        return reading.ready == reading.counted == len(pods)
+    return isinstance(reading, ScalarReading)

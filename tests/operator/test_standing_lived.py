@@ -1,0 +1,201 @@
+"""cronhpa.operator.reconciler, cronhpa.operator.sync_grid: while a decision stands nothing is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from happenings import EDGE, QUEUE, happenings, highest, lived, specs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lives import CPU, NEIGHBOURS, Life, condition, cronhpa, deployment, one_pod_each, rules, until
+from model_api import START, Fault, ModelApi
+from virtual_time import live
+
+from cronhpa.core.decide import decide
+from cronhpa.core.instant import DAY, MINUTE
+
+
+@given(happenings, specs, st.sampled_from([None, 20.0]))
+@settings(max_examples=40)
+def test_a_life_whose_decisions_stand_writes_stores_and_remembers_what_one_does_that_compares_them(
+    happenings, spec, start_up
+):
+    """In the life that compares, each decision that stands is made anew, and must be the same."""
+    standing, stood = lived(happenings, spec, checks=False, neighbours=NEIGHBOURS, start_up=start_up)
+    compared, stood_too = lived(happenings, spec, checks=True, neighbours=NEIGHBOURS, start_up=start_up)
+
+    assert compared == standing
+    assert stood_too == stood
+
+
+def test_contradictions_are_looked_for_after_an_edge_of_a_life_at_rest():
+    """The window asks for a pod fewer than there are, so its begin at 07:02 and its end at 07:05 change nothing."""
+
+    async def scenario() -> Any:
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = 2500
+        cronhpa(api, schedules=[{**EDGE, "minReplicas": 4}], behavior=rules(one_pod_each(15), one_pod_each(15)))
+        async with Life(api, check_standing=False) as life:
+            await until(360)
+            (state,) = life.inventory
+            return state.local.conflicts_until - api.now(), life.controller.reconciler.stood
+
+    ahead, repeated = live(scenario)
+
+    assert ahead > DAY // 2
+    assert repeated > 10
+
+
+def test_pods_that_are_not_watched_any_more_are_not_believed_because_they_were_before():
+    """From 30 s after the end of the watch on, a load over them is none."""
+
+    async def scenario() -> Any:
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = 2500
+        cronhpa(api)
+        async with Life(api, check_standing=False):
+            await until(60)
+            api.faults = [Fault("GET", "^/api/v1/pods$", status=403, times=None)]
+            api.cut_watches("pods")
+            await until(120)
+        return condition(api, "ScalingActive")["status"]
+
+    assert "False" == live(scenario)
+
+
+def test_the_load_of_the_minute_under_way_is_stored_of_an_object_that_another_replica_decides_from_now_on():
+    """The shard is given up in the sixth minute of an object at rest."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = 2500
+        cronhpa(api)
+        async with Life(api, check_standing=False) as life:
+            await until(5 * 60 + 40)
+            life.inventory.drop_all(lambda _: True)
+            return life.controller.reconciler.stood, highest(life.controller.reconciler.loads)
+
+    repeated, stored = live(scenario)
+
+    assert repeated > 10
+    assert (("shop", START // MINUTE + 5), 2.5) == stored[-1]
+
+
+def test_a_quiet_decision_stands_but_for_a_full_reconciliation_in_five_minutes():
+    """Of 21 periods of 15 s, 5 min 15 s, the first is decided, and one or two more."""
+    outcome, stood = lived([("load", 2500)] * 20, {}, checks=False)
+
+    assert 1 <= outcome["turns"] - 1 - stood <= 2
+
+
+@pytest.mark.parametrize(("start_up", "decided"), [(None, 7), (20.0, 9)])
+def test_after_a_scaling_a_decision_stands_until_its_past_ends(start_up, decided):
+    """
+    Five pods at 80 % become eight at 50 % in the third of 40 periods. Five were asked for until then, and leave the
+    window five minutes later: in one period for decisions, in the next for the status. New pods count from the fourth
+    period on, whose samples of 30 s lie behind their readiness. Two more are the full reconciliations of ten minutes.
+    """
+    happens = [("load", 2500)] * 2 + [("load", 4000)] * 38
+
+    outcome, stood = lived(happens, {}, checks=False, start_up=start_up)
+
+    assert 8 == outcome["memories"]["shop"]["replicas"]
+    assert decided == outcome["turns"] - stood
+
+
+def test_a_decision_on_a_requested_metric_stands_between_values_that_asked_for_its_count():
+    """Five pods of 10 each. 54 is within the tolerance of 10 %; the numbers are due in the status once or twice."""
+    queues = [("queue", turn % 9) for turn in range(40)]
+
+    outcome, stood = lived(queues, {"metrics": [QUEUE]}, checks=False)
+
+    assert stood >= 30
+    assert 2 <= len(outcome["points"]) <= 3
+    assert 2 <= len(outcome["writes"]) <= 4
+
+
+def test_a_turn_of_an_own_metric_whose_number_is_due_in_the_status_is_remembered_once():
+    """Found: it was taken, and decided nevertheless, so that its recommendation was remembered twice."""
+    queues = [("queue", turn % 9) for turn in range(40)]
+
+    standing, _ = lived(queues, {"metrics": [QUEUE]}, checks=False)
+    compared, _ = lived(queues, {"metrics": [QUEUE]}, checks=True)
+
+    assert compared == standing
+
+
+def test_a_decision_stands_while_a_load_wanders_within_the_tolerance():
+    """Seven loads are met one after another; then a full reconciliation in five minutes writes what has drifted."""
+    outcome, stood = lived([("load", 2500 + 10 * (turn % 7)) for turn in range(40)], {}, checks=False)
+
+    assert stood >= 30
+    assert 2 <= len(outcome["points"]) <= 3  # one in five minutes
+    assert 2 <= len(outcome["writes"]) <= 4
+
+
+def test_a_decision_stands_beside_a_canary_under_the_labels_of_the_target():
+    """Five pods of the target and one of a canary, at 50 % each, which is what is asked for: nothing changes."""
+
+    async def scenario() -> Any:
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = 2500
+        (pod, *_) = api.objects["pods"].values()
+        canary = {key: pod[key] for key in ("spec", "status")}
+        api.create("pods", "prod", "canary", metadata={"labels": {"app": "shop"}}, **canary)
+        cronhpa(api)
+        async with Life(api, check_standing=False) as life:
+            await until(120)
+            stood = life.controller.reconciler.stood
+            await until(600)
+            return api.count("GET", "/shop/scale"), life.controller.reconciler.stood - stood, api.scalings
+
+    requests, stood, scalings = live(scenario)
+
+    # 480 s are 32 periods.
+    assert (0, []) == (requests, scalings)
+    assert stood >= 28
+
+
+@pytest.mark.parametrize("metrics", [[CPU], [QUEUE]], ids=["listed", "asked for"])
+def test_numbers_that_are_due_in_the_status_are_written_by_full_reconciliations(metrics):
+    """
+    Fifteen minutes within the tolerance, in which numbers are due three times or so. A period is remembered once.
+    """
+    decisions = []
+
+    def counting(*given: Any) -> Any:
+        decisions.append(None)
+        return decide(*given)
+
+    async def scenario() -> Any:
+        api = ModelApi()
+        deployment(api, replicas=5)
+        cronhpa(api, metrics=metrics)
+
+        def move(turn: int) -> None:
+            api.load["prod", "shop"] = 2500 + 10 * (turn % 7)
+            api.external["queue"] = 50 + turn % 4
+
+        move(0)
+        async with Life(api, decide=counting, check_standing=False) as life:
+            await until(40)
+            decided, written = len(decisions), len(api.writes)
+            for turn in range(60):
+                move(turn)
+                await until(40 + turn * 15)
+            remembered = [entry.at for entry in life.memory().recommendations]
+            (shown,) = api.objects["cronhpas"]["prod", "shop"]["status"]["currentMetrics"]
+            return len(decisions) - decided, len(api.writes) - written, shown, remembered
+
+    more, written, shown, remembered = live(scenario)
+
+    # Three in fifteen minutes, and one for each load that was not met before.
+    assert 3 <= more <= 10
+    assert 1 <= written <= 4
+    assert shown[shown["type"].lower()]["current"]["averageValue"] not in {"500m", "10"}
+    assert sorted({*remembered}) == sorted(remembered)
