@@ -115,9 +115,9 @@ SEED ?= 0
 simulate: $(VENV)/.ready  ## simulate hours of two replicas with faults, kills and edits: SEEDS=10000 of them, from SEED=0 on (a quarter of a second of CPU each)
 	@PYTHONPATH=tests/operator nice -n 10 $(RUN)/python -m seeds $(SEED) --count $(SEEDS)
 
-fast-path: $(VENV)/.ready  ## decide an hour of turns on a real control plane and compare each with what the fast path repeats (SECONDS=3600, 240 at least)
+standing: $(VENV)/.ready  ## decide an hour of periods on a real control plane and compare each decision that stands (SECONDS=3600, 240 at least)
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
-	FAST_PATH_SECONDS=$(if $(filter command,$(origin SECONDS)),$(SECONDS),3600) $(RUN)/pytest -q -s tests/cluster/test_fast_path_compared.py
+	STANDING_SECONDS=$(if $(filter command,$(origin SECONDS)),$(SECONDS),3600) $(RUN)/pytest -q -s tests/cluster/test_standing_compared.py
 
 FRESH ?=
 mutation: $(VENV)/.ready  ## change core/reactive and core/behavior bit by bit: which change does no test notice? (FRESH=1)
@@ -186,4 +186,4 @@ artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes int
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-again fast-path test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference docs clean demo demo-step sbom audit image release artifacts
+.PHONY: help setup lock check test test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference docs clean demo demo-step sbom audit image release artifacts

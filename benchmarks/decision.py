@@ -22,7 +22,6 @@ from statistics import median, quantiles
 from typing import Any
 
 import msgspec
-from cronhpa.operator.worth_writing import is_worth_writing
 from report import calibration_line, machine, save
 from rich.console import Console
 from rich.table import Table
@@ -42,6 +41,7 @@ from cronhpa.core.record import Record
 from cronhpa.core.spec import ControllerOptions, ResourceMetric, Spec
 from cronhpa.kube.metric_values import PodMetrics, samples_of
 from cronhpa.kube.pods import RawPod, pod_from
+from cronhpa.operator.written_status import need
 
 PODS = 10
 BATCHES = 200
@@ -112,7 +112,7 @@ class Situation:
             "decide": lambda: decide(self.spec, self.observation, self.forecast, self.memory, NOW),
             "Memory.after": lambda: self.memory.after(self.decision, Withheld(), self.spec, self.observation),
             "render": lambda: render(self.status, turn),
-            "compare statuses": lambda: is_worth_writing(self.status, rendered),
+            "compare statuses": lambda: need(self.status, rendered),
         }
 
 

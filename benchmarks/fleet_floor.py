@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from cronhpa.operator.held_status import WrittenStatus
 
 from cronhpa.api.identity import GROUP, KIND, PLURAL, VERSION
 from cronhpa.core.instant import format_instant
@@ -33,6 +32,7 @@ from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.credentials import load_configuration
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
+from cronhpa.operator.writer import StatusAnswer
 
 _AVERAGE = MetricTarget("AverageValue", average_value=1)
 _CPU = ResourceMetric("cpu", _AVERAGE)
@@ -108,7 +108,7 @@ class Calls:
         body = {"status": {**changed, "observedGeneration": next(self._number)}}
         meta = of.metadata
         path = path_of("apis", GROUP, VERSION, "namespaces", meta.namespace, PLURAL, meta.name, "status")
-        await self._client.merge_patch(path, body, WrittenStatus)
+        await self._client.merge_patch(path, body, StatusAnswer)
 
     async def write_scale(self, turn: int) -> None:
         of = self._objects[turn % len(self._objects)].metadata

@@ -13,11 +13,12 @@ import os
 import time
 from typing import Any
 
-from cronhpa.operator.newest import Newest
 from decision import NOW, PLAIN, TIMED, forecast, situation
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from report import calibration_line, machine, save
 
+from cronhpa.core.reconciliation import Reconciliation
+from cronhpa.core.record import Record
 from cronhpa.operator.object_metrics import ObjectMetrics
 from cronhpa.operator.object_state import ObjectState
 
@@ -35,7 +36,8 @@ def objects(spec: dict[str, Any], count: int) -> list[ObjectState]:
         state = ObjectState(f"team-{number // 100}", f"shop-{number}", f"uid-{number}", NOW)
         state.served.spec = made.spec
         state.served.status = {"conditions": [{"type": kind, "status": "True"} for kind in _CONDITIONS]}
-        state.newest = Newest(made.decision, forecasts, 12, 0, None, is_preview=False)
+        record = Record(made.spec, made.observation, forecasts, made.memory, NOW)
+        state.local.latest = Reconciliation(record, made.decision, made.memory, 1, forecast=forecasts, budget_used=12)
         states.append(state)
     return states
 

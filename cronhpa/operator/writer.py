@@ -370,7 +370,7 @@ class Writer:
             body["metadata"] = {"resourceVersion": str(state.served.version)}
         self.status_writes += 1
         try:
-            answer = await self._client.merge_patch(path_to(state, "status"), body, _StatusAnswer)
+            answer = await self._client.merge_patch(path_to(state, "status"), body, StatusAnswer)
             answer.check(state.uid)
         except ClusterError as error:
             return error
@@ -400,7 +400,7 @@ class Writer:
         return following(state.uid, interval, written_at) <= now or now < written_at
 
 
-class _StatusAnswer(msgspec.Struct):
+class StatusAnswer(msgspec.Struct):
     """What the API answers to a patch of a status."""
 
     metadata: Meta = Meta()
