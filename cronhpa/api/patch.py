@@ -49,8 +49,8 @@ def as_answered(
     The state that the API holds after it answered `patch`, which leads to `ours`: `ours` itself unless they differ.
 
     Keys in the patch count as written, whatever the answer says, and so do those in `but`, which an earlier answer
-    `altered`: an API server that drops an unknown field would else get it again at each turn. All other keys are as in
-    the answer: somebody else may have written them meanwhile.
+    `altered`: an API server that drops an unknown field would else get it again at each reconciliation. All other keys
+    are as in the answer: somebody else may have written them meanwhile.
     """
     held = ours
     for key in {**ours, **answered}:

@@ -334,7 +334,7 @@ def _span(load: Load, spec: Spec, begin: str | None, end: str | None, zone: str)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint=option) from error
 
-    # Whole minutes: the output names turns by the minute.
+    # Whole minutes: the output names reconciliations by the minute.
     earliest = -(-load.begin // MINUTE) * MINUTE + (_LEARNT_FROM if spec.forecast is not None else 0)
     first = None if begin is None else moment(begin, load.begin, "--from")
     last = load.end - load.end % MINUTE

@@ -79,7 +79,7 @@ def _bar(console: object, what: str) -> Iterator[Report]:
         shown = -1
 
         def report(count: int, of: int) -> None:
-            # Only at each percent: drawing the bar at each turn would cost as much as the turn.
+            # Only at each percent: drawing the bar at each reconciliation would cost as much as the reconciliation.
             nonlocal shown
             percent = 100 * count // max(of, 1)
             if percent != shown:

@@ -293,10 +293,11 @@ def _ends_up(rules: ScalingRules, starts: Iterable[int]) -> list[int]:
 
 def ramp(behavior: Behavior | None, start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds:
     """
-    The time that the policies take from `start` to a floor of `goal`: from its first turn to the one that reaches it.
+    The time that the policies take from `start` to a floor of `goal`: from its first reconciliation to the one that
+    reaches it.
 
-    One turn each sync period, no earlier scale events. At most RAMP_MAX. From 2 to 20 with +4 pods or +100 % per 15 s
-    and a turn each 15 s: 6, 12, 20 at 0, 15 and 30 s.
+    One reconciliation each sync period, no earlier scale events. At most RAMP_MAX. From 2 to 20 with +4 pods or +100 %
+    per 15 s and a reconciliation each 15 s: 6, 12, 20 at 0, 15 and 30 s.
     """
     if goal <= start or (behavior is not None and behavior.scale_up.select_policy is SelectPolicy.DISABLED):
         return 0
@@ -319,7 +320,7 @@ def default_ramp(start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds
 @lru_cache(maxsize=4096)
 def _ramp(rules: ScalingRules, start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds:
     # counts[i]: the count before the event at times[i]. passed[j]: the number of events older than policy j's period.
-    # Only an event that leaves a period allows more, so the turns in between are skipped.
+    # Only an event that leaves a period allows more, so the reconciliations in between are skipped.
     periods = [policy.period for policy in rules.policies]
     times: list[Nanoseconds] = []
     counts, passed, at = [start], [0] * len(periods), 0
@@ -337,7 +338,7 @@ def _ramp(rules: ScalingRules, start: int, goal: int, sync_period: Nanoseconds) 
         if not ages:  # policies of value 0 never allow a pod
             return RAMP_MAX
         at = -(-min(ages) // sync_period) * sync_period
-    # The step of a turn never shrinks on the way up, so the mean rate so far gives an upper bound.
+    # The step of a reconciliation never shrinks on the way up, so the mean rate so far gives an upper bound.
     return min(at * (goal - start) // (counts[-1] - start), RAMP_MAX)
 
 

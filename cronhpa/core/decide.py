@@ -67,7 +67,7 @@ def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> tuple[Dec
     The early exits, before any metric is read: kind of the decision, count and source; None if proposals decide.
 
     - A zero that a person set stays. A zero that cronhpa set ends when a source asks for more.
-    - In the first turn of an object with schedules, a zero counts as one that a schedule set.
+    - In the first reconciliation of an object with schedules, a zero counts as one that a schedule set.
     - Without schedules, a count outside the bounds jumps to the nearest bound.
     """
     if current == 0:

@@ -72,7 +72,7 @@ def format_instant_exact(instant: Nanoseconds) -> str:
     return f"{_to_the_second(instant // SECOND)}.{instant % SECOND:09d}Z"
 
 
-# The statuses of one turn share a few instants: an edge, the current second, a transition.
+# The statuses of one reconciliation share a few instants: an edge, the current second, a transition.
 @lru_cache(maxsize=4096)
 def _to_the_second(seconds: int) -> str:
     # Not strftime: it writes the year 1, Go's zero time, without its zeros.

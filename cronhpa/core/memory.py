@@ -1,5 +1,6 @@
 """
-The memory between turns. The upstream keeps it in its process and loses it on a restart; ours is in the status.
+The memory between reconciliations. The upstream keeps it in its process and loses it on a restart; ours is in the
+status.
 
 Memory is a value: `after` returns the next one. Slots are the upstream's: a new entry overwrites an outdated one in
 place, so a window that was edited sees the entries that the upstream would see. Only the copy in the status is pruned.
@@ -81,8 +82,9 @@ class Memory(Struct, frozen=True):
         """
         The memory with the current count as its first recommendation if it has none, as upstream.
 
-        The upstream's stabilization can raise the count to this recommendation again. From the first turn on at which a
-        floor or a cap is in force (bounded) it only holds pods: after the end of a cap the count does not return to it.
+        The upstream's stabilization can raise the count to this recommendation again. From the first reconciliation on
+        at which a floor or a cap is in force (bounded) it only holds pods: after the end of a cap the count does not
+        return to it.
         """
         if not self.recommendations:
             seed = Recommendation(current, now, current, BY_NOBODY)
@@ -96,7 +98,7 @@ class Memory(Struct, frozen=True):
 
     def settled(self, current: int | None, now: Nanoseconds) -> Memory:
         """
-        The memory at the begin of a turn, once the current count is known.
+        The memory at the begin of a reconciliation, once the current count is known.
 
         If the count is still the one before the intended change, the change was not made: its event is dropped. Entries
         in the future (the clock stepped back) move to now.
@@ -150,13 +152,13 @@ class Memory(Struct, frozen=True):
         instant are assumed to hold until now: a restart may delay a scale-down, never hasten it, and raises no count.
         If the memory does not explain the current count (it may come from a backup), the current count is assumed to be
         recommended now: otherwise nothing would hold the present pods.
-        held_until: the latest instant at which the old process can have remembered a turn, None for now.
+        held_until: the latest instant at which the old process can have remembered a reconciliation, None for now.
         """
         memory = self.settled(current, now)
         if not memory.recommendations:
             return memory
         last = max(entry.at for entry in memory.recommendations)
-        # Several turns can have the same instant, in any slots: the last one of them is not known.
+        # Several reconciliations can have the same instant, in any slots: the last one of them is not known.
         newest = tuple(entry for entry in memory.recommendations if entry.at == last)
         if current is not None and not self._explains(current):
             newest = (Recommendation(current, now, current, BY_NOBODY),)
@@ -175,11 +177,11 @@ class Memory(Struct, frozen=True):
     def recommending(
         self, recommended: Recommendation, behavior: Behavior | None, options: ControllerOptions
     ) -> Memory:
-        """With this turn's recommendation, in the last outdated slot or appended."""
+        """With this reconciliation's recommendation, in the last outdated slot or appended."""
         return self.recommending_within(longest_window(behavior, options), recommended)
 
     def recommending_within(self, window: Nanoseconds, *recommended: Recommendation) -> Memory:
-        """`recommending` for several turns, the oldest first. window: the longest stabilization window."""
+        """`recommending` for several reconciliations, the oldest first. window: the longest stabilization window."""
         return replace(self, recommendations=overwritten(self.recommendations, window, recommended))
 
     def scaled(
@@ -194,7 +196,7 @@ class Memory(Struct, frozen=True):
         return replace(self, scale_downs=_with_event(self.scale_downs, event, behavior.scale_down))
 
     def after(self, decision: Decision, outcome: Outcome, spec: Spec, observation: Observation) -> Memory:
-        """The memory after a turn."""
+        """The memory after a reconciliation."""
         if decision.kind is DecisionKind.UNREACHABLE:
             return replace(self, leads=decision.leads)
         memory = self.seeded(decision.current, decision.at, bounded=decision.bounded)
@@ -212,7 +214,8 @@ class Memory(Struct, frozen=True):
             is_zero = makes_zero(decision, spec)
             memory = replace(memory, zero=is_zero, scheduled_zero=is_zero and spec.is_timed)
         elif memory.zero is None and decision.current == 0 and decision.kind is not DecisionKind.SUSPENDED:
-            # In this turn the zero counted as a scheduled one: record that, so that later turns can leave zero.
+            # In this reconciliation the zero counted as a scheduled one: record that, so that later reconciliations can
+            # leave zero.
             memory = replace(memory, zero=True, scheduled_zero=True)
         return replace(
             memory,
@@ -246,11 +249,12 @@ class Memory(Struct, frozen=True):
         now: Nanoseconds,
     ) -> Nanoseconds:
         """
-        The instant until which this memory has the same effect on decisions and status, if each turn recommends the
-        same: then another recommendation leaves a window, or a scale event a policy's period. FOR_EVER if neither does.
+        The instant until which this memory has the same effect on decisions and status, if each reconciliation
+        recommends the same: then another recommendation leaves a window, or a scale event a policy's period. FOR_EVER
+        if neither does.
 
-        recommended, now: of the newest turn. Returns `now` if the next turn must be decided. Of the recommendations of
-        one count only the newest matters: it leaves the windows last.
+        recommended, now: of the newest reconciliation. Returns `now` if the next reconciliation must be decided. Of the
+        recommendations of one count only the newest matters: it leaves the windows last.
         """
         newest: dict[object, Nanoseconds] = {}
         for entry in self.recommendations:
@@ -284,7 +288,8 @@ class Memory(Struct, frozen=True):
 
 def lead_time(start_up: Nanoseconds | None, options: ControllerOptions) -> Nanoseconds:
     """
-    The time from the need for a pod to its readiness: start-up time + sync period, the longest wait for the next turn.
+    The time from the need for a pod to its readiness: start-up time + sync period, the longest wait for the next
+    reconciliation.
 
     start_up: the measured time, None while it is not known.
     """
@@ -368,7 +373,8 @@ def _contenders(
     kept: list[Recommendation] = []
     held, highest, lowest = -1, -1, INT32_MAX + 1
     # Entries of one instant: real recommendations before assumed ones, then later entries before earlier ones. So an
-    # assumed recommendation is dropped if the first turn after the restart makes an equal one, in whichever slot.
+    # assumed recommendation is dropped if the first reconciliation after the restart makes an equal one, in whichever
+    # slot.
     for entry in sorted(reversed(entries), key=_precedence, reverse=True):  # noqa: C414 - it turns around what is equal
         metrics, at, is_pursued = entry.metrics, entry.at, entry.asked_at is None
         replicas = entry.replicas if is_pursued else entry.highest

@@ -1,4 +1,4 @@
-"""The observation of one turn: scale, pods and metrics. A part that could not be read is an `Absent`."""
+"""The observation of one reconciliation: scale, pods and metrics. A part that could not be read is an `Absent`."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def observe(
     unseen: Absent | None = None,
 ) -> Observation:
     """
-    The observation of one turn.
+    The observation of one reconciliation.
 
     pods: matched by the scale's selector. measurements: one for each of the spec's metrics, in order.
     """

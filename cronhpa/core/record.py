@@ -1,5 +1,5 @@
 """
-A turn as one line of JSON: the five inputs of a decision. Copied into a test, it is a regression test.
+A reconciliation as one line of JSON: the five inputs of a decision. Copied into a test, it is a regression test.
 
 Field names and tags of earlier versions are kept where the code has other names, so that their records are read.
 """

@@ -1,4 +1,4 @@
-"""The slots of recommendations: a turn overwrites the last slot that is outdated, or appends another one."""
+"""The slots of recommendations: a reconciliation overwrites the last slot that is outdated, or appends another one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cronhpa.core.instant import Nanoseconds
 def overwritten(
     entries: tuple[Recommendation, ...], window: Nanoseconds, turns: Sequence[Recommendation]
 ) -> tuple[Recommendation, ...]:
-    """The slots after some turns, the oldest first. window: the age up to which an entry is not outdated."""
+    """The slots after some reconciliations, the oldest first. window: the age up to which an entry is not outdated."""
     kept = [*entries]
     if len(turns) == 1:
         slot, oldest = len(kept) - 1, turns[0].at - window
@@ -26,9 +26,9 @@ def overwritten(
 
 def _put_all(kept: list[Recommendation], window: Nanoseconds, turns: Sequence[Recommendation]) -> None:
     """
-    Puts the recommendations of several turns, one after another.
+    Puts the recommendations of several reconciliations, one after another.
 
-    Searching all slots at each of hundreds of turns would be slow, so outdated slots are tracked.
+    Searching all slots at each of hundreds of reconciliations would be slow, so outdated slots are tracked.
     ageing: entries that become outdated meanwhile, the oldest first. outdated: outdated slots, the last one first.
     """
     last = turns[-1].at - window

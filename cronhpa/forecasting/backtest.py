@@ -104,7 +104,7 @@ class Rerun:
 
     def run(self, spec: Spec, watch: Callable[[Observation, Decision], None], *, replicas: int | None = None) -> Run:
         """
-        Decides every turn of the span, with forecasts if the spec asks for them.
+        Decides every reconciliation of the span, with forecasts if the spec asks for them.
 
         Raises NotInstalledError if a forecast needs a package that is not installed.
         """

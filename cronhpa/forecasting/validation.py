@@ -30,7 +30,8 @@ def validate(
     target: ForecastTarget, workload: WorkloadModel, day: PastDay, begin: Nanoseconds, floors: Counts
 ) -> ForecastEffect | None:
     """
-    The effect of floors on the day from `begin` on, with a turn every minute; None if nothing of the load is known.
+    The effect of floors on the day from `begin` on, with a reconciliation every minute; None if nothing of the load is
+    known.
 
     floors: (minutes,), of run-up and day.
     """
@@ -46,7 +47,7 @@ def validate(
     )
     # The loads of other metrics are not known here.
     spec = replace(target.spec, metrics=(metric,))
-    # A floor is known at the end of its minute, or step, and in force from the next turn on.
+    # A floor is known at the end of its minute, or step, and in force from the next reconciliation on.
     known_after = 1 if day.minutes is not None else MINUTES_PER_STEP + 1
     asked = floors[RUN_UP_STEPS * MINUTES_PER_STEP - known_after :]
     forecasts = asking_for(asked.tolist(), spec, environment, begin)

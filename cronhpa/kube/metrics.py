@@ -89,7 +89,7 @@ _EXTERNAL_METRIC = msgspec.json.Decoder(ExternalMetricValue)
 class PodMetricsByName(Mapping[str, PodMetrics[Any]]):
     """
     The metrics of a namespace's pods by pod name. The usages of a resource and container are computed at the first
-    request and kept; a repeated turn needs nothing else.
+    request and kept; a repeated reconciliation needs nothing else.
     """
 
     def __init__(self, items: list[PodMetrics[Any]]) -> None:

@@ -272,7 +272,8 @@ class Targets:
                     raise
                 now = await self._get(resource, namespace, ref.name)
                 if now.spec.replicas != seen.spec_replicas:
-                    # The watch may have lost that change: the next turn must not decide on the replicas of before it.
+                    # The watch may have lost that change: the next reconciliation must not decide on the replicas of
+                    # before it.
                     self._note(resource, namespace, ref, now, now.status.replicas)
                     text = f"the replicas were changed from {seen.spec_replicas} to {now.spec.replicas} meanwhile"
                     raise ClusterError(_CONFLICT, "Conflict", text) from error

@@ -65,7 +65,7 @@ class Throttles:
         What `send` returns. Raises ClusterError, unsent, for a request that must wait.
 
         Nothing waits here: what was decided would be old when it is sent, and whoever waits holds a place that others
-        need. The next turn decides anew.
+        need. The next reconciliation decides anew.
         """
         clock = asyncio.get_running_loop().time
         self.look(method, path, clock())

@@ -135,7 +135,7 @@ def _say_of_times(spec: FieldReader, counts: _Counts) -> None:
         spec.remark(
             "pollingInterval",
             f"found {spec.integer('pollingInterval')}",
-            "metrics are read each turn: syncPeriodSeconds, 15 unless set",
+            "metrics are read each reconciliation: syncPeriodSeconds, 15 unless set",
         )
     for key in ("cooldownPeriod", "initialCooldownPeriod"):
         seconds = spec.integer(key)

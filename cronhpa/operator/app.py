@@ -90,7 +90,7 @@ class Operator:
     page: the page while it runs, if there is one.
 
     watch: creates the watch of CronHPA objects; None for the one that the settings name. commit: of the build.
-    tracing: of turns, None if no OTLP endpoint is set.
+    tracing: of reconciliations, None if no OTLP endpoint is set.
     """
 
     def __init__(

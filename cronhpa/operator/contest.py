@@ -34,7 +34,7 @@ class Contest:
 
     @property
     def is_open(self) -> bool:
-        """Whether a turn may change the contest even if nobody sets the replicas back."""
+        """Whether a reconciliation may change the contest even if nobody sets the replicas back."""
         return bool(self._reversals) or self.is_unnamed
 
     @classmethod
@@ -54,7 +54,7 @@ class Contest:
 
     def found(self, current: int, now: Nanoseconds) -> None:
         """
-        Records the count at the begin of a turn.
+        Records the count at the begin of a reconciliation.
 
         A count other than the one written last is a reversal of that write. A single reversal may be a person with
         `kubectl scale`; three within ten minutes are a program.
@@ -75,6 +75,6 @@ class Contest:
         # Without a count: each change of the text would be a status write.
         self.problem = (
             f"{who} has set back the replicas of {target.kind}/{target.name} {_REVERSALS} times within"
-            f" {_WITHIN // MINUTE} minutes, and each turn changes them again:"
+            f" {_WITHIN // MINUTE} minutes, and each reconciliation changes them again:"
             " leave spec.replicas out of what it applies"
         )

@@ -18,8 +18,8 @@ from cronhpa.kube.metrics import MetricReader, PodMetricsByName
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.delaying_queue import DelayingQueue, Key, following
-from cronhpa.operator.held_lists import HeldLists
 from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.list_limiter import ListLimiter
 from cronhpa.operator.loop_metrics import LoopMetrics, note_lags
 from cronhpa.operator.metric_queries import MetricQueries
 from cronhpa.operator.namespace_tasks import NamespaceTasks
@@ -78,7 +78,7 @@ class ControlLoop:
         self._dirty: set[Key] = set()
         self._tasks = NamespaceTasks()
         self.lists = PodMetricLists(cluster.client, inventory)
-        self._held = HeldLists(self._queue.put, self._has_new.set)
+        self._limiter = ListLimiter(self._queue.put, self._has_new.set)
 
     def enqueue(self, key: Key) -> None:
         """Makes an object due now, or at the end of its reconciliation that is under way."""
@@ -91,7 +91,7 @@ class ControlLoop:
     def forget(self, state: ObjectState) -> None:
         """Removes an object that is gone from the queue."""
         self._queue.drop(state.key)
-        self._held.drop(state.key)
+        self._limiter.drop(state.key)
 
     def oldest_reconcile(self) -> Nanoseconds:
         """How long the longest reconciliation under way has taken; 0 without one."""
@@ -132,7 +132,7 @@ class ControlLoop:
         """The wall clock was set: every object is due, and what its memory holds is as old as before."""
         LOG.warning("the clock stepped by %+d s: every object is due", step // SECOND)
         self._queue.clear()
-        self._held.clear()
+        self._limiter.clear()
         for state in self._inventory:
             state.replace_memory(state.local.memory.shifted(step))
             self._queue.put(state.key, now)
@@ -156,14 +156,14 @@ class ControlLoop:
                 self._queue.put(key, now + SECOND)
             return
         states: dict[Input, list[ObjectState]] = {kind: [] for kind in Input}
-        for key, due_at in self._held.with_waiting(namespace, due).items():
+        for key, due_at in self._limiter.with_waiting(namespace, due).items():
             state = self._inventory.items.get(key)
             if key in self._under_way:
                 self._dirty.add(key)
             elif state is not None:
                 kind = self._reconciler.input_of(state, now)
-                if kind is Input.POD_METRICS and self._held.is_held(namespace):
-                    self._held.wait(namespace, key, due_at)
+                if kind is Input.POD_METRICS and self._limiter.is_held(namespace):
+                    self._limiter.wait(namespace, key, due_at)
                 elif self._is_begun(state, due_at, now):
                     states[kind].append(state)
         reader = MetricReader(self._cluster.client, self._cluster.discovery)
@@ -177,7 +177,7 @@ class ControlLoop:
 
     def _is_begun(self, state: ObjectState, due_at: Nanoseconds, now: Nanoseconds) -> bool:
         """Whether an object is reconciled from now on: it is not where another installation serves it."""
-        self._held.drop(state.key)
+        self._limiter.drop(state.key)
         if not self._reconciler.serves(state):
             self._queue.put(state.key, following(state.namespace, state.period, now))
             return False
@@ -188,7 +188,7 @@ class ControlLoop:
     async def _reconcile_listed(self, namespace: str, states: list[ObjectState], queries: MetricQueries) -> None:
         """Reconciles objects of a namespace after one LIST of its pod metrics."""
         requested_at, pod_metrics = self._clock(), None
-        async with self._held.holding(namespace):
+        async with self._limiter.holding(namespace):
             try:
                 async with asyncio.timeout(_RECONCILE_SECONDS):
                     pod_metrics = await queries.list_pod_metrics(None)

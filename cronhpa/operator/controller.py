@@ -316,7 +316,7 @@ class Controller:
             self.forecast_objects[key], self._forecast_series[key] = state, series
         self.control_loop.enqueue(key)
         # Another object on the target may have to hold from now on, so it is due at once. If the target has very many
-        # objects, they wait for their next turns: otherwise each change of one would make all of them due.
+        # objects, they wait for their next reconciliations: otherwise each change of one would make all of them due.
         if state.target is not None and self.inventory.count_on(state.target) <= RIVALS_FEW:
             for rival in self.inventory.on_target(state.target):
                 self.control_loop.enqueue(rival.key)

@@ -1,9 +1,9 @@
 """
 Decisions on their way to the store: every change, and a point of each object every five minutes.
 
-`note` and `note_point` are called once in each turn; they compare a tuple and a number. The status of a change is
-encoded at once, because it waits as text. All else (encoding, packing, writing) happens in batches in a thread of the
-side job. Nothing here waits, and the queues are bounded: the oldest entries are dropped and counted.
+`note` and `note_point` are called once in each reconciliation; they compare a tuple and a number. The status of a
+change is encoded at once, because it waits as text. All else (encoding, packing, writing) happens in batches in a
+thread of the side job. Nothing here waits, and the queues are bounded: the oldest entries are dropped and counted.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class DecisionRecorder:
             self._note_change(state, generation, key, reconciliation.record.now, status, reconciliation.record)
 
     def note_point(self, state: ObjectState, turn: Record, decision: Decision) -> None:
-        """Records a point of a turn, if the turn is the first one of its five minutes."""
+        """Records a point of a reconciliation, if the reconciliation is the first one of its five minutes."""
         step = turn.now // POINT_STEP
         if step != state.writes.change.step:
             state.writes.change.step = step
@@ -191,7 +191,9 @@ def _encoded(change: _Change) -> KeptDecision:
 
 
 def _decided_from(turn: Record) -> Record:
-    """The turn without the forecast's loads at other costs: the budget selected one of them before the decision."""
+    """
+    The reconciliation without the forecast's loads at other costs: the budget selected one of them before the decision.
+    """
     if not isinstance(turn.forecast, Forecast) or not turn.forecast.loads_by_budget_level:
         return turn
     return replace(turn, forecast=replace(turn.forecast, loads_by_budget_level=()))
@@ -206,7 +208,7 @@ def spec_text(spec: Any) -> bytes:
 
 
 def point_of(turn: Record, decision: Decision) -> Point:
-    """The point of a turn, for the timeline."""
+    """The point of a reconciliation, for the timeline."""
     ready = next(
         (
             reading.ready

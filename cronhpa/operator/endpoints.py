@@ -52,7 +52,7 @@ class Endpoints:
             return response(HTTPStatus.SERVICE_UNAVAILABLE, f"no tick for {silent:.0f} s\n")
         oldest = loop.oldest_reconcile() / SECOND
         if oldest > _RECONCILE_STUCK_SECONDS:
-            return response(HTTPStatus.SERVICE_UNAVAILABLE, f"a turn takes {oldest:.0f} s already\n")
+            return response(HTTPStatus.SERVICE_UNAVAILABLE, f"a reconciliation takes {oldest:.0f} s already\n")
         unanswered = self._controller.unanswered_seconds
         if unanswered > _UNANSWERED_SECONDS:
             return response(HTTPStatus.SERVICE_UNAVAILABLE, f"the API server has not answered for {unanswered:.0f} s\n")

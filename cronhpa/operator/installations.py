@@ -55,7 +55,7 @@ class Claim(Struct, frozen=True):
     """
     The name of this installation, for a status that does not have it yet.
 
-    over: the text in the status when the turn began: none, or an installation that is gone.
+    over: the text in the status when the reconciliation began: none, or an installation that is gone.
     """
 
     lease: str
@@ -98,7 +98,7 @@ class Installations:
 
         text: None if the status names no installation; a text that is not the name of a Lease counts as none.
         """
-        if text is None or text == self._own_text:  # the fast path: this is called in each turn
+        if text is None or text == self._own_text:  # the fast path: this is called in each reconciliation
             return None
         own = self._own_of(namespace)
         if own is not None and text == str(own):

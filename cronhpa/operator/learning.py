@@ -191,7 +191,7 @@ class Learning:
             if self._clock.monotonic() - compacted > self._pauses.compact:
                 compacted = self._clock.monotonic()
                 await asyncio.to_thread(store.compact, self._clock.now())
-        # The last turns of a term end a moment after it, and then report the loads of the current minute.
+        # The last reconciliations of a term end a moment after it, and then report the loads of the current minute.
         await asyncio.sleep(self._pauses.flush)
         await self.flush()
         self._store = None

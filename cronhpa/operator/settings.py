@@ -240,7 +240,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="debug, info, warning or error."
     )
-    sync_period: Duration = Field("15s", description="Time between two turns of an object.")
+    sync_period: Duration = Field("15s", description="Time between two reconciliations of an object.")
     tolerance: float = Field(0.1, ge=0, lt=1, description="How far a metric may be off its target before it scales.")
     downscale_stabilization: Duration = Field("5m", description="Default window of scale-down stabilization.")
     cpu_initialization_period: Duration = Field(

@@ -20,8 +20,8 @@ def remembered_at(memory: Memory, grid: Nanoseconds, period: Nanoseconds, now: N
     The instant with which the memory keeps a decision: the newest grid instant, if it caused the decision.
 
     The period of a rate policy is often a multiple of the sync period. If a step had the instant at which its metrics
-    arrived, it would be slightly too young at a later turn whose metrics arrive faster, and the next step would wait
-    another sync period. The upstream sleeps between two reconciliations, so it does not have this problem.
+    arrived, it would be slightly too young at a later reconciliation whose metrics arrive faster, and the next step
+    would wait another sync period. The upstream sleeps between two reconciliations, so it does not have this problem.
     """
     caused = caused_at(grid, period, now)
     for events in (memory.scale_ups, memory.scale_downs):
@@ -31,16 +31,17 @@ def remembered_at(memory: Memory, grid: Nanoseconds, period: Nanoseconds, now: N
 
 
 def caused_at(grid: Nanoseconds, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
-    """The newest grid instant, if it caused the present turn; else now."""
+    """The newest grid instant, if it caused the present reconciliation; else now."""
     return now if now - grid > period // LATE else grid
 
 
 def resumed_at(memory: Memory, grid: Nanoseconds, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     """
-    The instant of a process's first turn in the memory, which is also the latest possible one of the process before.
+    The instant of a process's first reconciliation in the memory, which is also the latest possible one of the process
+    before.
 
-    The former process may have had another period, and turns after this grid instant: then the newest recommendation is
-    not on this grid.
+    The former process may have had another period, and reconciliations after this grid instant: then the newest
+    recommendation is not on this grid.
     """
     newest = max((entry.at for entry in memory.recommendations), default=grid)
     return now if (grid - newest) % period else remembered_at(memory, grid, period, now)

@@ -1,5 +1,6 @@
 """
-Traces of turns by OpenTelemetry: a span for each turn, with child spans for the decision and every request of the turn.
+Traces of reconciliations by OpenTelemetry: a span for each reconciliation, with child spans for the decision and every
+request of the reconciliation.
 
 Imported only if an OTLP endpoint is set, because the SDK is large. OTEL_* variables configure it.
 """
@@ -31,7 +32,7 @@ from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.reconciler import Decide
 
 _SERVER_ERROR = 500
-# The span of the turn in its context: the current span may be a child of it.
+# The span of the reconciliation in its context: the current span may be a child of it.
 _TURN: ContextVar[Span] = ContextVar("turn")
 
 
@@ -49,7 +50,7 @@ class Tracing:
         attributes = {"k8s.namespace.name": state.namespace, "cronhpa.name": state.name}
         span = self._tracer.start_span("turn", attributes=attributes)
         with trace.use_span(span, end_on_exit=False, record_exception=True, set_status_on_exception=True):
-            # Writes happen later in a task of their own, and belong to this turn, too.
+            # Writes happen later in a task of their own, and belong to this reconciliation, too.
             state.due.trace = copy_context()
             state.due.trace.run(_TURN.set, span)
             yield
@@ -79,7 +80,7 @@ class Tracing:
         await asyncio.to_thread(self._provider.shutdown)
 
     def _request_spans(self) -> aiohttp.TraceConfig:
-        """Traces requests of turns only: watches and lists belong to no object."""
+        """Traces requests of reconciliations only: watches and lists belong to no object."""
 
         async def begin(_session: object, context: SimpleNamespace, asked: aiohttp.TraceRequestStartParams) -> None:
             context.span = None

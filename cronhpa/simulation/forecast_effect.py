@@ -1,9 +1,9 @@
 """
 The effect of a forecast, by the decisions themselves.
 
-The vectorized autoscaler (forecasting/columns) knows only the upstream's default behavior. Here each turn calls
-`decide`, with the object's own bounds, policies, stabilization windows and schedules. One trajectory runs without the
-forecast. A second one is forked whenever the forecast asks for more, and dropped when both are equal again.
+The vectorized autoscaler (forecasting/columns) knows only the upstream's default behavior. Here each reconciliation
+calls `decide`, with the object's own bounds, policies, stabilization windows and schedules. One trajectory runs without
+the forecast. A second one is forked whenever the forecast asks for more, and dropped when both are equal again.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def measure_effect(
     """
     The effect of forecasts over a span, against metrics and schedules alone.
 
-    load: in the unit of the metric that is forecast. forecasts: the newest forecast at an instant; called once a turn,
-    in order. sync_period: between turns; None: the object's own. A longer one costs less and is less exact.
-    Raises ValueError for a spec without metrics or a forecast.
+    load: in the unit of the metric that is forecast. forecasts: the newest forecast at an instant; called once a
+    reconciliation, in order. sync_period: between reconciliations; None: the object's own. A longer one costs less and
+    is less exact. Raises ValueError for a spec without metrics or a forecast.
     """
     full = variants(spec).get(Variant.FORECAST)
     if full is None:

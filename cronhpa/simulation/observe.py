@@ -21,7 +21,7 @@ _NO_METRICS = Absent("FailedGetResourceMetric", "the load of this time is not kn
 
 
 def observe_simulated(spec: Spec, target: SimulatedTarget) -> Observation:
-    """The observation of one turn."""
+    """The observation of one reconciliation."""
     scale = Scale(target.replicas, target.replicas, "")
     groups = target.groups()
     measured = [_measured(metric, target, groups) for metric in spec.metrics]

@@ -55,7 +55,7 @@ class Trajectory:
     ) -> Trajectory:
         """replicas: ready at the begin; None: the count that the load needs then, within the bounds."""
         current = _first_replicas(spec, load, environment, begin) if replicas is None else replicas
-        # Begin earlier, so that the first turn finds whole windows of metrics.
+        # Begin earlier, so that the first reconciliation finds whole windows of metrics.
         early = begin - environment.metric_window - environment.metric_delay
         target = SimulatedTarget(environment, load, current, early, container=_container(spec))
         target.advance(begin)
@@ -68,7 +68,7 @@ class Trajectory:
         return other
 
     def observe(self, spec: Spec) -> Observation:
-        """The observation of a turn; it also settles the memory, as a turn begins."""
+        """The observation of a reconciliation; it also settles the memory, as a reconciliation begins."""
         self.memory = self.memory.settled(self.target.replicas, self.target.now)
         return observe_simulated(spec, self.target)
 
@@ -105,11 +105,12 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
     watch: Callable[[Observation, Decision], None] = lambda _observation, _decision: None,
 ) -> Run:
     """
-    Simulate an object over a span, with the first turn at its begin.
+    Simulate an object over a span, with the first reconciliation at its begin.
 
-    load: the load behind all its metrics. forecasts: the newest forecast at an instant; called once a turn, in order.
-    budget: tracks the pods that forecasts add, and withholds them while it is exhausted; None: no budget. replicas:
-    ready at the begin; None: the count that the load needs then, within the bounds. watch: called with every turn.
+    load: the load behind all its metrics. forecasts: the newest forecast at an instant; called once a reconciliation,
+    in order. budget: tracks the pods that forecasts add, and withholds them while it is exhausted; None: no budget.
+    replicas: ready at the begin; None: the count that the load needs then, within the bounds. watch: called with every
+    reconciliation.
     """
     begin, end = span.begin, span.end
     assert begin < end, "a run must last"

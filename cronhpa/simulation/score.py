@@ -23,8 +23,8 @@ class Score(Struct, frozen=True):
     span: the simulated time. unknown: the part of it without a known load, which no other figure includes.
     under_provisioned: nanoseconds with too few pods, in `stretches`. unserved, demand: load times nanoseconds.
     pod_time: nanoseconds of all pods from creation to deletion. actions: how often the scale was written.
-    most_replicas: the largest count. turns_by, actions_by: the number of turns and of writes that each source decided;
-    None: turns without a deciding source.
+    most_replicas: the largest count. turns_by, actions_by: the number of reconciliations and of writes that each source
+    decided; None: reconciliations without a deciding source.
     """
 
     span: Nanoseconds

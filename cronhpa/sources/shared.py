@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# A turn between two periods, at an edge or after an edit, takes an answer that is no older than this.
+# A reconciliation between two periods, at an edge or after an edit, takes an answer that is no older than this.
 _MOMENT_SECONDS = 0.5
 # An answer is dropped after so long. Old answers are looked for once in so many requests.
 _KEPT_SECONDS = 600.0

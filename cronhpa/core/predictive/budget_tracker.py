@@ -15,7 +15,7 @@ from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, budget_level, share
 from cronhpa.core.predictive.counterfactual import Counterfactual, Pods, follow, start_up_of
 from cronhpa.core.spec import Spec
 
-# A gap longer than this many periods (a restart, failed turns) is not counted.
+# A gap longer than this many periods (a restart, failed reconciliations) is not counted.
 _PERIODS_MAX = 4
 # Summing a week takes as long as a decision, and a minute changes the sum very little.
 _CHECKED_FOR = MINUTE
@@ -57,7 +57,7 @@ class BudgetTracker:
         self, spec: Spec, observation: Observation, memory: Memory, decision: Decision, now: Nanoseconds
     ) -> Hour | None:
         """
-        Count the pods since the last turn, and update the counterfactual.
+        Count the pods since the last reconciliation, and update the counterfactual.
 
         memory: at the begin of the turn. Returns the amount added to the hour of `now`, None if nothing was added.
         """

@@ -112,9 +112,9 @@ def follow(
     now: Nanoseconds,
 ) -> Counterfactual | None:
     """
-    The counterfactual after a turn; None while the target is as it would be without a forecast.
+    The counterfactual after a reconciliation; None while the target is as it would be without a forecast.
 
-    memory, decision, pods: of the target; `memory` and `pods` at the begin of the turn.
+    memory, decision, pods: of the target; `memory` and `pods` at the begin of the reconciliation.
     """
     scale = observation.scale
     if isinstance(scale, Absent) or spec.forecast is None:

@@ -1,7 +1,7 @@
 """
 Conflicts: schedules that contradict each other or themselves, now or at their next window. They change no decision.
 
-Callers look for conflicts when a spec or one of its windows has changed, not at every turn.
+Callers look for conflicts when a spec or one of its windows has changed, not at every reconciliation.
 """
 
 from __future__ import annotations

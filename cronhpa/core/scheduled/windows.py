@@ -137,7 +137,10 @@ def _overlap(window: CronWindow, duration: Nanoseconds, today: date) -> Nanoseco
 # 700 bytes each.
 @lru_cache(maxsize=2048)
 def _phase(start: str, end: str | None, duration: Nanoseconds | None, zone: str) -> Nanoseconds:
-    """How long before midnight the days of a window begin. It differs by window, so that no turn computes all days."""
+    """
+    How long before midnight the days of a window begin. It differs by window, so that no reconciliation computes all
+    days.
+    """
     return crc32(f"{start}|{end}|{duration}|{zone}".encode()) * DAY >> 32
 
 

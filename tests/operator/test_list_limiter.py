@@ -1,4 +1,4 @@
-"""cronhpa.operator.held_lists: one list at a time for each namespace, of 32 namespaces."""
+"""cronhpa.operator.list_limiter: one list at a time for each namespace, of 32 namespaces."""
 
 import asyncio
 from itertools import pairwise
@@ -8,7 +8,7 @@ from model_api import START, Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.instant import HOUR, SECOND
-from cronhpa.operator.held_lists import HeldLists
+from cronhpa.operator.list_limiter import ListLimiter
 
 NAMES = [f"shop-{number}" for number in range(10)]
 
@@ -170,7 +170,7 @@ def test_a_namespace_whose_lists_are_always_waited_for_has_one_timer():
             return timer
 
         loop.call_at = counted
-        held = HeldLists(lambda key, due_at: held.is_held("prod") and held.wait("prod", key, due_at), lambda: None)
+        held = ListLimiter(lambda key, due_at: held.is_held("prod") and held.wait("prod", key, due_at), lambda: None)
         for _ in range(100):
             async with held.holding("prod"):
                 held.wait("prod", key, START)
@@ -186,7 +186,7 @@ def test_a_key_that_is_dropped_while_it_waits_is_not_put_again():
     put = []
 
     async def scenario():
-        held = HeldLists(lambda key, due_at: put.append((key, due_at)), lambda: None)
+        held = ListLimiter(lambda key, due_at: put.append((key, due_at)), lambda: None)
         async with held.holding("prod"):
             for name in NAMES[:2]:
                 held.wait("prod", ("prod", name), START)
@@ -219,7 +219,7 @@ def test_turns_of_32_namespaces_hold_lists_at_a_time():
     """33 namespaces, each with a turn of two seconds: the last one begins when the first ones have ended."""
 
     async def scenario():
-        held, begun = HeldLists(lambda *_: None, lambda: None), []
+        held, begun = ListLimiter(lambda *_: None, lambda: None), []
 
         async def turn(namespace):
             async with held.holding(namespace):
@@ -237,7 +237,7 @@ def test_turns_that_are_given_up_while_they_wait_leave_their_room_to_others():
     """32 turns of a second, and two that wait for their end. The first of these is cancelled at 0.5 s."""
 
     async def scenario():
-        held, begun = HeldLists(lambda *_: None, lambda: None), {}
+        held, begun = ListLimiter(lambda *_: None, lambda: None), {}
 
         async def turn(namespace):
             async with held.holding(namespace):
@@ -259,7 +259,7 @@ def test_turns_that_hang_keep_others_out_for_five_seconds():
     """What they wait for besides their lists may hang: a second LIST after an edit, a target that is read by itself."""
 
     async def scenario():
-        held = HeldLists(lambda *_: None, lambda: None)
+        held = ListLimiter(lambda *_: None, lambda: None)
 
         async def turn(namespace, seconds):
             async with held.holding(namespace):
@@ -288,7 +288,7 @@ def test_a_key_waits_for_five_seconds_although_its_namespace_waits_for_room_mean
             else:
                 begun.append(round(loop.time(), 1))
 
-        held = HeldLists(put, lambda: None)
+        held = ListLimiter(put, lambda: None)
 
         async def turns(namespace, seconds):
             async with held.holding(namespace):

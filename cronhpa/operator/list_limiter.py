@@ -1,13 +1,12 @@
 """
-The lists of pod metrics that turns hold: one at a time for each namespace, of as many namespaces as the client has
-places for lists.
+Limits the LISTs of pod metrics in memory: one for each namespace, as many in all as the client sends at a time.
 
-A turn that waits for the processor holds the list that it reads: a megabyte for a thousand pods. At an edge that all
-objects share, turns begin faster than they end, and thousands of them held a thousand lists. So
+A reconciliation that waits for the processor holds the LIST that it reads: a megabyte for a thousand pods. At an edge
+that all objects share, reconciliations begin faster than they end, and thousands of them held a thousand LISTs. So
 
-- an object that becomes due while turns of its namespace hold a list waits for their end, and then shares the next list
-  with all others that have waited;
-- turns of more namespaces wait before their list is sent, first come first served.
+- an object that becomes due while its namespace holds a LIST waits for its end, and then shares the next LIST with all
+  others that have waited;
+- namespaces beyond the limit wait before their LIST is sent, first come first served.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from cronhpa.operator.delaying_queue import Key
 # A list may hang. Objects that wait for it begin after this time all the same: an edge must not wait for the deadlines
 # of two requests.
 _WAIT_SECONDS = 5.0
-# What turns with room wait for may hang, too: others begin after this time all the same.
+# What reconciliations with room wait for may hang, too: others begin after this time all the same.
 _ROOM_SECONDS = 5.0
 
 
-class HeldLists:
+class ListLimiter:
     """put(key, due_at) makes a key due that has waited since `due_at`; has_new() is called after the last of them."""
 
     def __init__(self, put: Callable[[Key, Nanoseconds], None], has_new: Callable[[], None]) -> None:
@@ -37,7 +36,7 @@ class HeldLists:
         # Nobody waits for room whose list could be sent.
         self._room = asyncio.Semaphore(METRIC_READS_AT_ONCE)
         self._turns: Counter[str] = Counter()
-        # When the newest of these turns began, by the event loop's clock.
+        # When the newest of these reconciliations began, by the event loop's clock.
         self._since: dict[str, float] = {}
         self._waiting: dict[str, dict[Key, Nanoseconds]] = {}
         # When each namespace in which a key waits is let go at the latest.
@@ -45,7 +44,9 @@ class HeldLists:
 
     @asynccontextmanager
     async def holding(self, namespace: str) -> AsyncIterator[None]:
-        """Around turns that read a list of a namespace's pod metrics, from before it is sent; waits for room."""
+        """
+        Around reconciliations that read a list of a namespace's pod metrics, from before it is sent; waits for room.
+        """
         self._turns[namespace] += 1
         self._since[namespace] = asyncio.get_running_loop().time()
         has_room = False
@@ -75,13 +76,16 @@ class HeldLists:
             self._timers[namespace] = asyncio.get_running_loop().call_at(at, self._let_go, namespace)
 
     def with_waiting(self, namespace: str, due: Mapping[Key, Nanoseconds]) -> Mapping[Key, Nanoseconds]:
-        """`due`, with the keys that wait, unless the list is held: the turns of `due` would make them wait again."""
+        """
+        `due`, with the keys that wait, unless the list is held: the reconciliations of `due` would make them wait
+        again.
+        """
         if namespace not in self._waiting or self.is_held(namespace):
             return due
         return {**due, **self._taken(namespace)}
 
     def drop(self, key: Key) -> None:
-        """Forgets a waiting key, which was deleted or whose turn begins in another way."""
+        """Forgets a waiting key, which was deleted or whose reconciliation begins in another way."""
         self._waiting.get(key[0], {}).pop(key, None)
 
     def clear(self) -> None:
