@@ -5,8 +5,8 @@ Most periods of a fleet differ from the one before in the usage of pods alone. A
 usage asks for the same count, and a period costs a sum and a comparison. It rests on
 
 - spec, scale, pods and owners: the shell drops the decision when one of them changes;
-- the usage of each metric: inside a band of usages that are known to ask for the same count. The count never falls as
-  usage grows, so all usages between two that ask for it do;
+- the usage of each metric: one that asks for another count ends the decision. The count never falls as usage grows, so
+  all usages between two that ask for the same count do, and only a usage outside this band is measured;
 - the instant: `until` is the next one at which bounds may change, a recommendation leaves a window, or a scale event
   leaves a policy's period. In the meantime each period adds the same recommendation to the memory.
 
@@ -32,8 +32,6 @@ from cronhpa.core.record import Record
 from cronhpa.core.scheduled.bounds import resolve, resolve_with_expiry
 from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, ResourceMetric, Spec
 
-Band = tuple[int, int]
-
 
 class Standing(Struct, gc=False):
     """A decision that stands, and the periods for which it has stood."""
@@ -52,7 +50,7 @@ class Standing(Struct, gc=False):
     """The headroom of the schedules in force."""
     until: Nanoseconds
     """The first instant at which something besides usage may change the decision."""
-    bands: tuple[Band, ...]
+    bands: list[tuple[int, int]]
     """For each metric the lowest and the highest usage (milli-units) known to ask for its count."""
     starting: tuple[Pod, ...]
     """Pods in their CPU initialization period. A sample of theirs counts if it was measured after they became Ready."""
@@ -64,6 +62,8 @@ class Standing(Struct, gc=False):
     """The newest period's instant."""
     remembered_at: Nanoseconds
     """The instant with which the memory keeps the newest period."""
+    has_stood: bool = False
+    """Whether it has stood for a period."""
     periods: list[Nanoseconds] = field(default_factory=list)
     """The `remembered_at` of the periods that the memory does not hold yet, the oldest first."""
 
@@ -71,14 +71,35 @@ class Standing(Struct, gc=False):
         """Whether the decision stands in a period with these usages. False after a clock was set back."""
         if not self.at <= now < self.until:
             return False
-        for usage, (low, high) in zip(usages, self.bands, strict=True):  # noqa: SIM110 - a generator takes twice the time
-            if not low <= usage <= high:
+        for index, usage in enumerate(usages):
+            low, high = self.bands[index]
+            if not low <= usage <= high and not self._asks_alike(index, usage):
                 return False
         return True
 
+    def _asks_alike(self, index: int, usage: int) -> bool:
+        """Whether a metric asks for its count at this usage, too; widens its band then."""
+        proposal, before = self._proposal(index, usage), self.decision.metrics[index]
+        if not isinstance(proposal, MetricProposal) or not isinstance(before, MetricProposal):
+            return False
+        if proposal.replicas != before.replicas:
+            return False
+        if _grows(self.spec.metrics[index], self.readings[index], self.scale.spec_replicas):
+            low, high = self.bands[index]
+            self.bands[index] = min(low, usage), max(high, usage)
+        return True
+
+    def _proposal(self, index: int, usage: int) -> MetricProposal | Absent:
+        """What a metric proposes at a usage."""
+        reading, scale = _with_usage(self.readings[index], usage), self.scale
+        band = tolerance(self.spec.behavior, self.spec.options)
+        return measure(
+            self.spec.metrics[index], reading, scale.spec_replicas, scale.status_replicas, band, self.headroom_percent
+        )
+
     def stand(self, usages: tuple[int, ...], now: Nanoseconds, remembered_at: Nanoseconds) -> None:
         """Notes a period in which the decision stands. remembered_at: the instant with which the memory keeps it."""
-        self.usages, self.at, self.remembered_at = usages, now, remembered_at
+        self.usages, self.at, self.remembered_at, self.has_stood = usages, now, remembered_at, True
         self.periods.append(remembered_at)
 
     def trusts(self, samples: Mapping[str, Sample] | Absent) -> bool:
@@ -108,25 +129,18 @@ class Standing(Struct, gc=False):
     @property
     def newest_decision(self) -> Decision:
         """The decision with the numbers of the newest period."""
-        if self.at == self.recommended.at:
+        if not self.has_stood:
             return self.decision
-        band = tolerance(self.spec.behavior, self.spec.options)
-        proposals = tuple(
-            measure(metric, reading, self.scale.spec_replicas, self.scale.status_replicas, band, self.headroom_percent)
-            for metric, reading in zip(self.spec.metrics, self.newest_readings, strict=True)
-        )
+        proposals = tuple(self._proposal(index, usage) for index, usage in enumerate(self.usages))
         recommended = replace(self.recommended, at=self.at)
         return replace(self.decision, at=self.remembered_at, metrics=proposals, recommended=recommended)
 
 
-def standing(
-    record: Record, pods: Sequence[Pod], decision: Decision, memory: Memory, before: Standing | None = None
-) -> Standing | None:
+def standing(record: Record, pods: Sequence[Pod], decision: Decision, memory: Memory) -> Standing | None:
     """
     How long a decision stands; None if the next period must be decided.
 
-    pods: those of the observation. memory: after the reconciliation. before: the decision that stood until now, whose
-    bands are widened if the two differ in usage alone.
+    pods: those of the observation. memory: after the reconciliation.
     """
     spec, observation, now = record.spec, record.observation, record.now
     recommended = decision.recommended
@@ -155,7 +169,7 @@ def standing(
         return None
     starting, started = _starting(spec, pods, now)
     usages = tuple(map(_usage, readings))
-    stands = Standing(
+    return Standing(
         decision=decision,
         spec=spec,
         scale=observation.scale,
@@ -163,43 +177,16 @@ def standing(
         recommended=recommended,
         headroom_percent=bounds.headroom_percent,
         until=until,
-        bands=tuple((usage, usage) for usage in usages),
+        bands=[(usage, usage) for usage in usages],
         starting=starting,
         started=started,
         usages=usages,
         at=now,
         remembered_at=decision.at,
     )
-    if before is not None:
-        stands.bands = _widened(stands, before, len(pods))
-    return stands
 
 
-def _widened(stands: Standing, before: Standing, pods: int) -> tuple[Band, ...]:
-    """The bands with those of the decision before, where both differ in usage alone."""
-    is_alike = (
-        stands.spec is before.spec
-        and stands.headroom_percent == before.headroom_percent
-        and stands.scale.spec_replicas == before.scale.spec_replicas
-        and stands.scale.status_replicas == before.scale.status_replicas
-        and stands.usages == before.usages_of(stands.readings)
-    )
-    if not is_alike:
-        return stands.bands
-    bands = []
-    for index, (metric, reading) in enumerate(zip(stands.spec.metrics, stands.readings, strict=True)):
-        (low, high), (low_before, high_before) = stands.bands[index], before.bands[index]
-        new, old = stands.decision.metrics[index], before.decision.metrics[index]
-        asks_alike = (
-            isinstance(new, MetricProposal) and isinstance(old, MetricProposal) and new.replicas == old.replicas
-        )
-        if asks_alike and _grows(metric, reading, stands.scale.spec_replicas, pods):
-            low, high = min(low, low_before), max(high, high_before)
-        bands.append((low, high))
-    return (*bands,)
-
-
-def _grows(metric: Metric, reading: PodCounts | ScalarReading, replicas: int, pods: int) -> bool:
+def _grows(metric: Metric, reading: PodCounts | ScalarReading, replicas: int) -> bool:
     """
     Whether a metric's count never falls as its usage grows.
 
@@ -208,7 +195,7 @@ def _grows(metric: Metric, reading: PodCounts | ScalarReading, replicas: int, po
     """
     if isinstance(metric, ObjectMetric | ExternalMetric) and not counts_ready(metric):
         return True
-    return replicas == pods == reading.ready
+    return replicas == reading.ready
 
 
 def _with_usage(reading: PodCounts | ScalarReading, usage: int) -> PodCounts | ScalarReading:

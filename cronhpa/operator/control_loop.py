@@ -155,17 +155,7 @@ class ControlLoop:
             for key in due:
                 self._queue.put(key, now + SECOND)
             return
-        states: dict[Input, list[ObjectState]] = {kind: [] for kind in Input}
-        for key, due_at in self._limiter.with_waiting(namespace, due).items():
-            state = self._inventory.items.get(key)
-            if key in self._under_way:
-                self._dirty.add(key)
-            elif state is not None:
-                kind = self._reconciler.input_of(state, now)
-                if kind is Input.POD_METRICS and self._limiter.is_held(namespace):
-                    self._limiter.wait(namespace, key, due_at)
-                elif self._is_begun(state, due_at, now):
-                    states[kind].append(state)
+        states = self._begun(namespace, due, now)
         reader = MetricReader(self._cluster.client, self._cluster.discovery)
         queries = MetricQueries(self.lists.of(namespace), reader, self._cluster.sources)
         for state in states[Input.OWN_REQUEST]:
@@ -174,6 +164,26 @@ class ControlLoop:
             self._tasks.spawn(self._reconcile_together(states[Input.NOTHING], None, queries, now), namespace)
         if states[Input.POD_METRICS]:
             self._tasks.spawn(self._reconcile_listed(namespace, states[Input.POD_METRICS], queries), namespace)
+
+    def _begun(
+        self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds
+    ) -> dict[Input, list[ObjectState]]:
+        """The objects whose reconciliation begins, by the answer that they wait for."""
+        states: dict[Input, list[ObjectState]] = {kind: [] for kind in Input}
+        is_blind = self._cluster.pods_unknown(namespace) is not None
+        for key, due_at in self._limiter.with_waiting(namespace, due).items():
+            state = self._inventory.items.get(key)
+            if key in self._under_way:
+                self._dirty.add(key)
+            elif state is not None:
+                kind = self._reconciler.input_of(state, now)
+                if kind is Input.POD_METRICS and is_blind:
+                    kind = Input.NOTHING  # a LIST would not be read
+                if kind is Input.POD_METRICS and self._limiter.is_held(namespace):
+                    self._limiter.wait(namespace, key, due_at)
+                elif self._is_begun(state, due_at, now):
+                    states[kind].append(state)
+        return states
 
     def _is_begun(self, state: ObjectState, due_at: Nanoseconds, now: Nanoseconds) -> bool:
         """Whether an object is reconciled from now on: it is not where another installation serves it."""

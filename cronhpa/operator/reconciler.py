@@ -147,6 +147,9 @@ class Reconciler:
         self._decide = decide
         self._check_standing = check_standing
         self._reported_at: Nanoseconds = 0
+        # The namespace, period and instant of the newest decision that stood, and the instant that the memory keeps.
+        self._instant: tuple[str, Nanoseconds, Nanoseconds] = ("", 0, 0)
+        self._remembered_at: Nanoseconds = 0
 
     def input_of(self, state: ObjectState, now: Nanoseconds, *, is_decided: bool = False) -> Input:
         """What the next reconciliation of an object waits for. is_decided: whether its decision does not stand."""
@@ -170,9 +173,7 @@ class Reconciler:
             is_of_pods = bool(spec.metrics)
         if is_own:
             return Input.OWN_REQUEST
-        # Without known pods a list would not be read.
-        is_read = is_of_pods and self._cluster.pods_unknown(state.namespace) is None
-        return Input.POD_METRICS if is_read else Input.NOTHING
+        return Input.POD_METRICS if is_of_pods else Input.NOTHING
 
     def serves(self, state: ObjectState) -> bool:
         """Whether no other installation serves this object; records another one, and logs it once."""
@@ -261,22 +262,22 @@ class Reconciler:
             zone=state.served.zone,
             contested="" if local.contest is None else local.contest.problem,
         )
-        before, local.standing, local.basis = local.standing, None, basis
+        local.standing, local.basis = None, basis
         if not reconciliation.scales:
             memory = record.memory.after(decision, Withheld(), spec, record.observation)
             reconciliation = replace(reconciliation, memory=memory)
             local.kept_memory = memory
-            local.standing = self._standing(state, reconciliation, before)
+            local.standing = self._standing(state, reconciliation)
         local.latest = reconciliation
         return reconciliation
 
-    def _standing(self, state: ObjectState, reconciliation: Reconciliation, before: Standing | None) -> Standing | None:
+    def _standing(self, state: ObjectState, reconciliation: Reconciliation) -> Standing | None:
         """How long a decision stands whose reconciliation is remembered."""
         local, basis = state.local, state.local.basis
         if basis is None or not basis.is_current or (local.contest is not None and local.contest.is_open):
             return None
         record, now = reconciliation.record, reconciliation.record.now
-        stands = standing(record, basis.match.pods, reconciliation.decision, reconciliation.memory, before)
+        stands = standing(record, basis.match.pods, reconciliation.decision, reconciliation.memory)
         if stands is not None:
             period = record.spec.options.sync_period
             # Contradictions are looked for a period late: other objects may share the edge.
@@ -287,11 +288,14 @@ class Reconciler:
         self, state: ObjectState, stands: Standing, basis: Basis, usages: tuple[int, ...], now: Nanoseconds
     ) -> None:
         """Notes a period for which a decision stands."""
-        period = stands.spec.options.sync_period
-        stands.stand(usages, now, caused_at(latest(state.namespace, period, now), period, now))
+        instant = (state.namespace, stands.spec.options.sync_period, now)
+        if instant != self._instant:  # most objects that are due together are of one namespace
+            namespace, period, _ = self._instant = instant
+            self._remembered_at = caused_at(latest(namespace, period, now), period, now)
+        stands.stand(usages, now, self._remembered_at)
         self.stood += 1
         if basis.load_index is not None and basis.load_series is not None:
-            self._record_minute(state, LoadSample(basis.load_series, now, usages[basis.load_index] / MILLI))
+            self._record_minute(state, basis.load_series, now, usages[basis.load_index] / MILLI)
 
     async def _stands_after(
         self,
@@ -459,16 +463,16 @@ class Reconciler:
             return
         for metric, reading in zip(spec.metrics, observation.readings, strict=False):
             if metric is source and (load := load_of(reading)) is not None:
-                self._record_minute(state, LoadSample(Series(state.namespace, state.name, source.name), now, load))
+                self._record_minute(state, Series(state.namespace, state.name, source.name), now, load)
 
-    def _record_minute(self, state: ObjectState, sample: LoadSample) -> None:
+    def _record_minute(self, state: ObjectState, series: Series, now: Nanoseconds, load: float) -> None:
         """Keeps the highest load of a minute: the store does so, too, and gets one sample a minute."""
         highest = state.local.minute_load
-        if highest is not None and (highest.at // MINUTE != sample.at // MINUTE or highest.series != sample.series):
+        if highest is not None and (highest.at // MINUTE != now // MINUTE or highest.series != series):
             self.loads.append(highest)
             highest = None
-        if highest is None or sample.value > highest.value:
-            state.local.minute_load = sample
+        if highest is None or load > highest.value:
+            state.local.minute_load = LoadSample(series, now, load)
 
     def flush_load(self, state: ObjectState) -> None:
         """Queues the load of the minute under way: somebody else may decide on the object from now on."""
