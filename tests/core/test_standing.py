@@ -185,7 +185,7 @@ def kept(life):
 
 @given(some_specs(), some_pods, st.lists(steps, min_size=2, max_size=25), st.booleans())
 @settings(max_examples=150)
-def test_what_is_repeated_is_what_would_be_decided(of, pods, turns, follows):
+def test_what_stands_is_what_would_be_decided(of, pods, turns, follows):
     """
     Decision, readings and memory of every turn of any life, and the status keeps the same; follows: the target is
     scaled as decided.
@@ -207,7 +207,7 @@ def test_what_is_repeated_is_what_would_be_decided(of, pods, turns, follows):
         max_size=25,
     ),
 )
-def test_what_is_repeated_of_pods_that_start_is_what_would_be_decided(pods, turns):
+def test_what_stands_of_pods_that_start_is_what_would_be_decided(pods, turns):
     """Samples of 15 s, at once or up to a minute old."""
     life = Life(DAY, pods)
 
@@ -218,7 +218,7 @@ def test_what_is_repeated_of_pods_that_start_is_what_would_be_decided(pods, turn
 
 @given(some_specs(), st.integers(1, 6).map(ready), st.sampled_from([500, 520, 480]))
 @settings(max_examples=40)
-def test_a_life_without_an_edge_comes_to_rest_and_is_repeated_from_then_on(of, pods, usage):
+def test_a_decision_stands_once_nothing_is_stabilized_or_scaled_any_more(of, pods, usage):
     """After hours at one load, with nothing held and nothing to scale."""
     assume(not of.is_timed)
     life = Life(replace(of, metrics=(cpu(50),)), pods, follows=True)
@@ -294,14 +294,15 @@ def test_a_value_for_a_target_of_which_a_pod_is_not_ready_stands_while_five_are_
     assert [False, True, False] == stand(life, [(15, 10_000), (15, 11_200), (15, 13_200)])
 
 
-def test_after_an_edge_the_bounds_are_others_and_the_turn_is_decided():
+def test_no_decision_stands_over_an_edge():
     """The window opens at 10:05, and leads by a start-up of 5 s and a period of 15 s: from 10:04:40 on."""
     rush = schedule("rush", start="5 10 * * *", end="0 18 * * *", floor=4)
     life = Life(replace(DAY, schedules=(rush,), behavior=behavior(down=rules(window=0))), ready(4))
 
     before, leading, opened = [(15, 500), (200, 500)], [(70, 500), (10, 500)], [(15, 500), (15, 500)]
 
-    assert [False, True, False, True, False, True] == stand(life, before + leading + opened)
+    _, _, leads, _, opens, stays = stand(life, before + leading + opened)
+    assert (False, False, True) == (leads, opens, stays)
 
 
 HELD = replace(DAY, behavior=behavior(down=rules(("Percent", 100, 15), window=300 * SECOND)))
