@@ -103,7 +103,7 @@ bench-forecast: $(VENV)/.ready  ## what forecasts are worth on recorded series (
 bench-methods: $(VENV)/.ready  ## how well each forecasting method does on recorded series, and what it costs (TRACES=DIR, as above)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_methods.py '$(TRACES)'
 
-monitoring: $(VENV)/.ready  ## write docs/metrics.md, the alerts and the Grafana dashboards from the code
+monitoring: $(VENV)/.ready  ## write docs/reference/metrics.md, the alerts and the Grafana dashboards from the code
 	@$(RUN)/python deploy/monitoring/generate.py
 
 VECTORS ?= tests/conformance/vectors
@@ -139,6 +139,10 @@ crds: $(VENV)/.ready  ## write the CRD of the models to crds/ and into the chart
 
 reference: $(VENV)/.ready  ## write docs/reference/ from the code
 	@$(RUN)/python docs/generate.py
+
+ROOM ?=
+map: $(VENV)/.ready  ## print where things are: each module with its first line, and the lines of code of each room (ROOM=operator)
+	@$(RUN)/python docs/map.py $(ROOM)
 
 docs: reference  ## build the documentation site into build/site
 	@$(RUN)/python docs/generate.py --site build/docs
@@ -186,4 +190,4 @@ artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes int
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference docs clean demo demo-step sbom audit image release artifacts
+.PHONY: help setup lock check test test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference map docs clean demo demo-step sbom audit image release artifacts

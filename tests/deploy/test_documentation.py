@@ -14,6 +14,7 @@ import pytest
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+ROOM = re.compile(r"[\w/]+: ([\d,]+) lines of code")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -88,6 +89,22 @@ def words_of_the_code():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
+
+
+def test_the_map_names_each_module_once_and_adds_up_the_rooms():
+    def printed(*rooms):
+        return subprocess.run([sys.executable, DOCS / "map.py", *rooms], capture_output=True, text=True, check=False)
+
+    *lines, _, total = printed().stdout.splitlines()
+    rooms = [int(lines_of_code[1].replace(",", "")) for line in lines if (lines_of_code := ROOM.fullmatch(line))]
+    modules = [line.split(maxsplit=1) for line in lines if line.startswith("  ")]
+    packages = (PROJECT / "cronhpa", PROJECT / "models" / "cronhpa_models")
+
+    assert [] == [module for module, *first_line in modules if not first_line]
+    assert len(modules) == sum(1 for package in packages for path in package.rglob("*.py") if path.stat().st_size)
+    assert f"{sum(rooms):,} lines of code" == total
+    unknown = printed("attic")
+    assert (1, "found attic; accepted are api, ") == (unknown.returncode, unknown.stderr[:31])
 
 
 def test_the_site_is_built_without_a_warning():
