@@ -1,5 +1,5 @@
 """
-Policies on recorded series in one closed loop, and the score of each. The protocol is in docs/forecasting.md.
+Policies on recorded series in one closed loop, and the score of each: docs/engineering/forecasting.md has the protocol.
 """
 
 from __future__ import annotations

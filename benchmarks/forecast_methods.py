@@ -2,7 +2,7 @@
 How well each method of the catalog tells the largest load of the coming step, and what it costs.
 
 `python benchmarks/forecast_methods.py FOLDER`: a row a method over the series of a folder. Fitted daily, forecast from
-each step, as in the rest of docs/forecasting.md.
+each step, as in the rest of docs/engineering/forecasting.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ What forecasts are worth: reactive scaling, rivals, ours and an oracle on record
 budget of 5 % is decided by `decide` at every reconcile, as the operator does; in the rest the vectorized autoscaler
 stands in for it. A row a series, then a row a policy, how good each forecasting method is, with --grid what was asked
 for beside what was reached, and last one line for a budget of 5 %, pods that take 120 s and a target of 60 %. The
-protocol is in docs/forecasting.md.
+protocol is in docs/engineering/forecasting.md.
 
 What was measured of a series, in each setting of the grid, is kept under build/bench: a run that is interrupted goes
 on where it was, as long as neither the code nor the series changes.

@@ -1,5 +1,5 @@
 """
-Writes the newest figures of `make bench-forecast` into docs/forecasting.md, between its markers.
+Writes the newest figures of `make bench-forecast` into docs/engineering/forecasting.md, between its markers.
 
 `python benchmarks/publish.py [FIGURES.json]`; the default is what the bench wrote last. Slower pods and a higher target
 are those of the last run with `--grid`, all by columns; `--grid --columns` refreshes these alone. Beside the page it
@@ -20,8 +20,8 @@ from closed_loop import BUDGETS, REACTIVE, STRESSED_MINUTES, ClosedLoopScore, Sc
 from cronhpa.core.predictive.budget import BUDGET_LEVELS, EXHAUSTED_AT
 
 PROJECT = Path(__file__).parents[1]
-PAGE = PROJECT / "docs" / "forecasting.md"
-PUBLISHED = PROJECT / "docs" / "forecasting-figures.json"
+PAGE = PROJECT / "docs" / "engineering" / "forecasting.md"
+PUBLISHED = PROJECT / "docs" / "engineering" / "forecasting-figures.json"
 TRACES = PROJECT / "benchmarks" / "traces"
 FIGURES = PROJECT / "build" / "bench" / "forecast-value.json"
 BEGIN, END = "<!-- written by benchmarks/publish.py: begin -->", "<!-- end -->"

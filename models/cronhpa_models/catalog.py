@@ -25,7 +25,7 @@ from cronhpa_models.seasonal_naive import SEASONAL_NAIVE
 from cronhpa_models.time_of_week import TimeOfWeek
 
 ENTRY_POINTS = "cronhpa.methods"
-# The set with the largest gain on recorded series: docs/forecasting.md.
+# The set with the largest gain on recorded series: docs/engineering/forecasting.md.
 DEFAULT = ErrorMixture.variants
 
 # Baselines first, the operator's own last.

@@ -6,7 +6,7 @@ Card
   Formula    z[t] + quantile of z[t-d*m+h] - z[t-d*m] over d = 1..14 days and one step beside it (weights: clock.py);
              z = log(load + c), c = 5 % of the mean load.
   Source     Empirical quantiles of a seasonal random walk: Hyndman & Athanasopoulos (2021), section 5.5.
-  Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Cost, scores   docs/engineering/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    A jump to a fixed level from a varying base: it is forecast as a factor. Noise in z[t] remains.
 """
 

@@ -12,7 +12,7 @@ Card
   Source     STL: Cleveland, Cleveland, McRae & Terpenning (1990), Journal of Official Statistics 6(1); with a method
              for the rest: Hyndman & Athanasopoulos (2021), section 5.7.
   Cost       The first fit of a process imports statsmodels, which takes seconds and tens of megabytes.
-  Scores     docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Scores     docs/engineering/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Jumps: loess rounds them off. Weekends are forecast as the working days before.
 """
 

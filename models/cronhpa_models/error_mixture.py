@@ -18,7 +18,7 @@ Card
   Source     Direct multi-step forecasts: Marcellino, Stock & Watson (2006). Conditional empirical errors: split
              conformal with localised weights, Guan (2023), Biometrika 110(1).
   Cost       printed by `make bench-forecast`.
-  Scores     docs/forecasting.md: coverage of the 0.9 quantile, MASE and pinball loss on each series.
+  Scores     docs/engineering/forecasting.md: coverage of the 0.9 quantile, MASE and pinball loss on each series.
   Weak at    Clocks are UTC. A first occurrence is never predicted. A rare event has a probability of its frequency at
              most.
 """

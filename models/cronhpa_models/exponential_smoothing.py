@@ -9,7 +9,7 @@ Card
              because estimating them is far slower); l, s between fits by the recursion itself.
   Source     Hyndman, Koehler, Ord & Snyder (2008), Forecasting with Exponential Smoothing, model ANA.
   Cost       The first fit of a process imports statsmodels, which takes seconds and tens of megabytes.
-  Scores     docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Scores     docs/engineering/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Weekends after a working week, until each slot has been corrected for some days. Jumps at varying times.
 """
 

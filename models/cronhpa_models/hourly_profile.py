@@ -7,7 +7,7 @@ Card
              conformal quantiles.
   Source     AWS predictive scaling as its documents describe it (hourly, up to 14 days of history); its model is not
              published.
-  Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Cost, scores   docs/engineering/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Changes within an hour, and today's level.
 """
 

@@ -5,7 +5,7 @@ Card
   What for   The baseline of any forecast of the next minutes, and the only one below two days of history.
   Formula    z[t+h] = z[t], and conformal quantiles of its errors.
   Source     Hyndman & Athanasopoulos, Forecasting: Principles and Practice (2021), section 5.2, "naive".
-  Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Cost, scores   docs/engineering/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Every rise, even one that comes every day.
 """
 

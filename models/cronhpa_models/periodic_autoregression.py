@@ -14,8 +14,8 @@ Card
              Each past day is forecast from the days before it only.
   Source     Periodic models: Pagano (1978), Annals of Statistics 6(6); Franses & Paap (2004), Periodic Time Series
              Models.
-  Cost       docs/forecasting.md. Decoding a fit forecasts its days again, about half of the work of fitting.
-  Scores     docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Cost       docs/engineering/forecasting.md. Decoding a fit forecasts its days again: half of the work of fitting.
+  Scores     docs/engineering/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Clocks are UTC: a load that follows local time is an hour off for some days after a clock change.
              Weekends differ from weekdays by the deviation only. A first occurrence is never predicted.
 """

@@ -5,7 +5,7 @@ Card
   What for   The baseline of methods with a daily rhythm; MASE is relative to it.
   Formula    z[t+h] = z[t+h-m], m the steps of a day, and conformal quantiles of the difference between days.
   Source     Hyndman & Athanasopoulos (2021), section 5.2, "seasonal naive".
-  Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Cost, scores   docs/engineering/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Today's level: a day that is twice as busy is forecast at half. Mondays are forecast as Sundays.
 """
 

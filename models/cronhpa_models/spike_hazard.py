@@ -20,7 +20,7 @@ Card
   Source     Discrete-time hazards: Cox (1972), Allison (1982). Sampling the minutes without a spike: King & Zeng
              (2001).
   Cost       printed by `make bench`.
-  Scores     docs/forecasting.md.
+  Scores     docs/engineering/forecasting.md.
   Weak at    Spikes that never came before. No fit with fewer than four minutes of spikes, or two days.
 """
 

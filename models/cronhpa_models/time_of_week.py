@@ -7,7 +7,7 @@ Card
   Formula    quantile of load[t+h-d*m] over d = 1..28 days and one step beside it (weights: clock.py), times, if
              corrected, the mean load of the last three steps over what the median expected of them, within 0.5 to 2.
   Source     Empirical quantiles; Kubernetes' VPA recommender fades its histograms the same way.
-  Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Cost, scores   docs/engineering/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Calibration: past loads are stated without their uncertainty, and noise around a level counts as events.
 """
 

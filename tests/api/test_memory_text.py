@@ -248,9 +248,9 @@ def test_a_memory_that_does_not_explain_the_count_gives_it_a_whole_window(forged
 
 def test_what_a_forged_memory_still_does_is_to_forget_one_window_and_one_period():
     """
-    SECURITY.md says so: a text that the operator could have written is believed. Here that 10 were asked for nine
-    minutes and 59 seconds ago, 2 since, and that eight pods came just now and may go: 2 within a second, where a
-    window of ten minutes and a pod in ten are stated.
+    docs/engineering/security.md says so: a text that the operator could have written is believed. Here that 10 were
+    asked for nine minutes and 59 seconds ago, 2 since, and that eight pods came just now and may go: 2 within a second,
+    where a window of ten minutes and a pod in ten are stated.
     """
     forged = {
         "recommendations": [{"replicas": 10, "time": "2026-11-23T09:50:01Z"}, {"replicas": 2, "time": TEN}],

@@ -1,4 +1,4 @@
-"""docs/forecasting.md: its tables are those of its figures, and its figures are what the shipped path gives today."""
+"""docs/engineering/forecasting.md: its tables are those of its figures, and these are what the shipped path gives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.usefixtures("benchmark_scripts")
 
 PROJECT = Path(__file__).parents[2]
-FIGURES = PROJECT / "docs" / "forecasting-figures.json"
+FIGURES = PROJECT / "docs" / "engineering" / "forecasting-figures.json"
 REFRESH = (
     "the published figures are stale: make bench-forecast TRACES=DIR with all twenty series, "
     "then python benchmarks/publish.py"

@@ -1,4 +1,4 @@
-"""What docs/metrics.md says of the series of an object, and what telling them costs beside a client library."""
+"""The series of an object as docs/monitoring.md counts them, and what rendering them costs beside a client library."""
 
 import sys
 from pathlib import Path

@@ -13,7 +13,7 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 TRACES = PROJECT / "benchmarks" / "traces"
-PAGE = (TRACES / "README.md").read_text()
+PAGE = (PROJECT / "docs" / "engineering" / "traces.md").read_text()
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def shipped():
 
 def listed(heading):
     section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    return set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    return set(re.findall(r"^- `(\w+)`:", section, re.MULTILINE))
 
 
 def rows(points, every_minutes=1, decimals=6):
@@ -49,7 +49,8 @@ def test_the_page_lists_what_is_shipped_and_what_is_not():
 def test_every_series_of_the_published_tables_has_a_recipe():
     import convert
 
-    published = re.findall(r"^\| (\w+_\d+[mh]) \|", (PROJECT / "docs" / "forecasting.md").read_text(), re.MULTILINE)
+    page = (PROJECT / "docs" / "engineering" / "forecasting.md").read_text()
+    published = re.findall(r"^\| (\w+_\d+[mh]) \|", page, re.MULTILINE)
 
     assert set() < set(published) <= {recipe.name for recipe in convert.RECIPES}
 

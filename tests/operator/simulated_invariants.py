@@ -1,8 +1,8 @@
 """
 What must hold in a simulated hour, judged from what the API server saw and from what was decided.
 
-The names S1 to S11, L1 and L2 are those of docs/reliability.md. The arithmetic is written anew here: a rule of the
-operator is not judged by itself.
+The names S1 to S11, L1 and L2 are those of docs/engineering/reliability.md. The arithmetic is written anew: a rule of
+the operator is not judged by itself.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Judge:
         if self._lasts("blind", _ONE_TURN):
             self.fail("S2", f"{old} to {new} without evidence")
         if self._stirred("forged", math.inf):
-            return  # docs/security.md: it may make the operator forget a window and a period
+            return  # docs/engineering/security.md: it may make the operator forget a window and a period
         rules = spec.get("behavior", {}).get("scaleDown", {})
         window = float(rules.get("stabilizationWindowSeconds", _DEFAULT_WINDOW))
         span = max(window, *(float(policy["periodSeconds"]) for policy in rules.get("policies", [])), 0.0) + 60
