@@ -7,9 +7,11 @@ Writes docs/reference/ from the code: the resource, the commands, the settings, 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -26,7 +28,10 @@ from cronhpa.operator.settings import Settings
 DOCS = Path(__file__).parent.resolve()
 CHART = DOCS.parent / "deploy" / "chart"
 _REPOSITORY = "https://github.com/cronhpa/cronhpa"
-_VALUES = "## Values"
+# Parts of the status that repeat upstream's, or that nobody but the operator and `kubectl get` reads.
+_FOR_THE_OPERATOR = {"currentMetrics", "memory", "columns"}
+# Commands that have an option in common, from which on it stands above them.
+_SEVERAL = 3
 _LINK = re.compile(r"\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 _NOTE = "<!-- Written by docs/generate.py (`make docs`): change the code, not this page. -->\n"
 
@@ -38,7 +43,6 @@ def pages() -> dict[str, str]:
         "reference/commands.md": commands_page(),
         "reference/settings.md": settings_page(),
         "reference/chart.md": chart_page(),
-        "../deploy/chart/README.md": chart_readme(),
     }
 
 
@@ -55,8 +59,7 @@ def resource_page() -> str:
         f"`apiVersion: {API_VERSION}`, `kind: {KIND}`, short name `chpa`. `kubectl explain cronhpa.spec` says the",
         "same.",
         "",
-        "A field in **bold** is required. Rules that compare fields are checked by the API server, and by",
-        "`cronhpa preview` without one.",
+        "The API server checks rules that compare fields; `cronhpa preview` checks them without one.",
         "",
         "## spec",
         "",
@@ -66,10 +69,8 @@ def resource_page() -> str:
         *_fields(root["status"]),
         "## Columns of kubectl get",
         "",
-        "| column | shows | |",
-        "| --- | --- | --- |",
         *(
-            f"| {name.upper()} | {_cell(description)} | {'`-o wide`' if width else ''} |"
+            f"- **{name.upper()}**{' (`-o wide`)' if width else ''} {_in_line(description)}"
             for name, _, _, width, description in COLUMNS
         ),
     ]
@@ -77,19 +78,31 @@ def resource_page() -> str:
 
 
 def _fields(node: dict[str, Any]) -> list[str]:
-    rows = [
-        f"| {'**' if is_required else ''}`{path}`{'**' if is_required else ''} | {kind} | {_cell(text)} |"
-        for path, kind, text, is_required in _walk(node, "")
+    """As in the reference of the Kubernetes API: field, type, description."""
+    return [
+        *(
+            f"- **`{path}`** ({kind}{', required' if is_required else ''}) {_in_line(text)}".rstrip()
+            for path, kind, text, is_required in _walk(node, "")
+        ),
+        "",
     ]
-    return ["| field | type | |", "| --- | --- | --- |", *rows, ""]
 
 
-def _walk(node: dict[str, Any], path: str) -> Iterator[tuple[str, str, str, bool]]:
+def _walk(node: dict[str, Any], path: str, seen: dict[str, str] | None = None) -> Iterator[tuple[str, str, str, bool]]:
+    """Path, type, description and whether it is required, of each field; equal parts of some size are shown once."""
+    seen = {} if seen is None else seen
     for name, child in node.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
-        yield here, _type(child), _description(child), name in node.get("required", ())
         inner = child.get("items", child)
-        yield from _walk(inner, f"{here}[]" if "items" in child else here)
+        fields = json.dumps(inner.get("properties", {}), sort_keys=True)
+        first = seen.setdefault(fields, here) if len(inner.get("properties", {})) > 1 else here
+        if here in _FOR_THE_OPERATOR:
+            yield here, _type(child), f"{_description(child)} Fields: `kubectl explain`.", False
+            continue
+        text = _description(child) if first == here else f"{_description(child)} Fields: as `{first}`."
+        yield here, _type(child), text, name in node.get("required", ())
+        if first == here:
+            yield from _walk(inner, f"{here}[]" if "items" in child else here, seen)
 
 
 def _type(node: dict[str, Any]) -> str:
@@ -118,15 +131,26 @@ def _description(node: dict[str, Any]) -> str:
 def commands_page() -> str:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
+    commands = [*_commands(group, "cronhpa")]
+    counted = Counter(row for _, command in commands for row in _rows(command))
+    common = [row for row, count in counted.items() if count >= _SEVERAL]
     lines = [
         "# The commands",
         "",
         _NOTE,
         "`cronhpa NAME` and `kubectl cronhpa NAME` are one program; `--help` says the same as this page.",
         "",
+        "Options that several commands have, those about a cluster first of all:",
+        "",
+        *common,
+        "",
     ]
-    for path, command in _commands(group, "cronhpa"):
-        lines += [f"## {path}", "", inspect.cleandoc(command.help or ""), "", *_parameters(command)]
+    for path, command in commands:
+        rows = [*_rows(command)]
+        lines += [f"## {path}", "", inspect.cleandoc(command.help or ""), ""]
+        if shared := [_name(row) for row in rows if row in common]:
+            lines += [f"Above: {', '.join(shared)}.", ""]
+        lines += [*(row for row in rows if row not in common), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -140,13 +164,15 @@ def _commands(group: TyperGroup, path: str) -> Iterator[tuple[str, Any]]:
             yield f"{path} {name}", command
 
 
-def _parameters(command: Any) -> list[str]:
-    rows = [
-        f"| `{_cell(_written(each))}` | {_cell(each.help or '')} |"
-        for each in command.params
-        if not getattr(each, "hidden", False) and each.name != "help"
-    ]
-    return ["| option | |", "| --- | --- |", *rows, ""] if rows else []
+def _rows(command: Any) -> Iterator[str]:
+    for each in command.params:
+        if not getattr(each, "hidden", False) and each.name != "help":
+            yield f"- `{_written(each)}`: {_in_line(each.help or '')}"
+
+
+def _name(row: str) -> str:
+    """The long name of a row's option."""
+    return f"`{re.split('[, ]', row.split('`')[1])[0]}`"
 
 
 def _written(parameter: Any) -> str:
@@ -168,12 +194,10 @@ def settings_page() -> str:
         "Environment variables of `cronhpa run`; some are options of it, too. The chart sets them from its",
         "[values](chart.md); `extraEnv` sets any other. Durations are texts such as `15s` or `5m`.",
         "",
-        "| variable | default | |",
-        "| --- | --- | --- |",
     ]
     for name, field in Settings.model_fields.items():
         shown = "" if field.default is None or field.default == "" else f"`{_plain(field.default)}`"
-        lines.append(f"| `CRONHPA_{name.upper()}` | {shown} | {_cell(field.description or '')} |")
+        lines.append(f"- `CRONHPA_{name.upper()}`{f' ({shown})' if shown else ''}: {_in_line(field.description or '')}")
     return "\n".join(lines) + "\n"
 
 
@@ -182,28 +206,19 @@ def _plain(value: object) -> str:
 
 
 def chart_page() -> str:
+    rows = (
+        f"- `{path}`{f' (`{default}`)' if default else ''}{f': {_in_line(text)}' if text else ''}"
+        for path, default, text in chart_values()
+    )
     lines = [
         "# The chart's values",
         "",
         _NOTE,
         "`helm show values` prints the same file with its comments. A misspelt name is an error.",
         "",
-        *_values_table(),
+        *rows,
     ]
     return "\n".join(lines) + "\n"
-
-
-def chart_readme() -> str:
-    """What the chart's README says by hand, and the table of its values for those who have the chart alone."""
-    by_hand = (CHART / "README.md").read_text("utf-8").partition(_VALUES)[0]
-    return by_hand + "\n".join([_VALUES, "", _NOTE, *_values_table()]) + "\n"
-
-
-def _values_table() -> list[str]:
-    rows = (
-        f"| `{path}` | {f'`{default}`' if default else ''} | {_cell(text)} |" for path, default, text in chart_values()
-    )
-    return ["| value | default | |", "| --- | --- | --- |", *rows]
 
 
 def chart_values() -> Iterator[tuple[str, str, str]]:
@@ -226,8 +241,8 @@ def chart_values() -> Iterator[tuple[str, str, str]]:
         comment = []
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+def _in_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def site(folder: Path) -> None:

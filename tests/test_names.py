@@ -17,7 +17,7 @@ EXCEPTIONS: dict[str, str] = {}
 
 # `core/decision.Decision`: a file below cronhpa, and a name in it; a name alone is of the file before it.
 CODE = re.compile(r"`([a-z_]+(?:/[a-z_]+)+)(?:\.([A-Za-z_]+))?`")
-GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
+GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text()
 
 
 def public_classes() -> dict[str, list[str]]:

@@ -63,8 +63,9 @@ def convert(  # noqa: PLR0913, PLR0917 - the options of a command
     Accepted are HorizontalPodAutoscalers (autoscaling/v1, v2beta1, v2beta2, v2), KEDA ScaledObjects, the cron HPAs of
     Aliyun, tkestack, Huawei CCE, dtaniwaki and d-kuro, Crane, Kapacity, PHPA, ScalingSchedules of Zalando with their
     HPAs, workloads with annotations of kube-downscaler, SleepInfos of kube-green with their workloads, and the JSON in
-    which AWS and Google Cloud describe scheduled actions. docs/migrating.md says what becomes of each. Give related
-    objects in one call, or name a namespace of a cluster. CronHPAs, other workloads and Secrets are passed over.
+    which AWS and Google Cloud describe scheduled actions. docs/reference/conversion.md says what becomes of each. Give
+    related objects in one call, or name a namespace of a cluster. CronHPAs, other workloads and Secrets are passed
+    over.
 
     A query that KEDA asks a Prometheus becomes a named metric source, which the operator asks itself, and so does the
     URL of a metrics-api trigger: --sources writes the chart values that define it. Scalers of queues and databases

@@ -1,5 +1,5 @@
 """
-The metric families of /metrics: each is declared here, once, with its help. docs/metrics.md is written from them.
+The metric families of /metrics, each declared once, with its help. docs/reference/metrics.md is written from them.
 
 Names follow Prometheus' conventions: base units, `_total` for counters, an instant as `_timestamp_seconds`. A family of
 objects has the labels `namespace` and `name` before its own, and describes the newest decision on the object. An

@@ -1,5 +1,5 @@
 """
-Writes the generated files: docs/metrics.md, rules.yaml, the Grafana dashboards, and the chart's copies of them.
+Writes docs/reference/metrics.md, rules.yaml, the Grafana dashboards, and the chart's copies of these.
 
 `make monitoring` runs it; tests/deploy/test_monitoring.py fails if a file is stale.
 """
@@ -38,7 +38,7 @@ def rules_text(waits: rules.Waits | None = None) -> str:
 
 def files() -> dict[Path, str]:
     """Every file with its text."""
-    made = {PROJECT / "docs" / "metrics.md": reference.text()}
+    made = {PROJECT / "docs" / "reference" / "metrics.md": reference.text()}
     for folder in (HERE, CHART):
         made[folder / "rules.yaml"] = rules_text()
         made |= {folder / "grafana" / name: text for name, text in dashboards.texts().items()}

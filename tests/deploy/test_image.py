@@ -53,7 +53,7 @@ for package in (cronhpa, cronhpa_models):
                 missing.add(error.name.partition(".")[0])
 print(*sorted(missing))
 """
-# What the variants do without: deploy/README.md names the build that has it.
+# What the variants do without: docs/how-to/install.md names the build that has it.
 ABSENT = {"full": "distributed matplotlib pyarrow\n", "slim": "distributed matplotlib numpy opentelemetry\n"}
 
 

@@ -1,4 +1,4 @@
-"""docs/migrating.md names each kind that is read and each scaler that an exporter serves."""
+"""docs/reference/conversion.md names each kind that is read and each scaler that an exporter serves."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from cronhpa.migration.convert import DIALECTS
 from cronhpa.migration.exporters import EXPORTERS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "conversion.md").read_text("utf-8")
 KINDS = sorted({kind for group, kind in DIALECTS if group not in {"aws", "gcp"}})
 
 

@@ -1,4 +1,4 @@
-"""docs/sources.md: its fields, words and figures are those of the code."""
+"""docs/sources.md and its reference: their fields, words and figures are those of the code."""
 
 import re
 from pathlib import Path
@@ -8,19 +8,23 @@ import yaml
 from cronhpa.sources.definition import PodsSource, PrometheusSource, UrlSource, parse_sources
 from cronhpa.sources.pod_sample import sample_size
 
-PAGE = (Path(__file__).parents[2] / "docs" / "sources.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "sources.md").read_text()
+REFERENCE = (DOCS / "reference" / "sources.md").read_text()
 
 
-def test_every_field_of_a_source_is_on_the_page_and_no_other():
-    prometheus, pods, url = (part.partition("\n\n")[2] for part in re.split(r"^## .*$", PAGE, flags=re.MULTILINE)[1:4])
+def test_every_field_of_a_source_is_in_the_reference_and_no_other():
+    prometheus, pods, url = (
+        part.partition("\n\n")[2] for part in re.split(r"^## .*$", REFERENCE, flags=re.MULTILINE)[1:4]
+    )
 
     for text, model in ((prometheus, PrometheusSource), (pods, PodsSource), (url, UrlSource)):
-        rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", text.partition("\n\n")[0], re.MULTILINE)
+        rows = re.findall(r"^- (`\w+`(?:, `\w+`)*)", text.partition("\n\n")[0], re.MULTILINE)
         assert {field.alias for field in model.model_fields.values()} == set(re.findall(r"\w+", " ".join(rows)))
 
 
 def test_the_sizes_of_samples_are_those_of_the_formula():
-    rows = re.findall(r"^\| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", REFERENCE, re.MULTILINE)
     numbers = [[int(cell.replace(",", "")) for cell in row] for row in rows]
 
     assert 4 == len(numbers)
