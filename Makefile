@@ -115,6 +115,10 @@ SEED ?= 0
 simulate: $(VENV)/.ready  ## simulate hours of two replicas with faults, kills and edits: SEEDS=10000 of them, from SEED=0 on (a quarter of a second of CPU each)
 	@PYTHONPATH=tests/operator nice -n 10 $(RUN)/python -m seeds $(SEED) --count $(SEEDS)
 
+TREE ?=
+walk: $(VENV)/.ready  ## count the files and functions that a reconciliation of one object passes, and lines of code (TREE=DIR: of another checkout; ARGS=--json)
+	@$(RUN)/python tests/operator/walk.py $(if $(TREE),--tree '$(TREE)') $(ARGS)
+
 standing: $(VENV)/.ready  ## decide an hour of periods on a real control plane and compare each decision that stands (SECONDS=3600, 240 at least)
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	STANDING_SECONDS=$(if $(filter command,$(origin SECONDS)),$(SECONDS),3600) $(RUN)/pytest -q -s tests/cluster/test_standing_compared.py
