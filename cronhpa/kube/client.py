@@ -142,7 +142,9 @@ class Client:
     async def read(self, path: str, params: Mapping[str, str] | None = None, *, bytes_max: int = _SHORT_BYTES) -> bytes:
         """The raw answer of a metrics API. Raises ClusterError, also for an answer of more than `bytes_max`."""
         api = "/".join(path.split("/", 3)[:3])
-        places = self._metric_places.setdefault(api, _Places(METRIC_READS_AT_ONCE, unfenced))
+        places = self._metric_places.get(api)
+        if places is None:
+            places = self._metric_places[api] = _Places(METRIC_READS_AT_ONCE, unfenced)
         return await self._placed("GET", path, None, "", params, bytes_max, places)
 
     async def merge_patch(

@@ -156,14 +156,17 @@ class ControlLoop:
                 self._queue.put(key, now + SECOND)
             return
         states = self._begun(namespace, due, now)
-        reader = MetricReader(self._cluster.client, self._cluster.discovery)
-        queries = MetricQueries(self.lists.of(namespace), reader, self._cluster.sources)
+        queries = self._queries(namespace)
         for state in states[Input.OWN_REQUEST]:
             self._tasks.spawn(self._reconcile_together([state], None, queries, now), namespace)
         if states[Input.NOTHING]:
             self._tasks.spawn(self._reconcile_together(states[Input.NOTHING], None, queries, now), namespace)
         if states[Input.POD_METRICS]:
             self._tasks.spawn(self._reconcile_listed(namespace, states[Input.POD_METRICS], queries), namespace)
+
+    def _queries(self, namespace: str) -> MetricQueries:
+        reader = MetricReader(self._cluster.client, self._cluster.discovery)
+        return MetricQueries(self.lists.of(namespace), reader, self._cluster.sources)
 
     def _begun(
         self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds
@@ -282,6 +285,8 @@ class ControlLoop:
             with self._trace.reconciliation(state):
                 async with asyncio.timeout(_RECONCILE_SECONDS):
                     reconciliation = await self._reconciler.reconcile(state, queries)
+            if reconciliation is not None and self._writer.is_written(state, reconciliation):
+                reconciliation = None
         except TimeoutError:
             self._give_up(state)
         except Exception:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from cronhpa.core.instant import SECOND
-from cronhpa.operator.lag import BOUNDS, LagHistogram
+from cronhpa.operator.loop_metrics import BOUNDS, LagHistogram
 
 
 class FamilyKind(StrEnum):

@@ -96,13 +96,10 @@ class Writer:
             while waiting:
                 await self._yield.step()
                 state, reconciliation = waiting.popleft()
-                if self._is_written(state, reconciliation):
-                    done(state)
-                else:
-                    write = self._finish(state, reconciliation, handed_over, done)
-                    writes.create_task(write, context=state.due.trace)
+                write = self._finish(state, reconciliation, handed_over, done)
+                writes.create_task(write, context=state.due.trace)
 
-    def _is_written(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
+    def is_written(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
         """
         Whether nothing of a reconciliation is to be written, by its inputs alone.
 

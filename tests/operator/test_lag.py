@@ -1,4 +1,4 @@
-"""cronhpa.operator.lag, cronhpa.operator.loop_metrics: how late decisions are, in buckets."""
+"""cronhpa.operator.loop_metrics: how late decisions are, in buckets."""
 
 from types import SimpleNamespace
 
@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from cronhpa.core.instant import MILLISECOND, SECOND
 from cronhpa.operator.families import DECISION_LAG
-from cronhpa.operator.lag import BOUNDS, LagHistogram
-from cronhpa.operator.loop_metrics import note_lags
+from cronhpa.operator.loop_metrics import BOUNDS, LagHistogram, note_lags
 
 
 def test_a_bucket_counts_the_lags_up_to_its_bound():
@@ -46,7 +45,9 @@ def test_every_lag_is_in_the_bucket_that_bounds_it(lags):
 def test_the_lags_of_many_objects_that_were_due_at_one_instant_are_counted_at_once():
     """Three were due 5 ms ago, and one 7 ms ago."""
     lag, now = LagHistogram(), 100 * SECOND
-    states = [SimpleNamespace(due_at=now - milliseconds * MILLISECOND) for milliseconds in (5, 5, 7, 5)]
+    states = [
+        SimpleNamespace(due=SimpleNamespace(at=now - milliseconds * MILLISECOND)) for milliseconds in (5, 5, 7, 5)
+    ]
     note_lags(lag, states, now)
 
     assert [3, 1] == lag.counts[:2]
