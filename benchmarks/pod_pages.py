@@ -27,8 +27,8 @@ from report import calibration_line, machine, save
 from cronhpa.core.observation import Container, Pod
 from cronhpa.core.spec import MetricTarget, PodsMetric, TargetRef
 from cronhpa.sources.definition import parse_sources
-from cronhpa.sources.measured_object import MeasuredObject
 from cronhpa.sources.metric_sources import MetricSources
+from cronhpa.sources.source import MeasuredObject
 
 SECONDS = int(os.environ.get("PAGES_SECONDS", "6"))
 PODS = [int(count) for count in os.environ.get("PAGES_PODS", "30,200").split(",")]
@@ -166,7 +166,7 @@ async def _measure(ports: tuple[int, int], count: int) -> dict[str, float]:
         waits = []
         for _ in range(SECONDS):
             begun = time.perf_counter()
-            answer = await sources.pods(PodsMetric("honest", target), _measured("neighbour", _HONEST))
+            answer = await sources.value(PodsMetric("honest", target), _measured("neighbour", _HONEST))
             waits.append(time.perf_counter() - begun if isinstance(answer, dict) else float("inf"))
             await asyncio.sleep(max(0.0, 1.0 - (time.perf_counter() - begun)))
         return waits
@@ -175,14 +175,14 @@ async def _measure(ports: tuple[int, int], count: int) -> dict[str, float]:
         told = ""
         while True:
             begun = time.perf_counter()
-            answer = await sources.pods(PodsMetric("hostile", target), _measured("hostile", count))
+            answer = await sources.value(PodsMetric("hostile", target), _measured("hostile", count))
             told = f"{len(answer)} numbers" if isinstance(answer, dict) else answer.message
             messages.append(told)
             await asyncio.sleep(max(0.0, 1.0 - (time.perf_counter() - begun)))
 
     messages: list[str] = []
     # The first answer starts what there is to start.
-    await sources.pods(PodsMetric("honest", target), _measured("neighbour", _HONEST))
+    await sources.value(PodsMetric("honest", target), _measured("neighbour", _HONEST))
     await asyncio.sleep(1)
     gc.collect()
     gc.freeze()  # as the operator does

@@ -41,9 +41,7 @@ def check(
 
     Exit codes: 0 the operator would use it; 1 it would not; 2 the file is unreadable.
     """
-    from cronhpa.core.printable import without_url_secrets
-    from cronhpa.sources.definition import PodsSource, PrometheusSource, SourcesError, parse_sources
-    from cronhpa.sources.url_template import UrlTemplate
+    from cronhpa.sources.definition import SourcesError, parse_sources
 
     try:
         text = read_text(file)
@@ -57,14 +55,4 @@ def check(
             say(problem, err=True)
         raise typer.Exit(1) from None
     for name, definition in sorted(definitions.items()):
-        if isinstance(definition, PrometheusSource):
-            joined = ", ".join(f"{label} is the {what}" for what, label in definition.join.items())
-            many = f", one request for all objects: {joined}" if joined else ""
-            say(f"{name}: type: External, from {definition.url}{many}")
-        elif isinstance(definition, PodsSource):
-            say(f"{name}: type: Pods, {definition.metric} at port {definition.port}{definition.path} of each pod")
-        else:
-            of = ", ".join(sorted(UrlTemplate(definition.url).names))
-            many = f", a request for each {of}" if of else ", one request for all objects"
-            shown = without_url_secrets(definition.url)
-            say(f"{name}: type: External, {definition.format} from {shown}{many}")
+        say(f"{name}: type: {definition.metric_type}, {definition.summary}")

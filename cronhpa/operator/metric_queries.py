@@ -12,8 +12,8 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.observe import Measurement
 from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, UnknownMetric
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName
-from cronhpa.sources.measured_object import MeasuredObject
 from cronhpa.sources.metric_sources import MetricSources
+from cronhpa.sources.source import MeasuredObject
 
 
 class MetricQueries:
@@ -38,19 +38,17 @@ class MetricQueries:
                 if isinstance(listed, Absent):
                     return listed
                 return listed.samples(metric, [pod.name for pod in measured.pods])
-            case PodsMetric():
-                samples = await self._sources.pods(metric, measured)
-                if samples is not None:
-                    return samples
-                samples = await self._reader.pods(namespace, metric, selector)
-                return self._sources.explained(samples) if isinstance(samples, Absent) else samples
-            case ObjectMetric():
-                return await self._reader.object(namespace, metric)
-            case ExternalMetric():
-                value = await self._sources.external(metric, measured)
+            case PodsMetric() | ExternalMetric():
+                value = await self._sources.value(metric, measured)
                 if value is not None:
                     return value
-                value = await self._reader.external(namespace, metric)
+                value = await (
+                    self._reader.pods(namespace, metric, selector)
+                    if isinstance(metric, PodsMetric)
+                    else self._reader.external(namespace, metric)
+                )
                 return self._sources.explained(value) if isinstance(value, Absent) else value
+            case ObjectMetric():
+                return await self._reader.object(namespace, metric)
             case UnknownMetric():
                 return Absent("UnknownMetric", metric.given)

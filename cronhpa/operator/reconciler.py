@@ -49,8 +49,8 @@ from cronhpa.operator.object_state import Basis, ObjectState
 from cronhpa.operator.owners import Owners
 from cronhpa.operator.sync_grid import caused_at, latest, remembered_at, resumed_at
 from cronhpa.operator.writer import Writer
-from cronhpa.sources.measured_object import MeasuredObject
 from cronhpa.sources.metric_sources import MetricSources
+from cronhpa.sources.source import MeasuredObject
 
 R = TypeVar("R")
 

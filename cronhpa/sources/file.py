@@ -10,8 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cronhpa.sources.definition import BYTES_MAX, Definition, SourcesError, parse_sources
+from cronhpa.sources.definition import BYTES_MAX, SourcesError, parse_sources
 from cronhpa.sources.metric_sources import MetricSources
+from cronhpa.sources.source import Definition
 
 LOG = logging.getLogger(__name__)
 

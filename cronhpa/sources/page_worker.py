@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic  # noqa: TID251 - this process makes its own clock
@@ -21,7 +22,7 @@ from time import monotonic  # noqa: TID251 - this process makes its own clock
 import msgspec
 from msgspec import Struct
 
-from cronhpa.sources.exposition import combined, current
+from cronhpa.sources.exposition import PageSample, combined, current
 from cronhpa.sources.namespace_shares import (
     FairQueue,
     NamespaceShare,
@@ -31,7 +32,6 @@ from cronhpa.sources.namespace_shares import (
 )
 from cronhpa.sources.no_answer import NoAnswerError, no_answer_within
 from cronhpa.sources.pod_page import PageSource, PodPages
-from cronhpa.sources.rates import PodRates
 
 # Concurrent requests of all sources: each has a socket and a thread, which takes some 40 kB.
 _REQUESTS_AT_ONCE = 384
@@ -46,6 +46,8 @@ _NICENESS = 5
 _REMEMBERED_SECONDS = 600.0
 _TICK_SECONDS = 1.0
 _LENGTH_BYTES = 4
+# A rate over a shorter span is noise.
+_SPAN_SECONDS = 0.2
 FIRST_SCRAPE = "its rate is known from the second scrape on"
 
 
@@ -93,6 +95,54 @@ def framed(message: Struct) -> bytes:
     return len(body).to_bytes(_LENGTH_BYTES, "big") + body
 
 
+class _Counts(Struct, frozen=True):
+    """
+    The counters of one scrape. at: seconds.
+
+    keys: a 64-bit hash of each counter's labels. A pod may have thousands of counters and a tenant thousands of pods:
+    with labels as texts these could fill the operator's memory.
+    """
+
+    at: float
+    keys: array[int]
+    values: array[float]
+
+
+class PodRates:
+    """
+    The counters of one pod at its last scrape.
+
+    They become rates from one scrape to the next, as Prometheus' rate() does without extrapolation.
+    """
+
+    def __init__(self) -> None:
+        self._before: _Counts | None = None
+
+    def rates(self, samples: tuple[PageSample, ...], at: float) -> tuple[list[float], float] | None:
+        """
+        The rate of each counter per second, and the seconds between the two scrapes; None at the first scrape.
+
+        A counter that went down, or is new, began at 0.
+        at: seconds of a clock that never goes back.
+        """
+        before = self._before
+        if before is not None and at - before.at < _SPAN_SECONDS:
+            return None
+        keys = array("q", [hash(sample.labels) for sample in samples])
+        self._before = _Counts(at, keys, array("d", [sample.value for sample in samples]))
+        if before is None:
+            return None
+        seconds = at - before.at
+        values = dict(zip(before.keys, before.values, strict=True))
+        return [
+            _increase(values.get(key, 0.0), sample.value) / seconds for key, sample in zip(keys, samples, strict=True)
+        ], seconds
+
+
+def _increase(before: float, value: float) -> float:
+    return value if value < before else value - before
+
+
 class _Remembered:
     """The counters of an object's pods at their last scrapes."""
 
@@ -125,7 +175,7 @@ class _Scrape:
         self.is_sent = False
 
 
-class PageWorker:
+class ScrapeServer:
     """Answers requests that come as bytes. connected: the socket to the operator. clock: seconds."""
 
     def __init__(self, connected: socket.socket, clock: Callable[[], float]) -> None:
@@ -272,7 +322,7 @@ def main() -> None:
     threading.stack_size(_STACK_BYTES)
     sys.setswitchinterval(_SWITCH_SECONDS)
     with suppress(ConnectionError):
-        PageWorker(socket.socket(fileno=int(sys.argv[1])), monotonic).run()
+        ScrapeServer(socket.socket(fileno=int(sys.argv[1])), monotonic).run()
     # Threads may still wait for pods.
     os._exit(0)
 

@@ -64,11 +64,11 @@ from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.metric_values import samples_of
 from cronhpa.kube.metrics import MetricReader, list_pod_metrics
 from cronhpa.migration.convert import Document, convert
-from cronhpa.sources.definition import SourcesError, UrlSource, parse_sources
+from cronhpa.sources.definition import SourcesError, parse_sources
 from cronhpa.sources.exposition import PageReader, current
 from cronhpa.sources.no_answer import NoAnswerError
-from cronhpa.sources.number import read_number
-from cronhpa.sources.vector import read_vector
+from cronhpa.sources.prometheus import read_vector
+from cronhpa.sources.url import UrlDefinition, read_number
 from fuzz import specs
 from fuzz.draw import Draw
 from fuzz.specs import ZONES, with_slips
@@ -82,7 +82,7 @@ FOLDER = Path(tempfile.mkdtemp(prefix="cronhpa-fuzz-", dir=SHARED if SHARED.is_d
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 TARGET = MetricTarget("AverageValue", average_value=1000)
 URL_SOURCES = [
-    UrlSource.model_validate({"url": "http://queues/", **fields})
+    UrlDefinition.model_validate({"url": "http://queues/", **fields})
     for fields in (
         {"value": "a.0.b"},
         {"format": "yaml", "value": "a.#"},

@@ -7,7 +7,7 @@ import yaml
 
 from cronhpa.core.instant import parse_instant
 from cronhpa.sources.definition import parse_sources
-from cronhpa.sources.number import read_number
+from cronhpa.sources.url import read_number
 from migration.reading import converted, only, remarks
 
 NOON = parse_instant("2026-03-01T12:00:00Z")

@@ -12,6 +12,7 @@ from virtual_time import live
 
 from cronhpa.core.instant import SECOND
 from cronhpa.core.observation import Sample
+from cronhpa.core.spec import ExternalMetric
 from cronhpa.sources.metric_sources import MetricSources
 from cronhpa.sources.shared import SharedAnswers
 
@@ -35,13 +36,12 @@ class Sources(MetricSources):
     def load(self, at):
         return 40_000 if at - START >= STEP_S * SECOND else 20_000
 
-    async def pods(self, _metric, measured):
+    async def value(self, metric, measured):
+        if isinstance(metric, ExternalMetric):
+            return await self._answers.ask("query", measured.name, measured.period / SECOND, self._ask)
         await asyncio.sleep(ANSWER_S)
         now = self._api.now()
         return {pod.name: Sample(self.load(now) // len(measured.pods), now, 0) for pod in measured.pods}
-
-    async def external(self, _metric, measured):
-        return await self._answers.ask("query", measured.name, measured.period / SECOND, self._ask)
 
     async def _ask(self):
         self.queries += 1

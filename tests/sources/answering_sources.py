@@ -9,7 +9,7 @@ from aiohttp import web
 from cronhpa.core.instant import SECOND, parse_instant
 from cronhpa.core.observation import Container, Pod
 from cronhpa.core.spec import TargetRef
-from cronhpa.sources.measured_object import MeasuredObject
+from cronhpa.sources.source import MeasuredObject
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
 SHOP = TargetRef("apps/v1", "Deployment", "shop")

@@ -1,4 +1,4 @@
-"""cronhpa.sources.prometheus_value, cronhpa.sources.url_value, cronhpa.sources.shared_requests: rules of both."""
+"""cronhpa.sources.prometheus, cronhpa.sources.url, cronhpa.sources.server: rules of both."""
 
 import asyncio
 import json
@@ -9,8 +9,8 @@ from answering_sources import NOON, measured, serving
 
 from cronhpa.core.spec import TargetRef
 from cronhpa.sources.definition import parse_sources
-from cronhpa.sources.prometheus_value import PrometheusValues
-from cronhpa.sources.url_value import UrlValues
+from cronhpa.sources.prometheus import PrometheusValues
+from cronhpa.sources.url import UrlValues
 
 # Texts that would end a quoted PromQL label, leave a path or a query of a URL, or are no name of an object.
 HOSTILE = [

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhpa.sources.definition import PodsSource, PrometheusSource, SourcesError, parse_sources
+from cronhpa.sources.definition import SourcesError, parse_sources
+from cronhpa.sources.pods import PodsDefinition
+from cronhpa.sources.prometheus import PrometheusDefinition
 
 URL = "http://prometheus.monitoring:9090"
 QUERY = 'sum(rate(http_requests_total{namespace="$namespace",deployment="$target"}[1m]))'
@@ -55,13 +57,13 @@ def test_each_source_has_what_was_stated_and_defaults_for_the_rest():
         sources["requests"].timeout_seconds,
         sources["requests"].max_age_seconds,
     )
-    assert isinstance(sources["of-all"], PrometheusSource)
+    assert isinstance(sources["of-all"], PrometheusDefinition)
     assert ("http://other:9090", {"namespace": "namespace", "target": "deployment"}) == (
         sources["of-all"].url,
         sources["of-all"].join,
     )
     assert (Path("/var/run/secrets/prometheus/ca.crt"),) == sources["of-all"].files
-    assert isinstance(sources["inflight"], PodsSource)
+    assert isinstance(sources["inflight"], PodsDefinition)
     assert ("metrics", "/metrics", "sum") == (
         sources["inflight"].port,
         sources["inflight"].path,

@@ -20,7 +20,7 @@ async def sources():
 
 
 async def is_source(sources, name):
-    return await sources.external(ExternalMetric(name, MetricTarget("Value", value=1)), measured()) is not None
+    return await sources.value(ExternalMetric(name, MetricTarget("Value", value=1)), measured()) is not None
 
 
 async def test_a_change_is_in_force_at_the_next_look(sources, tmp_path):
@@ -80,7 +80,7 @@ async def test_rotated_certificates_are_noticed(sources, tmp_path):
         if content is not None:
             authority.write_text(content)
         await file.look()
-        await sources.external(ExternalMetric("one", MetricTarget("Value", value=1)), measured())
+        await sources.value(ExternalMetric("one", MetricTarget("Value", value=1)), measured())
 
     # Three sources were made, each of which sent a request; the fourth look found nothing new.
     assert {"one": 3} == sources.requests

@@ -40,8 +40,8 @@ LENGTH = {"url": {"url": "http://127.0.0.1:9/", "format": "text"}}
 async def test_a_name_that_is_no_source_is_left_to_the_metrics_apis():
     sources = await with_sources(requests=REQUESTS, inflight=INFLIGHT)
 
-    assert await sources.external(external("queue"), measured()) is None
-    assert await sources.pods(of_pods("queue"), measured()) is None
+    assert await sources.value(external("queue"), measured()) is None
+    assert await sources.value(of_pods("queue"), measured()) is None
     await sources.close()
 
 
@@ -57,9 +57,9 @@ async def test_each_kind_of_source_answers_by_its_name():
             inflight={"pods": INFLIGHT["pods"] | {"port": port}},
             queue={"url": {"url": f"http://127.0.0.1:{port}/queue", "value": "length"}},
         )
-        assert 9000 == await sources.external(external("queue"), measured())
-        assert 42_000 == await sources.external(external("requests"), measured())
-        samples = await sources.pods(of_pods("inflight"), measured(pods=[pod(1)]))
+        assert 9000 == await sources.value(external("queue"), measured())
+        assert 42_000 == await sources.value(external("requests"), measured())
+        samples = await sources.value(of_pods("inflight"), measured(pods=[pod(1)]))
         assert {"shop-1": 7000} == {name: sample.value for name, sample in samples.items()}
         assert {"requests": 1, "inflight": 1, "queue": 1} == sources.requests
         await sources.close()
@@ -68,9 +68,9 @@ async def test_each_kind_of_source_answers_by_its_name():
 async def test_an_absence_names_its_source():
     sources = await with_sources(requests=REQUESTS, inflight=INFLIGHT)
 
-    answer = await sources.external(external("requests"), measured())
+    answer = await sources.value(external("requests"), measured())
     assert answer.message.startswith("source requests: it cannot be reached")
-    answer = await sources.pods(of_pods("inflight"), measured())
+    answer = await sources.value(of_pods("inflight"), measured())
     assert answer.message.startswith("source inflight: none of the target's pods is ready")
     await sources.close()
 
@@ -78,11 +78,11 @@ async def test_an_absence_names_its_source():
 async def test_a_source_that_is_asked_as_the_other_type_says_which_type_it_is_of():
     sources = await with_sources(requests=REQUESTS, inflight=INFLIGHT, length=LENGTH)
 
-    wrong = await sources.external(external("inflight"), measured())
+    wrong = await sources.value(external("inflight"), measured())
     assert Absent("WrongType", "source inflight: it reads pods: ask for it by type: Pods") == wrong
-    wrong = await sources.pods(of_pods("requests"), measured())
+    wrong = await sources.value(of_pods("requests"), measured())
     assert Absent("WrongType", "source requests: it asks a Prometheus: ask for it by type: External") == wrong
-    wrong = await sources.pods(of_pods("length"), measured())
+    wrong = await sources.value(of_pods("length"), measured())
     assert Absent("WrongType", "source length: it asks a URL: ask for it by type: External") == wrong
     await sources.close()
 
@@ -92,8 +92,8 @@ async def test_a_selector_is_refused_rather_than_ignored():
     sources = await with_sources(requests=REQUESTS, inflight=INFLIGHT)
     for selector in (LabelSelector(), LabelSelector((("queue", 'a"} or up'),))):
         for answer in (
-            await sources.external(external("requests", selector), measured()),
-            await sources.pods(of_pods("inflight", selector), measured()),
+            await sources.value(external("requests", selector), measured()),
+            await sources.value(of_pods("inflight", selector), measured()),
         ):
             assert INVALID_METRIC_SELECTOR == answer.reason
             assert "takes no selector" in answer.message
@@ -109,12 +109,12 @@ async def test_a_replacement_keeps_what_is_as_before_and_counts_on():
         same = {"prometheus": {"query": "up", "url": url}}
         sources = await with_sources(same=same, other=same, gone=same)
         for name in ("same", "other", "gone"):
-            await sources.external(external(name), measured())
+            await sources.value(external(name), measured())
         other = {"prometheus": {"query": "up", "url": url, "maxAgeSeconds": 60}}
         await sources.replace(defined(same=same, other=other), {})
         for name in ("same", "other"):
-            assert 42_000 == await sources.external(external(name), measured())
-        assert await sources.external(external("gone"), measured()) is None
+            assert 42_000 == await sources.value(external(name), measured())
+        assert await sources.value(external("gone"), measured()) is None
         # The answer of a moment ago is shared by a source that stayed, and not by one that was made anew.
         assert {"same": 1, "other": 2, "gone": 1} == sources.requests
         await sources.close()
@@ -141,9 +141,9 @@ async def test_other_certificates_make_a_source_anew():
     async with serving(answer) as port:
         stated = {"one": {"prometheus": {"query": "up", "url": f"http://127.0.0.1:{port}"}}}
         sources = await with_sources({"one": b"old"}, **stated)
-        await sources.external(external("one"), measured())
+        await sources.value(external("one"), measured())
         await sources.replace(defined(**stated), {"one": b"new"})
-        await sources.external(external("one"), measured())
+        await sources.value(external("one"), measured())
 
         assert {"one": 2} == sources.requests
         await sources.close()

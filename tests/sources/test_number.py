@@ -1,4 +1,4 @@
-"""cronhpa.sources.number: the number in an answer, or why there is none."""
+"""cronhpa.sources.url: the number in an answer, or why there is none."""
 
 import json
 
@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.core.instant import SECOND
-from cronhpa.sources.definition import UrlSource
 from cronhpa.sources.no_answer import NoAnswerError
-from cronhpa.sources.number import read_number
+from cronhpa.sources.url import UrlDefinition, read_number
 
 # The answers that KEDA's own test of its metrics-api trigger has.
 JSON = b'{"components":[{"id": "82328e93e", "tasks": 32, "str": "64", "k":"1k","wrong":"NaN"}],"count":2.43}'
@@ -30,7 +29,7 @@ old_size 7 1000
 
 
 def read(body, kind="text/plain", **fields):
-    return read_number(body, kind, UrlSource.model_validate({"url": "http://h/", **fields}), NOON / SECOND)
+    return read_number(body, kind, UrlDefinition.model_validate({"url": "http://h/", **fields}), NOON / SECOND)
 
 
 def why(body, kind="text/plain", **fields):

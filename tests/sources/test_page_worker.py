@@ -11,10 +11,10 @@ from virtual_periods import Periods
 from cronhpa.sources.page_worker import (
     FIRST_SCRAPE,
     PageAddress,
-    PageWorker,
     PodNumber,
     ScrapeAnswer,
     ScrapeRequest,
+    ScrapeServer,
     framed,
 )
 from cronhpa.sources.pod_page import PageSource
@@ -40,7 +40,7 @@ class Operator:
 def working(clock):
     """A worker by a clock that stands still; it ends when the operator does."""
     ours, theirs = socket.socketpair()
-    thread = threading.Thread(target=PageWorker(theirs, clock).run, daemon=True)
+    thread = threading.Thread(target=ScrapeServer(theirs, clock).run, daemon=True)
     thread.start()
     with ours:
         yield Operator(ours)

@@ -1,4 +1,4 @@
-"""cronhpa.sources.pod_sample: how many pods are asked, which, and what that says of the others."""
+"""cronhpa.sources.pods: how many pods are asked, which, and what that says of the others."""
 
 import random
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.core.observation import Pod
-from cronhpa.sources.pod_sample import chosen, extended, sample_size, variation_of
+from cronhpa.sources.pods import chosen, extended, sample_size, variation_of
 
 
 def pod(number):

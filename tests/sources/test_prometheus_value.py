@@ -1,6 +1,5 @@
 """
-cronhpa.sources.prometheus_value, cronhpa.sources.connection, cronhpa.sources.shared_requests,
-cronhpa.sources.measured_object: a Prometheus is asked.
+cronhpa.sources.prometheus, cronhpa.sources.server: a Prometheus is asked.
 
 What it is shown of us and of a tenant, and one that is no good.
 """
@@ -17,7 +16,7 @@ from answering_sources import NOON, drips, endless, measured, serving, vector
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import TargetRef
 from cronhpa.sources.definition import parse_sources
-from cronhpa.sources.prometheus_value import PrometheusValues
+from cronhpa.sources.prometheus import PrometheusValues
 
 QUERY = 'sum(rate(requests{namespace="$namespace",deployment="$target"}[1m]))'
 

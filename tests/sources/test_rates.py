@@ -1,4 +1,4 @@
-"""cronhpa.sources.rates: counters of a pod become rates."""
+"""cronhpa.sources.page_worker: counters of a pod become rates."""
 
 import gc
 import tracemalloc
@@ -6,9 +6,9 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cronhpa.sources.rates
+import cronhpa.sources.page_worker
 from cronhpa.sources.exposition import PageSample
-from cronhpa.sources.rates import PodRates
+from cronhpa.sources.page_worker import PodRates
 
 
 def counters(**values):
@@ -68,7 +68,7 @@ def test_the_counters_of_a_pod_are_remembered_in_little_memory():
     finally:
         tracemalloc.stop()
     # Threads of other tests may be at work in this process: only what these two files asked for is theirs.
-    here = [tracemalloc.Filter(True, file) for file in (__file__, cronhpa.sources.rates.__file__)]
+    here = [tracemalloc.Filter(True, file) for file in (__file__, cronhpa.sources.page_worker.__file__)]
     kept = sum(trace.size for trace in snapshot.filter_traces(here).traces)
 
     assert kept < 48 * 1024

@@ -1,4 +1,4 @@
-"""cronhpa.sources.scraping: pods that are asked, pods that do not answer, and addresses that are no pod's."""
+"""cronhpa.sources.pods: pods that are asked, pods that do not answer, and addresses that are no pod's."""
 
 import asyncio
 import gzip
@@ -20,7 +20,7 @@ from cronhpa.core.spec import ControllerOptions, MetricTarget, PodsMetric
 from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.page_process import PageProcess
-from cronhpa.sources.scraping import PodScrapes, address_of
+from cronhpa.sources.pods import PodScrapes, address_of
 
 ADDRESSES = tuple(f"127.0.0.{number}" for number in range(1, 6))
 AVERAGE = PodsMetric("inflight", MetricTarget("AverageValue", average_value=10_000))
@@ -44,7 +44,7 @@ async def scraping(port, **fields):
 
 async def sampled(port, pods, **fields):
     async with scraping(port, **fields) as asked:
-        return await asked.samples(measured(pods=pods))
+        return await asked.value(measured(pods=pods))
 
 
 def page(text):
@@ -106,9 +106,9 @@ async def test_pods_of_one_namespace_that_hang_take_no_time_of_the_pods_of_anoth
 
     hanging = [replace(pod(1), name=f"hanging-{number}") for number in range(300)]
     async with serving(answer, ADDRESSES) as port, scraping(port, timeoutSeconds=1) as asked:
-        theirs = asyncio.create_task(asked.samples(measured(namespace="hostile", pods=hanging)))
+        theirs = asyncio.create_task(asked.value(measured(namespace="hostile", pods=hanging)))
         await asyncio.sleep(0.1)
-        samples_read = await asked.samples(measured(namespace="prod", pods=[pod(2)]))
+        samples_read = await asked.value(measured(namespace="prod", pods=[pod(2)]))
         refused = await theirs
 
     assert {"shop-2": 7_000} == values(samples_read)
@@ -136,11 +136,11 @@ async def test_counters_become_rates_from_the_second_scrape_on():
         return page(f"# TYPE inflight counter\ninflight {total[pod_of(request)]}\n")
 
     async with serving(answer, ADDRESSES) as port, scraping(port) as asked:
-        first = await asked.samples(measured(pods=[pod(1), pod(2)], period=1))
+        first = await asked.value(measured(pods=[pod(1), pod(2)], period=1))
         begun = asyncio.get_running_loop().time()
         await asyncio.sleep(1)
         total[1], total[2] = 130.0, 60.0  # the second one began anew
-        samples_read = await asked.samples(measured(pods=[pod(1), pod(2)], period=1))
+        samples_read = await asked.value(measured(pods=[pod(1), pod(2)], period=1))
         seconds = asyncio.get_running_loop().time() - begun
 
     assert "no pod that was asked has a number: its rate is known from the second scrape on" == first.message
@@ -162,10 +162,10 @@ async def test_of_many_alike_pods_a_sample_is_asked_and_the_sum_is_right_to_five
 
     pods = [pod(number, ip="127.0.0.1") for number in range(400)]
     async with serving(answer) as port, scraping(port, timeoutSeconds=10) as asked:
-        first = await asked.samples(measured(pods=pods, period=0.001))
+        first = await asked.value(measured(pods=pods, period=0.001))
         before = asked.requests
         await asyncio.sleep(0.01)
-        samples_read = await asked.samples(measured(pods=pods, period=0.001))
+        samples_read = await asked.value(measured(pods=pods, period=0.001))
 
     # Nothing is known before the first: n0 = 2401, 2401 / (1 + 2400 / 400) = 343.
     assert 343 == before
@@ -214,7 +214,7 @@ async def test_no_login_and_no_cookie_goes_to_a_pod():
 
     async with serving(answer) as port, scraping(port) as asked:
         for name in "ab":
-            await asked.samples(measured(name, pods=[pod(1)]))
+            await asked.value(measured(name, pods=[pod(1)]))
 
     assert 2 == len(seen)
     assert set() == {"authorization", "cookie"} & set().union(*seen)
@@ -252,11 +252,11 @@ async def test_whatever_30_pods_answer_the_loop_works_for_less_than_50_ms_and_a_
     with raw_pods(*parts) as pods:
         async with serving(answer, ADDRESSES) as port, scraping(port, timeoutSeconds=10) as asked:
             theirs = PodScrapes("hostile", definition(pods.port), lambda: NOON, asked.process)
-            await asked.samples(measured("first", pods=[pod(1)]))  # starts the process
+            await asked.value(measured("first", pods=[pod(1)]))  # starts the process
             before = time.thread_time()
             answers = await asyncio.gather(
-                theirs.samples(measured(namespace="hostile", pods=hostile, period=1)),
-                *(asked.samples(measured(str(number), pods=[pod(1), pod(2)])) for number in range(3)),
+                theirs.value(measured(namespace="hostile", pods=hostile, period=1)),
+                *(asked.value(measured(str(number), pods=[pod(1), pod(2)])) for number in range(3)),
             )
             seconds = time.thread_time() - before
 

@@ -3,24 +3,27 @@
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
-from cronhpa.sources.definition import PodsSource, PrometheusSource, UrlSource, parse_sources
-from cronhpa.sources.pod_sample import sample_size
+from cronhpa.sources.definition import parse_sources
+from cronhpa.sources.pods import sample_size
+from cronhpa.sources.registry import KINDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "sources.md").read_text()
 REFERENCE = (DOCS / "reference" / "sources.md").read_text()
 
 
-def test_every_field_of_a_source_is_in_the_reference_and_no_other():
-    prometheus, pods, url = (
-        part.partition("\n\n")[2] for part in re.split(r"^## .*$", REFERENCE, flags=re.MULTILINE)[1:4]
-    )
+SECTIONS = {"prometheus": 1, "pods": 2, "url": 3}
 
-    for text, model in ((prometheus, PrometheusSource), (pods, PodsSource), (url, UrlSource)):
-        rows = re.findall(r"^- (`\w+`(?:, `\w+`)*)", text.partition("\n\n")[0], re.MULTILINE)
-        assert {field.alias for field in model.model_fields.values()} == set(re.findall(r"\w+", " ".join(rows)))
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_of_a_source_is_in_the_reference_and_no_other(kind):
+    section = re.split(r"^## .*$", REFERENCE, flags=re.MULTILINE)[SECTIONS[kind]].partition("\n\n")[2]
+    rows = re.findall(r"^- (`\w+`(?:, `\w+`)*)", section.partition("\n\n")[0], re.MULTILINE)
+
+    assert {field.alias for field in KINDS[kind].model_fields.values()} == set(re.findall(r"\w+", " ".join(rows)))
 
 
 def test_the_sizes_of_samples_are_those_of_the_formula():

@@ -1,4 +1,4 @@
-"""cronhpa.sources.url_value: a URL is asked. What it is shown of us and of a tenant, and one that is no good."""
+"""cronhpa.sources.url: a URL is asked. What it is shown of us and of a tenant, and one that is no good."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from answering_sources import NOON, drips, endless, measured, serving
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import TargetRef
 from cronhpa.sources.definition import parse_sources
-from cronhpa.sources.url_value import UrlValues
+from cronhpa.sources.url import UrlValues
 
 
 def source(port, scheme="http", path="/scale?ns=$namespace&of=$target", **fields):

@@ -1,4 +1,4 @@
-"""cronhpa.sources.vector: the number of an object in a Prometheus answer, or why there is none."""
+"""cronhpa.sources.prometheus: the number of an object in a Prometheus answer, or why there is none."""
 
 import json
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cronhpa.core.instant import SECOND, parse_instant
 from cronhpa.core.observation import Absent
 from cronhpa.sources.no_answer import NoAnswerError
-from cronhpa.sources.vector import read_vector
+from cronhpa.sources.prometheus import read_vector
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
 LABELS = ("namespace", "deployment")

@@ -3,29 +3,51 @@ The number of each pod of a target, read from the pods themselves.
 
 This file owns which addresses may be asked: the IP of a ready pod of the target, as its status states it, at the port
 that the source names. Never a node's, a loopback or a link-local address: a cloud's metadata service has the last.
+
+It owns as well which pods of a target are asked, and the numbers that are assumed for the others.
+The mean of n of N pods is within 5 % of the mean of all of them at 95 % confidence where
+
+    n >= n0 / (1 + (n0 - 1) / N),    n0 = (1.96 c / 0.05)^2
+
+with c the coefficient of variation: the standard deviation of the pods' numbers over their mean (Cochran, Sampling
+Techniques, 1977, chapter 4). c is that of the object's last scrape plus a quarter of it; before the first one 1. At
+least 30 pods are asked, or all of them: with fewer the normal distribution does not hold.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
+import zlib
 from collections import Counter
-from collections.abc import Callable
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from itertools import count
+from math import ceil, sqrt
 from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
 
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Absent, Pod, Sample
-from cronhpa.sources.definition import PodsSource
-from cronhpa.sources.measured_object import MeasuredObject
 from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.page_process import PageProcess
 from cronhpa.sources.page_worker import PageAddress, ScrapeRequest
 from cronhpa.sources.pod_page import PageSource
-from cronhpa.sources.pod_sample import UNKNOWN_VARIATION, chosen, extended, sample_size, variation_of
 from cronhpa.sources.shared import SharedAnswers
-from cronhpa.sources.vector import milli_of
+from cronhpa.sources.source import (
+    SAMPLE_NAME,
+    SAMPLE_NAME_MAX,
+    Label,
+    MeasuredObject,
+    SourceContext,
+    TlsDefinition,
+    milli_of,
+    text_of,
+)
+from cronhpa.sources.url_template import checked_path
 
 # How long an object's last scrape is remembered.
 _KEPT_SECONDS = 600.0
@@ -33,6 +55,57 @@ _KEPT_SECONDS = 600.0
 _IDS = count()
 
 Address = IPv4Address | IPv6Address
+_Z, _ERROR = 1.96, 0.05
+POPULATION_MIN = 30
+# The variation itself is measured on a sample, and is inexact.
+_MARGIN = 1.25
+UNKNOWN_VARIATION = 1.0
+_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")
+_PORT_MAX = 65535
+
+
+def _as_port(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("it is no port")  # noqa: TRY004 - pydantic tells of ValueErrors
+    if isinstance(value, int) and 1 <= value <= _PORT_MAX:
+        return value
+    if isinstance(value, str) and _PORT_NAME.fullmatch(value):
+        return value
+    raise ValueError("it is no port")
+
+
+class PodsDefinition(TlsDefinition):
+    """One number for each ready pod of the target, read from the pods themselves."""
+
+    metric_type: ClassVar = "Pods"
+    action: ClassVar = "reads pods"
+
+    port: Annotated[int | str, BeforeValidator(_as_port)] = Field(
+        description="a number from 1 to 65535, or the name of a container's port"
+    )
+    metric: str = Field(
+        pattern=SAMPLE_NAME,
+        max_length=SAMPLE_NAME_MAX,
+        description="the name of a sample, such as requests_total",
+    )
+    path: Annotated[str, text_of(checked_path)] = Field("/metrics", description="a path that begins with /")
+    scheme: Literal["http", "https"] = Field("http", description="http or https")
+    labels: dict[Label, str] = Field({}, description="labels with the values that a sample must have to count")
+    combine: Literal["sum", "average", "max"] = Field(
+        "sum", description="sum, average or max: how the samples of one pod become its number"
+    )
+    timeout_seconds: float = Field(1, gt=0, le=10, description="a number of seconds, more than 0, at most 10")
+    max_age_seconds: int = Field(120, ge=1, le=3600, description="a whole number of seconds from 1 to 3600")
+    pod_networks: tuple[IPv4Network | IPv6Network, ...] = Field(
+        (), description="networks such as 10.0.0.0/8 in which every pod's IP must lie"
+    )
+
+    def open(self, name: str, context: SourceContext) -> PodScrapes:
+        return PodScrapes(name, self, context.clock, context.page_process)
+
+    @property
+    def summary(self) -> str:
+        return f"{self.metric} at port {self.port}{self.path} of each pod"
 
 
 class _LastScrape:
@@ -47,7 +120,7 @@ class PodScrapes:
     """One source of pods. requests: how many were sent."""
 
     def __init__(
-        self, name: str, definition: PodsSource, clock: Callable[[], Nanoseconds], process: PageProcess
+        self, name: str, definition: PodsDefinition, clock: Callable[[], Nanoseconds], process: PageProcess
     ) -> None:
         self.requests = 0
         self._name = name
@@ -74,12 +147,15 @@ class PodScrapes:
     def _seconds() -> float:
         return asyncio.get_running_loop().time()
 
-    async def samples(self, measured: MeasuredObject) -> dict[str, Sample] | Absent:
+    async def value(self, measured: MeasuredObject) -> dict[str, Sample] | Absent:
         """The samples by pod name, those that are assumed included; or why there is none."""
         key = (measured.namespace, measured.name)
         return await self._answers.ask(
             (key, measured.target), key, measured.period / SECOND, lambda: self._scraped(key, measured)
         )
+
+    async def close(self) -> None:
+        """Connections are those of the process that reads the pages of all sources."""
 
     async def _scraped(self, key: tuple[str, str], measured: MeasuredObject) -> dict[str, Sample] | Absent:
         ready = [pod for pod in measured.pods if pod.ready == "True" and pod.phase == "Running" and not pod.deleting]
@@ -147,7 +223,7 @@ def _problem_of(value: float) -> str:
     return milli.message if isinstance(milli, Absent) else ""
 
 
-def address_of(pod: Pod, definition: PodsSource) -> tuple[str, int]:
+def address_of(pod: Pod, definition: PodsDefinition) -> tuple[str, int]:
     """A pod's IP, and the port. Raises NoAnswerError for a pod without an address of its own, or without the port."""
     port = definition.port if isinstance(definition.port, int) else _port_named(pod, definition.port)
     if pod.on_host_network:
@@ -175,7 +251,51 @@ def _plain(address: Address) -> Address:
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
-def _may_be_asked(address: Address, definition: PodsSource) -> bool:
+def _may_be_asked(address: Address, definition: PodsDefinition) -> bool:
     if definition.pod_networks:
         return any(address in network for network in definition.pod_networks)
     return not (address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified)
+
+
+def sample_size(population: int, variation: float) -> int:
+    """How many of so many pods are asked."""
+    if population <= POPULATION_MIN:
+        return population
+    unbounded = (_Z * variation * _MARGIN / _ERROR) ** 2
+    # The correction for a finite population is only one for n0 > 1.
+    needed = ceil(unbounded / (1 + max(unbounded - 1, 0.0) / population))
+    return min(population, max(POPULATION_MIN, needed))
+
+
+def variation_of(values: Sequence[float]) -> float:
+    """The coefficient of variation of at least two values; 0 if all are 0."""
+    mean = sum(values) / len(values)
+    if mean <= 0:
+        return 0.0
+    return sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1)) / mean
+
+
+def chosen(pods: Sequence[Pod], count: int, salt: str) -> list[Pod]:
+    """
+    `count` of the pods, drawn by a hash of their names, so that the next draw takes the same: a rate needs two scrapes.
+
+    salt: a secret of the operator, so that nobody can choose names that are in the sample, or out of it.
+    """
+    if count >= len(pods):
+        return list(pods)
+    return sorted(pods, key=lambda pod: zlib.crc32(f"{salt}/{pod.name}".encode()))[:count]
+
+
+def extended(answered: Mapping[str, float], asked: int, others: Iterable[str]) -> dict[str, float]:
+    """
+    The numbers of the pods that answered, and their mean for those that were not asked.
+
+    Of the pods that were not asked, the same share gets no number as of those that were asked: a pod without an answer
+    is a missing pod, and the sample must not lower the share of missing pods.
+    """
+    names = sorted(others)
+    if not answered or not names:
+        return dict(answered)
+    silent = round(len(names) * (asked - len(answered)) / asked)
+    mean = sum(answered.values()) / len(answered)
+    return {**answered, **dict.fromkeys(names[: len(names) - silent], mean)}
