@@ -1,5 +1,6 @@
 """
-Writes docs/reference/ from the code: the resource, the commands, the settings, the chart's values.
+Writes docs/reference/ from the code: the resource, the commands, the settings, the chart's values; and `sources` in the
+chart's schema.
 
 `make docs` runs it; a test says when a page is stale. A page that follows from the code is never edited by hand.
 """
@@ -15,15 +16,18 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import typer
+from pydantic import BaseModel
 from typer.core import TyperArgument, TyperGroup
 
 from cronhpa.api.crd import COLUMNS, crd_manifest
 from cronhpa.api.identity import API_VERSION, KIND
 from cronhpa.cli import app
 from cronhpa.operator.settings import Settings
+from cronhpa.sources.registry import KINDS
 
 DOCS = Path(__file__).parent.resolve()
 CHART = DOCS.parent / "deploy" / "chart"
@@ -32,6 +36,21 @@ _REPOSITORY = "https://github.com/cronhpa/cronhpa"
 _FOR_THE_OPERATOR = {"currentMetrics", "memory", "columns"}
 # Commands that have an option in common, from which on it stands above them.
 _SEVERAL = 3
+_SOURCES = re.compile(r'^    "sources": \{\n.*?^    \},\n', re.MULTILINE | re.DOTALL)
+_SOURCES_SCHEMA = """\
+    "sources": {
+      "type": "object",
+      "additionalProperties": {
+        "type": "object",
+        "additionalProperties": false,
+        "minProperties": 1,
+        "maxProperties": 1,
+        "properties": {
+%s
+        }
+      }
+    },
+"""
 _LINK = re.compile(r"\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 _NOTE = "<!-- Written by docs/generate.py (`make docs`): change the code, not this page. -->\n"
 
@@ -43,6 +62,7 @@ def pages() -> dict[str, str]:
         "reference/commands.md": commands_page(),
         "reference/settings.md": settings_page(),
         "reference/chart.md": chart_page(),
+        "../deploy/chart/values.schema.json": chart_schema(),
     }
 
 
@@ -219,6 +239,41 @@ def chart_page() -> str:
         *rows,
     ]
     return "\n".join(lines) + "\n"
+
+
+def chart_schema() -> str:
+    """The schema of the chart's values: `sources` by the models of their kinds, all else as it is written by hand."""
+    text, count = _SOURCES.subn(lambda _: _sources_schema(), (CHART / "values.schema.json").read_text("utf-8"))
+    if count != 1:
+        raise ValueError(f"values.schema.json has {count} properties `sources` at four spaces: one is needed")
+    return text
+
+
+def _sources_schema() -> str:
+    """A line for each field."""
+    kinds = []
+    for kind, model in KINDS.items():
+        schema = _kind_schema(model)
+        fields = ",\n".join(f'"{name}": {json.dumps(field)}' for name, field in schema.pop("properties").items())
+        others = "".join(f'"{keyword}": {json.dumps(value)},\n' for keyword, value in schema.items())
+        kinds.append(f'"{kind}": {{\n{indent(others, "  ")}  "properties": {{\n{indent(fields, "    ")}\n  }}\n}}')
+    return _SOURCES_SCHEMA % indent(",\n".join(kinds), " " * 10)
+
+
+def _kind_schema(model: type[BaseModel]) -> dict[str, Any]:
+    schema = model.model_json_schema()
+    if "$defs" in schema:
+        raise ValueError(f"{model.__name__} has a field that is a model: texts, numbers, lists and maps are accepted")
+    fields = {name: _bare(field) for name, field in schema.pop("properties").items()}
+    return {**_bare(schema), "properties": fields}
+
+
+def _bare(schema: Any) -> Any:
+    """Without what Helm has no use for."""
+    if isinstance(schema, dict):
+        left_out = {"title", "default", "format"}
+        return {keyword: _bare(value) for keyword, value in schema.items() if keyword not in left_out}
+    return [_bare(each) for each in schema] if isinstance(schema, list) else schema
 
 
 def chart_values() -> Iterator[tuple[str, str, str]]:

@@ -70,6 +70,8 @@ def test_the_network_policy_opens_the_ports_of_the_sources():
         ({"prometheus": {}}, "query"),
         ({"pods": {"port": 1}}, "metric"),
         ({"url": {}}, "url"),
+        ({"pods": {"port": 1, "metric": "load", "timeout": 1}}, "timeout"),
+        ({"url": {"url": "http://h/", "format": "xml"}}, "format"),
     ],
 )
 def test_what_is_no_source_is_refused_by_helm_already(source, words):
