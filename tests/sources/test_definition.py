@@ -88,7 +88,7 @@ def test_all_problems_are_told_at_once_each_with_its_line():
         ("", "sources.yaml:1: sources: it is missing: accepted is sources by name"),
         ("[]", "the file: []: fields by name are accepted here"),
         ("sources: {a: 1}", "sources.a: 1: fields by name are accepted here"),
-        ("sources: {a: {}}", "sources.a: exactly one of prometheus, pods and url is accepted"),
+        ("sources: {a: {}}", "sources.a: exactly one of prometheus, pods"),
         ("sources: {a: {}, a: {}}", "a stands here for the second time, after line 1"),
         ("sources: [", "sources.yaml:1: expected the node content"),
         ("a: &a [*a]", "one YAML document is accepted"),
