@@ -3,15 +3,6 @@ The number of each pod of a target, read from the pods themselves.
 
 This file owns which addresses may be asked: the IP of a ready pod of the target, as its status states it, at the port
 that the source names. Never a node's, a loopback or a link-local address: a cloud's metadata service has the last.
-
-It owns as well which pods of a target are asked, and the numbers that are assumed for the others.
-The mean of n of N pods is within 5 % of the mean of all of them at 95 % confidence where
-
-    n >= n0 / (1 + (n0 - 1) / N),    n0 = (1.96 c / 0.05)^2
-
-with c the coefficient of variation: the standard deviation of the pods' numbers over their mean (Cochran, Sampling
-Techniques, 1977, chapter 4). c is that of the object's last scrape plus a quarter of it; before the first one 1. At
-least 30 pods are asked, or all of them: with fewer the normal distribution does not hold.
 """
 
 from __future__ import annotations
@@ -258,7 +249,17 @@ def _may_be_asked(address: Address, definition: PodsDefinition) -> bool:
 
 
 def sample_size(population: int, variation: float) -> int:
-    """How many of so many pods are asked."""
+    """
+    How many of so many pods are asked.
+
+    The mean of n of N pods is within 5 % of the mean of all of them at 95 % confidence where
+
+        n >= n0 / (1 + (n0 - 1) / N),    n0 = (1.96 c / 0.05)^2
+
+    with c the coefficient of variation: the standard deviation of the pods' numbers over their mean (Cochran, Sampling
+    Techniques, 1977, chapter 4). c is that of the object's last scrape plus a quarter of it; before the first one 1. At
+    least 30 pods are asked, or all of them: with fewer the normal distribution does not hold.
+    """
     if population <= POPULATION_MIN:
         return population
     unbounded = (_Z * variation * _MARGIN / _ERROR) ** 2
