@@ -30,8 +30,9 @@ LOG = logging.getLogger(__name__)
 # The server sends a bookmark about once a minute: a watch without one for longer is dead or frozen. The connection
 # itself notices a peer that is gone much earlier.
 IDLE_SECONDS = 75.0
-# A list of 100,000 pods takes seconds of CPU.
-_RELIST_SECONDS = 1800.0
+# What a watch that is frozen and looks alive has lost is seen after at most 1.25 times this: 12.5 minutes. Not more
+# often, because a list of 100,000 pods takes seconds of CPU.
+_RELIST_SECONDS = 600.0
 _DISTRUST_SECONDS = 300.0
 _BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15)
 # After a watch that lived this long there is no pause; after a shorter one there is, lest lists follow lists.

@@ -27,7 +27,6 @@ from cronhpa.kube.label_selector import REQUIREMENTS_MAX, SELECTOR_LENGTH_MAX, S
 from cronhpa.kube.managed_fields import replicas_manager
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.shard_scope import ShardScope
-from cronhpa.kube.target_questions import TargetQuestions
 
 LOG = logging.getLogger(__name__)
 
@@ -163,11 +162,8 @@ class Targets:
         self._changed = changed
         self._namespaces = namespaces or ("",)
         self._informers: dict[tuple[Resource, str], Informer[Workload]] = {}
-        # By scope, group and kind.
-        self._of_kind: dict[tuple[str, str, str], Informer[Workload]] = {}
         self._seen: dict[tuple[str, str, str, str], WatchedTarget] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._questions = TargetQuestions()
         # By resource: one whose reads hang delays no target of another.
         self._reads: dict[Resource, asyncio.Semaphore] = {}
 
@@ -207,41 +203,11 @@ class Targets:
                 async with self._reads.setdefault(resource, asyncio.Semaphore(_READS_AT_ONCE)):
                     return _scale_target(await self._get(resource, namespace, ref.name))
             seen = self._seen.get((namespace, resource.group, ref.kind, ref.name))
-            return await self._asked_for(informer, resource, namespace, ref) if seen is None else seen.read()
+            if seen is None:
+                return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found')
+            return seen.read()
         except ClusterError as error:
             return Absent("FailedGetScale", error.message)
-
-    async def compare(self, namespace: str, ref: TargetRef, seen: Scale) -> bool:
-        """
-        Whether the API server states the replicas of a watched target that `seen` has.
-
-        If the watch has not delivered what the API server states, the kind is listed again. Raises ClusterError.
-        """
-        resource = await self._discovery.resource(ref.api_version, ref.kind)
-        informer = self._informer(resource, ref.kind, namespace)
-        key = namespace, resource.group, ref.kind, ref.name
-        stated = await self._questions.known(key, lambda: self._get(resource, namespace, ref.name))
-        if stated is None:
-            return False
-        replicas = stated.spec.replicas, stated.status.replicas
-        is_as_seen = replicas == (seen.spec_replicas, seen.status_replicas)
-        # The watch may have delivered the change during the request.
-        newest = self._seen.get(key)
-        is_delivered = newest is not None and (newest.replicas, newest.status_replicas) == replicas
-        if informer is not None and not is_as_seen and not is_delivered:
-            informer.list_again()
-        return is_as_seen
-
-    async def _asked_for(
-        self, informer: Informer[Workload], resource: Resource, namespace: str, ref: TargetRef
-    ) -> ScaleTarget | Absent:
-        """A target that its watch lacks, by a request: the watch may have lost the event of its creation."""
-        key = namespace, resource.group, ref.kind, ref.name
-        stated = await self._questions.missing(key, lambda: self._get(resource, namespace, ref.name))
-        if stated is None:
-            return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found')
-        informer.list_again()
-        return _scale_target(stated)
 
     def ready(self, namespace: str, ref: TargetRef) -> int | None:
         """The number of ready pods that a watched target states; None for a target that is not watched."""
@@ -335,7 +301,7 @@ class Targets:
                 scope=self._scope,
                 restored=self._restored,
             )
-            self._informers[resource, scope] = self._of_kind[scope, resource.group, kind] = informer
+            self._informers[resource, scope] = informer
             self._tasks.append(asyncio.create_task(informer.run(), name=f"watch {path}"))
         return informer
 

@@ -30,13 +30,14 @@ from cronhpa.kube.session import USER_AGENT
 from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.access import AccessReviews
 from cronhpa.operator.clock import Clock
-from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
+from cronhpa.operator.controller import Controller
 from cronhpa.operator.endpoints import Endpoints
+from cronhpa.operator.informer_watch import InformerWatch
 from cronhpa.operator.learning import Learning, LearningPauses
 from cronhpa.operator.listener import Listener, limits_within
 from cronhpa.operator.log import follow_signals
 from cronhpa.operator.object_metrics import ObjectMetrics
-from cronhpa.operator.object_watch import ObjectWatch
+from cronhpa.operator.object_watch import Watch
 from cronhpa.operator.operator_metrics import OperatorMetrics
 from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.reconciliation_trace import UNTRACED
@@ -89,7 +90,7 @@ class Operator:
     controller: scales. learning: its side job. listeners: the ports while it runs, the one with the metrics first.
     page: the page while it runs, if there is one.
 
-    watch: creates the watch of CronHPA objects; None for the one that the settings name. commit: of the build.
+    watch: of the CronHPA objects; None for the one that the settings name. commit: of the build.
     tracing: of reconciliations, None if no OTLP endpoint is set.
     """
 
@@ -99,7 +100,7 @@ class Operator:
         client: Client,
         clock: Clock,
         *,
-        watch: MakeWatch | None = None,
+        watch: Watch | None = None,
         replica: Replica | None = None,
         commit: str = "unknown",
         tracing: Tracing | None = None,
@@ -127,7 +128,7 @@ class Operator:
             self._forecasts,
             options=settings.controller_options,
             namespaces=settings.namespace_names,
-            watch=watch or {"typed": ObjectWatch, "kopf": kopf_watch}[settings.object_watch],
+            watch=watch or _watch(settings, client),
             replica=self.replica,
             trace=tracing or UNTRACED,
             decide=decide if tracing is None else tracing.traced(decide),
@@ -288,6 +289,15 @@ def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> 
     if settings.shards > 1:
         return ShardedReplica(config, ShardScope(settings.shards, by_server=settings.shard_selector))
     return ElectedReplica(config)
+
+
+def _watch(settings: Settings, client: Client) -> Watch:
+    """The watch of the CronHPA objects: kopf cannot ask for shards."""
+    if settings.object_watch == "informer" or settings.shards > 1:
+        return InformerWatch(client)
+    from cronhpa.operator.kopf_watch import KopfWatch  # noqa: PLC0415 - slow to import, needed only here
+
+    return KopfWatch(client.configuration)
 
 
 def _agent(settings: Settings) -> str:

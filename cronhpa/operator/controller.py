@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol
-
-import msgspec
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from cronhpa.core.decide import decide as decide_with
 from cronhpa.core.observation import Absent
@@ -34,12 +32,11 @@ from cronhpa.operator.installations import Installations
 from cronhpa.operator.inventory import RIVALS_FEW, Inventory
 from cronhpa.operator.learning import target_of
 from cronhpa.operator.object_state import ObjectState
-from cronhpa.operator.object_watch import ObjectWatch
+from cronhpa.operator.object_watch import ObjectWatch, Watch
 from cronhpa.operator.owners import Hpa, Owners
 from cronhpa.operator.reconciler import Cluster, Decide, LatestForecasts, Reconciler
 from cronhpa.operator.reconciliation_trace import UNTRACED, ReconciliationTrace
 from cronhpa.operator.replica import OnlyReplica, Replica
-from cronhpa.operator.sweep import Sweep
 from cronhpa.operator.turnover import ShardHolder, Turnover
 from cronhpa.operator.write_places import WritePlaces
 from cronhpa.operator.writer import Writer
@@ -53,28 +50,9 @@ _LIST_RETRY_SECONDS = 1.0
 _TARGETS_SECONDS = 15.0
 
 
-class Watch(Protocol):
-    """A watch of the CronHPA objects. restarts: how often it was started again."""
-
-    restarts: int
-
-    async def run(self) -> None: ...
-
-
-Take = Callable[[str | None, Mapping[str, Any] | msgspec.Raw], None]
-MakeWatch = Callable[[Client, tuple[str, ...], Take, Sweep], Watch]
-
-
-def kopf_watch(client: Client, namespaces: tuple[str, ...], take: Take, sweep: Sweep) -> Watch:
-    """The watch by kopf. Importing kopf is slow, so it is imported only if its watch is used."""
-    from cronhpa.operator.kopf_watch import KopfWatch  # noqa: PLC0415 - see above
-
-    return KopfWatch(client.configuration, namespaces, take, sweep)
-
-
 class Controller:
     """
-    namespaces: empty for all. forecasts: the newest forecasts, in memory. watch: creates the watch of CronHPA objects.
+    namespaces: empty for all. forecasts: the newest forecasts, in memory. watch: of the CronHPA objects.
     """
 
     def __init__(  # noqa: PLR0913 - its parts by their names, six of them with a default
@@ -84,8 +62,8 @@ class Controller:
         forecasts: LatestForecasts,
         *,
         options: ControllerOptions,
+        watch: Watch,
         namespaces: tuple[str, ...] = (),
-        watch: MakeWatch = ObjectWatch,
         decide: Decide = decide_with,
         replica: Replica | None = None,
         trace: ReconciliationTrace = UNTRACED,
@@ -110,8 +88,9 @@ class Controller:
         places = WritePlaces()
         self.events = EventRecorder(client, places)
         self.writer = Writer(client, self.targets, self.events, self.inventory, self.installations, places)
-        self.sweep = Sweep(client, self.inventory, namespaces, term=lambda: self.replica.term, scope=shards)
-        self.watch = watch(client, namespaces, self.inventory.apply_event, self.sweep)
+        self.object_watch = ObjectWatch(
+            client, self.inventory, namespaces, watch, term=lambda: self.replica.term, scope=shards
+        )
         self._clock = clock
         self._client = client
         self._forecasts = forecasts
@@ -178,8 +157,8 @@ class Controller:
         own = [informer for pair in self._informers.values() for informer in pair]
         return [
             *((f"watch {informer.path}", informer.run()) for informer in own),
-            ("sweep", self.sweep.run()),
-            ("watch of CronHPA objects", self.watch.run()),
+            ("lists of CronHPA objects", self.object_watch.list_periodically()),
+            ("watch of CronHPA objects", self.object_watch.watch()),
             ("events", self.events.run()),
             ("other installations", self.installations.run()),
         ]
@@ -216,10 +195,10 @@ class Controller:
 
         A replica that was cut off may have missed an HPA on one of its targets: it waits for the next list of HPAs.
         """
-        unread: set[str] | None = set() if self.sweep.listed_term == term else None
+        unread: set[str] | None = set() if self.object_watch.listed_term == term else None
         while unread is None:
             try:
-                unread = await self.sweep.list_again(term)
+                unread = await self.object_watch.list_again(term)
             except ClusterError as error:
                 LOG.warning("list of the CronHPA objects: %s; nothing is decided before it", error.message)
                 await asyncio.sleep(_LIST_RETRY_SECONDS)
@@ -264,13 +243,13 @@ class Controller:
         """
         own = [informer for pair in self._informers.values() for informer in pair]
         waited_for = [*own, *(informer for informer in self.targets.informers if informer.is_current)]
-        return self.sweep.listed_scope >= version and all(informer.listed_scope >= version for informer in waited_for)
+        return all(part.listed_scope >= version for part in (self.object_watch, *waited_for))
 
     def is_ready(self) -> bool:
         """Whether the objects were listed, and one namespace: the others may be unreadable."""
         if self.turnover is not None:
             return self.turnover.is_ready
-        return self.sweep.listed.is_set() and any(self._is_synced(namespace) for namespace in self._informers)
+        return self.object_watch.listed.is_set() and any(self._is_synced(namespace) for namespace in self._informers)
 
     def on_first_forecast(self, series: Series) -> None:
         """A first forecast makes its object due at once. A newer one does not: rate policies count reconciliations."""
@@ -337,7 +316,7 @@ class Controller:
 
     def _on_restored(self) -> None:
         """A list shows that the API's store was restored: the watch of the objects may not have noticed it."""
-        self.sweep.note_restore()
+        self.object_watch.begin_again()
 
     def _on_target(self, namespace: str, group: str, kind: str, name: str) -> None:
         for state in self.inventory.on_target((namespace, group, kind, name)):

@@ -83,7 +83,7 @@ class OperatorMetrics(Collector):
         yield of.API_UNANSWERED.of(controller.unanswered_seconds)
         yield of.WATCH_SILENT.samples([((informer.path,), informer.silent_seconds) for informer in informers])
         yield of.WATCH_UP.samples([((informer.path,), int(informer.is_current)) for informer in informers])
-        restarts = [("cronhpas", controller.watch.restarts)]
+        restarts = [("cronhpas", controller.object_watch.restarts)]
         restarts += [(informer.path, informer.restarts) for informer in informers]
         yield of.WATCH_RESTARTS.samples([((resource,), count) for resource, count in restarts])
         yield of.CONNECTIONS_DROPPED.samples(

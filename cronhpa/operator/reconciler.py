@@ -159,7 +159,7 @@ class Reconciler:
         if local.standing is not None and local.basis is not None and not local.changed and not is_decided:
             is_of_pods, is_own = local.basis.is_listed and bool(spec.metrics), not local.basis.is_listed
         else:
-            # The target may be read by a request, although its kind is watched. Others must not wait for the answer.
+            # A target is read by a request until its kind is listed. Others must not wait for the answer.
             target = None if state.target is None else self._cluster.targets.watched(state.target)
             is_own = (
                 state.writes.scale_unknown

@@ -1,5 +1,5 @@
 """
-cronhpa.kube.resource_versions, cronhpa.operator.sweep: etcd is restored from a backup while the operator runs.
+cronhpa.kube.resource_versions, cronhpa.operator.object_watch: etcd is restored from a backup while the operator runs.
 
 Kubernetes' documentation has the API servers stopped for it, and the other components started anew; the operator goes
 on. What happened since the backup has not happened then: counts, pods, edits, creations, deletions, the Lease.
@@ -146,8 +146,12 @@ class Shops:
 
 @pytest.mark.parametrize(
     ("lists_again", "settings"),
-    [(False, {}), (True, {}), (False, {"object_watch": "kopf"})],
-    ids=["a backup after the last lists", "a backup before the last lists", "a backup after the last lists, with kopf"],
+    [(False, {}), (True, {}), (False, {"object_watch": "informer"})],
+    ids=[
+        "a backup after the last lists",
+        "a backup before the last lists",
+        "a backup after the last lists, with the informer",
+    ],
 )
 def test_a_restored_etcd_is_followed_without_a_restart_and_nothing_falls(
     control_plane, namespace, plant, tmp_path, lists_again, settings, record_property

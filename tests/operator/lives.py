@@ -15,6 +15,7 @@ from cronhpa.core.spec import ControllerOptions
 from cronhpa.history.series import LoadSample
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller
+from cronhpa.operator.object_watch import ObjectWatch
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
 
@@ -50,15 +51,15 @@ class StubForecasts:
 class ModelWatch:
     """A watch of the CronHPA objects of the model."""
 
-    restarts = 0
+    is_by_kopf = False
 
-    def __init__(self, api: ModelApi, take: Callable[[str | None, Any], None]) -> None:
-        self._api, self._take = api, take
+    def __init__(self, api: ModelApi) -> None:
+        self._api = api
 
-    async def run(self) -> None:
+    async def run(self, objects: ObjectWatch) -> None:
         queue = self._api.subscribe("cronhpas")
         while True:
-            self._take(*await queue.get())
+            objects.inventory.apply_event(*await queue.get())
 
 
 def clock_of(api: ModelApi) -> Clock:
@@ -92,7 +93,7 @@ class Life:
             self.forecasts,
             options=ControllerOptions(),
             namespaces=namespaces,
-            watch=lambda _client, _namespaces, take, _sweep: ModelWatch(api, take),
+            watch=ModelWatch(api),
             decide=decide,
             replica=replica,
             sources=sources,

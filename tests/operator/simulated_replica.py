@@ -18,6 +18,7 @@ from cronhpa.kube.lease import LeaseName, Leases
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller
 from cronhpa.operator.election import Elector, Leadership, LeaseTiming
+from cronhpa.operator.informer_watch import InformerWatch
 from cronhpa.operator.installations import NamedLeases
 
 LEASE = LeaseName("cronhpa-system", "cronhpa")
@@ -96,6 +97,7 @@ class SimulatedReplica:
             clock,
             StubForecasts(),
             options=ControllerOptions(),
+            watch=InformerWatch(self.client),
             decide=self._decide,
             replica=self.candidate,
         )

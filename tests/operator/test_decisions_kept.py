@@ -6,7 +6,7 @@ from collections import deque
 from types import SimpleNamespace
 
 import pytest
-from lives import Life, cronhpa, deployment, timeline
+from lives import Life, ModelWatch, cronhpa, deployment, timeline
 from model_api import ModelApi, ModelClient
 from virtual_time import live
 
@@ -152,9 +152,8 @@ async def test_past_decisions_are_told_where_a_port_is_set_and_at_this_machine_a
         store=tmp_path / "history.db", listen_host="0.0.0.0", listen_port=0, probe_port=0, history_port=port
     )
     clock = Clock(time.time_ns, time.monotonic)
-    operator = Operator(
-        settings, ModelClient(ModelApi()), clock, watch=lambda *_: SimpleNamespace(restarts=0, run=asyncio.Event().wait)
-    )
+    api = ModelApi()
+    operator = Operator(settings, ModelClient(api), clock, watch=ModelWatch(api))
     stop = asyncio.Event()
     running = asyncio.create_task(operator.run(stop))
     while not operator.listeners:  # noqa: ASYNC110 - there is no event for it

@@ -26,26 +26,26 @@ from cronhpa.operator.settings import Settings
 class Silent:
     """A watch that tells nothing, or ends with an error."""
 
-    restarts = 0
+    is_by_kopf = False
 
     def __init__(self, error=None):
         self._error = error
 
-    async def run(self):
+    async def run(self, _objects):
         if self._error is not None:
             raise self._error
         await asyncio.Event().wait()
 
 
 class Process:
-    """`Operator.run` as the command runs it, without kopf: the operator sees only the first list of the sweep."""
+    """`Operator.run` as the command runs it, without kopf: the operator sees only the first list of the objects."""
 
     def __init__(self, api, tmp_path, watch=None, tracing=None):
         self.client = ModelClient(api, timeout_seconds=3)
         self.stepped = 0
         settings = Settings(store=tmp_path / "history.db", listen_host="127.0.0.1", listen_port=0, probe_port=0)
         clock = Clock(lambda: time.time_ns() + self.stepped, time.monotonic)
-        self.operator = Operator(settings, self.client, clock, watch=lambda *_: watch or Silent(), tracing=tracing)
+        self.operator = Operator(settings, self.client, clock, watch=watch or Silent(), tracing=tracing)
         self.loop = self.operator.controller.control_loop
         self.stop = asyncio.Event()
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lives import CPU, Life, condition, cronhpa, deployment, status, until
+from lives import CPU, Life, ModelWatch, condition, cronhpa, deployment, status, until
 from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
 
@@ -19,8 +19,8 @@ from cronhpa.core.reactive.replicas import MetricProposal
 from cronhpa.core.spec import ControllerOptions
 from cronhpa.operator.contest import Contest
 from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.owners import Owners
-from cronhpa.operator.sweep import Sweep
 
 KEY = ("prod", "shop")
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
@@ -265,20 +265,20 @@ def test_a_spec_that_is_mended_remembers_what_it_did():
 
 
 def swept(change, *, first=None):
-    """An inventory of two objects after a sweep whose answer waits while `change(api, inventory)` happens."""
+    """An inventory of two objects after a list whose answer waits while `change(api, inventory)` happens."""
 
     async def scenario():
         api, told = ModelApi(), Told()
         cronhpa(api)
         cronhpa(api, "other")
-        sweep = Sweep(ModelClient(api), told.inventory, ())
-        await sweep.list_once("")
+        objects = ObjectWatch(ModelClient(api), told.inventory, (), ModelWatch(api))
+        await objects.list_once("")
         if first is not None:
             first(api)
         goes_on = asyncio.Event()
         # The list is made before the change and read after it.
         api.faults = [Fault("GET", "/cronhpas$", applied=True, waits=goes_on)]
-        listing = asyncio.create_task(sweep.list_once(""))
+        listing = asyncio.create_task(objects.list_once(""))
         await asyncio.sleep(1)
         change(api, told.inventory)
         goes_on.set()

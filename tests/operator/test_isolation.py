@@ -164,7 +164,7 @@ def test_a_namespace_that_cannot_be_listed_keeps_no_other_from_being_decided():
     replicas, lists = live(scenario)
 
     assert replicas == 6
-    assert lists <= 20  # the sweep tries again every five seconds
+    assert lists <= 20  # it is tried again every five seconds
 
 
 def test_a_resource_that_is_asked_for_while_the_list_is_under_way_is_read_all_the_same():

@@ -50,7 +50,7 @@ def raw(one):
 
 
 def listed(inventory, version, *bodies):
-    """A list of all namespaces, as the sweep stores it."""
+    """A list of all namespaces, as `object_watch` stores it."""
     before = {state.uid for state in inventory}
     inventory.begin_list()
     inventory.note_list_version(version)

@@ -33,10 +33,9 @@ def test_a_setting_is_an_environment_variable(monkeypatch):
     [
         ({"leader_elect": False}, "shards are held by Leases"),
         ({"namespaces": "shop"}, "not both"),
-        ({"object_watch": "kopf"}, "typed alone"),
     ],
 )
-def test_shards_need_leases_all_namespaces_and_the_typed_watch(others, problem):
+def test_shards_need_leases_and_all_namespaces(others, problem):
     assert 16 == Settings(shards=16).shards
     assert 1 == Settings(**others).shards
 

@@ -1,12 +1,12 @@
-"""cronhpa.operator.object_watch: it begins behind a list, misses nothing, and lists again whatever ends it."""
+"""cronhpa.operator.informer_watch, cronhpa.operator.object_watch: a watch misses nothing, and begins behind a list."""
 
 import asyncio
 import json
 
 from cronhpa.core.spec import ControllerOptions
+from cronhpa.operator.informer_watch import InformerWatch
 from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.object_watch import ObjectWatch
-from cronhpa.operator.sweep import Sweep, SweepPauses
+from cronhpa.operator.object_watch import ObjectWatch, WatchPauses
 from kube.fake_api import FakeApi, answering
 
 LIST = "/apis/cronhpa.io/v1alpha1/cronhpas"
@@ -37,17 +37,16 @@ def listed(version, *bodies):
 
 
 async def watched(api, until):
-    """Runs sweep and watch until `until(inventory)`. Raises TimeoutError where that never comes."""
+    """Lists and watches until `until(inventory)`. Raises TimeoutError where that never comes."""
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
     async with api.client() as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
-        sweep = Sweep(client, inventory, (), SweepPauses(30, 0.05))
-        watch = ObjectWatch(client, (), inventory.apply_event, sweep, restart_seconds=0.05)
-        tasks = [group.create_task(sweep.run()), group.create_task(watch.run())]
+        objects = ObjectWatch(client, inventory, (), InformerWatch(client), pauses=WatchPauses(30, 0.05, 0.05))
+        tasks = [group.create_task(objects.list_periodically()), group.create_task(objects.watch())]
         while not until(inventory):  # noqa: ASYNC110 - of what the API tells
             await asyncio.sleep(0.01)
         for task in tasks:
             task.cancel()
-    return inventory, watch
+    return inventory, objects
 
 
 def versions(inventory):
@@ -84,9 +83,9 @@ def test_a_watch_that_ends_lists_again_and_goes_on():
     broken = {"type": "ERROR", "object": {"code": 500, "message": "the store is away"}}
     api.watches[LIST] = [[], [gone], [broken], [{"type": "MODIFIED", "object": body(6)}]]
 
-    _, watch = asyncio.run(watched(api, lambda inventory: versions(inventory) == {"shop": 6}))
+    _, objects = asyncio.run(watched(api, lambda inventory: versions(inventory) == {"shop": 6}))
 
-    assert 3 == watch.restarts
+    assert 3 == objects.restarts
     assert ["5"] * 4 == watches(api)
     assert 4 == sum(path == LIST and "watch" not in query for _, path, query in api.asked)
 

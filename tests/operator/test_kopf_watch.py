@@ -1,11 +1,13 @@
-"""cronhpa.operator.kopf_watch, cronhpa.operator.sweep: whatever ends a watch, another begins; none watches nothing."""
+"""cronhpa.operator.kopf_watch, cronhpa.operator.object_watch: whatever ends kopf, it begins again behind a list."""
 
 import asyncio
+
+import pytest
 
 from cronhpa.core.spec import ControllerOptions
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.kopf_watch import KopfWatch
-from cronhpa.operator.sweep import Sweep, SweepPauses
+from cronhpa.operator.object_watch import ObjectWatch, WatchPauses
 from kube.fake_api import FakeApi, answering
 
 _LIST = "/apis/cronhpa.io/v1alpha1/cronhpas"
@@ -41,20 +43,18 @@ class Kopf:
         self.stops += 1
 
 
-async def watched(api, kopf, until, pauses=None, sweeps=None):
-    """Runs sweep and watch until `until()`; the watch. Raises TimeoutError where that never comes."""
+async def watched(api, kopf, until, pauses=None):
+    """Lists and watches until `until(objects)`; the `ObjectWatch`. Raises TimeoutError where that never comes."""
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
     async with api.client() as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
-        sweep = Sweep(client, inventory, (), pauses or SweepPauses(0.05, 0.05))
-        if sweeps is not None:
-            sweeps.append(sweep)
-        watch = KopfWatch(client.configuration, (), inventory.apply_event, sweep, restart_seconds=0.05, run_kopf=kopf)
-        tasks = [group.create_task(sweep.run()), group.create_task(watch.run())]
-        while not until():  # noqa: ASYNC110 - what is waited for happens in kopf's thread
+        watch = KopfWatch(client.configuration, kopf)
+        objects = ObjectWatch(client, inventory, (), watch, pauses=pauses or WatchPauses(0.05, 0.05, 0.05))
+        tasks = [group.create_task(objects.list_periodically()), group.create_task(objects.watch())]
+        while not until(objects):  # noqa: ASYNC110 - what is waited for happens in kopf's thread
             await asyncio.sleep(0.01)
         for task in tasks:
             task.cancel()
-    return watch
+    return objects
 
 
 def test_a_watch_that_failed_is_begun_again():
@@ -63,9 +63,9 @@ def test_a_watch_that_failed_is_begun_again():
     api.answers = _LISTED | _TOLD
     kopf = Kopf(api, RuntimeError("404 page not found"), RuntimeError("Error in the watch-stream"))
 
-    watch = asyncio.run(watched(api, kopf, lambda: kopf.starts == 3))
+    objects = asyncio.run(watched(api, kopf, lambda _: kopf.starts == 3))
 
-    assert 2 == watch.restarts
+    assert 2 == objects.restarts
 
 
 def test_a_watch_begins_when_there_is_something_to_watch():
@@ -77,7 +77,7 @@ def test_a_watch_begins_when_there_is_something_to_watch():
         loop.call_later(0.5, api.answers.update, _LISTED)
         # A new kind is served some seconds before discovery names it.
         loop.call_later(1.5, api.answers.update, _TOLD)
-        await watched(api, kopf, lambda: kopf.starts)
+        await watched(api, kopf, lambda _: kopf.starts)
 
     asyncio.run(scenario())
 
@@ -93,7 +93,7 @@ def test_a_watch_of_a_kind_that_is_gone_ends_and_begins_again_with_the_kind():
         loop = asyncio.get_running_loop()
         loop.call_later(0.5, api.answers.clear)
         loop.call_later(1.5, api.answers.update, _LISTED | _TOLD)
-        await watched(api, kopf, lambda: kopf.starts == 2)
+        await watched(api, kopf, lambda _: kopf.starts == 2)
 
     asyncio.run(scenario())
 
@@ -119,7 +119,7 @@ def test_after_each_list_of_kopf_there_is_one_of_our_own():
         return await answering(_EMPTY)(request)
 
     api.answers = {**_TOLD, _LIST: listed}
-    asyncio.run(watched(api, kopf, lambda: len(lists) == 2, SweepPauses(60, 60)))
+    asyncio.run(watched(api, kopf, lambda _: len(lists) == 2, WatchPauses(60, 60)))
 
 
 def test_kopf_begins_anew_once_the_store_was_restored():
@@ -129,24 +129,40 @@ def test_kopf_begins_anew_once_the_store_was_restored():
     kopf = Kopf(api)
     restored = False
 
-    def until():
+    def until(objects):
         nonlocal restored
         if kopf.starts == 1 and not restored:
-            sweeps[0].note_restore()
+            objects.begin_again()
             restored = True
         return kopf.starts == 2
 
-    sweeps = []
-    asyncio.run(watched(api, kopf, until, sweeps=sweeps))
+    asyncio.run(watched(api, kopf, until))
 
     assert 1 <= kopf.stops
 
 
 async def test_no_watch_begins_between_the_request_for_a_list_and_the_list():
     """A kind may be gone by then, and kopf would watch nothing for ever."""
-    sweep = Sweep(None, Inventory(ControllerOptions(), lambda _: None, lambda _: None), ())
-    sweep.watchable.set()
+    inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
+    objects = ObjectWatch(None, inventory, (), KopfWatch(None))
+    objects.watchable.set()
 
-    sweep.request()
+    objects.request()
 
-    assert not sweep.watchable.is_set()
+    assert not objects.watchable.is_set()
+
+
+@pytest.mark.parametrize(("count", "warnings"), [(2000, 0), (2001, 1)])
+def test_beyond_two_thousand_objects_the_log_recommends_the_informer_once(caplog, count, warnings):
+    api, lists = FakeApi(), []
+    meta = {"namespace": "prod", "creationTimestamp": "2026-11-01T00:00:00Z", "resourceVersion": "3"}
+    items = [{"metadata": {**meta, "name": f"shop-{index}", "uid": f"uid-{index}"}} for index in range(count)]
+
+    async def listed(request):
+        lists.append(request.path)
+        return await answering({"metadata": {"resourceVersion": "5"}, "items": items})(request)
+
+    api.answers = {**_TOLD, _LIST: listed}
+    asyncio.run(watched(api, Kopf(api), lambda _: len(lists) >= 3))
+
+    assert warnings == sum("CRONHPA_OBJECT_WATCH=informer" in record.getMessage() for record in caplog.records)
