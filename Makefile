@@ -72,7 +72,7 @@ chart-test: $(VENV)/.ready  ## render, lint, install, upgrade and `helm test` th
 		tests/cluster/test_tenants.py $(ARGS)
 
 brute-force: $(VENV)/.ready  ## hold windows against brute force at each clock change of each zone, 2024 to 2040 (60 million instants, 6 to 20 min)
-	@PYTHONPATH=tests $(RUN)/python -m core.scheduled.every_transition
+	@PYTHONPATH=tests $(RUN)/python -m core.schedules.every_transition
 
 bench: $(VENV)/.ready  ## measure a decision, schedules, learning, a scrape, past decisions, and 500 idle objects beside the upstream HPA (12 min)
 	@$(RUN)/python benchmarks/decision.py
@@ -124,7 +124,7 @@ standing: $(VENV)/.ready  ## decide an hour of periods on a real control plane a
 	STANDING_SECONDS=$(if $(filter command,$(origin SECONDS)),$(SECONDS),3600) $(RUN)/pytest -q -s tests/cluster/test_standing_compared.py
 
 FRESH ?=
-mutation: $(VENV)/.ready  ## change core/reactive and core/behavior bit by bit: which change does no test notice? (FRESH=1)
+mutation: $(VENV)/.ready  ## change core/metrics and core/behavior bit by bit: which change does no test notice? (FRESH=1)
 	@PYTHONPATH=tests nice -n 15 $(RUN)/python -m mutation $(if $(FRESH),--fresh)
 
 SECONDS ?= 60

@@ -59,7 +59,7 @@ def commit_of_build(root: Path) -> str:
 
 
 def _module(root: Path) -> Any:
-    """cronhpa.cli.version by its path: a build has none of what the package imports."""
+    """cronhpa.cli.commands.version by its path: a build has none of what the package imports."""
     spec = importlib.util.spec_from_file_location("cronhpa_version", root / "cronhpa" / "cli" / "version.py")
     assert spec is not None
     assert spec.loader is not None

@@ -13,12 +13,12 @@ import msgspec
 import numpy as np
 from policy_floors import evaluated_once, target_of
 
-from cronhpa.core.instant import DAY, MINUTE, SECOND
-from cronhpa.core.predictive.budget_tracker import BudgetTracker
-from cronhpa.core.spec import Span
+from cronhpa.core.forecasts.budget_tracker import BudgetTracker
+from cronhpa.core.model.instant import DAY, MINUTE, SECOND
+from cronhpa.core.model.spec import Span
 from cronhpa.forecasting.walk_forward import WalkForward
-from cronhpa.history.packing import STEPS_PER_DAY
-from cronhpa.history.series import STEP
+from cronhpa.history.database.series import STEP
+from cronhpa.history.load.packing import STEPS_PER_DAY
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
 from cronhpa.simulation.target import Environment
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from recorded import Recorded
 
-    from cronhpa.core.decision import Decision
-    from cronhpa.core.observation import Observation
+    from cronhpa.core.model.decision import Decision
+    from cronhpa.core.model.observation import Observation
     from cronhpa.forecasting.columns import AutoscalerModel
     from cronhpa.forecasting.daily import Evaluate
     from cronhpa.simulation.score import Score

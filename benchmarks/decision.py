@@ -30,18 +30,18 @@ from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.api.status_text import Status
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Decision, Withheld
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant, parse_instant
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Observation, Pod, Scale
-from cronhpa.core.observe import observe
-from cronhpa.core.reconciliation import Reconciliation
-from cronhpa.core.record import Record
-from cronhpa.core.spec import ControllerOptions, ResourceMetric, Spec
+from cronhpa.core.metrics.observe import observe
+from cronhpa.core.model.decision import Decision, Withheld
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant, parse_instant
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Observation, Pod, Scale
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.record import Record
+from cronhpa.core.model.spec import ControllerOptions, ResourceMetric, Spec
 from cronhpa.kube.metric_values import PodMetrics, samples_of
 from cronhpa.kube.pods import RawPod, pod_from
-from cronhpa.operator.written_status import need
+from cronhpa.operator.writes.written_status import need
 
 PODS = 10
 BATCHES = 200

@@ -29,19 +29,19 @@ from rich.table import Table
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Scaled, Withheld
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Observation, PodCounts, Scale
-from cronhpa.core.reconciliation import Reconciliation
-from cronhpa.core.record import Record
-from cronhpa.core.spec import ControllerOptions
-from cronhpa.history.decisions import DECISIONS_BYTES_MAX, HOURS_KEPT, POINTS_KEPT
-from cronhpa.history.points import POINT_STEP, Point
+from cronhpa.core.model.decision import Scaled, Withheld
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Observation, PodCounts, Scale
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.record import Record
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.history.past.decisions import DECISIONS_BYTES_MAX, HOURS_KEPT, POINTS_KEPT
+from cronhpa.history.past.points import POINT_STEP, Point
 from cronhpa.history.store import Store
-from cronhpa.operator.decision_recorder import DecisionRecorder, encoded, spec_text
-from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.writes.decision_recorder import DecisionRecorder, encoded, spec_text
 
 T = TypeVar("T")
 

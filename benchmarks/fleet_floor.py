@@ -26,13 +26,13 @@ from typing import Any
 import msgspec
 
 from cronhpa.api.identity import GROUP, KIND, PLURAL, VERSION
-from cronhpa.core.instant import format_instant
-from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric
+from cronhpa.core.model.instant import format_instant
+from cronhpa.core.model.spec import ExternalMetric, MetricTarget, ResourceMetric
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.credentials import load_configuration
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
-from cronhpa.operator.writer import StatusAnswer
+from cronhpa.operator.writes.writer import StatusAnswer
 
 _AVERAGE = MetricTarget("AverageValue", average_value=1)
 _CPU = ResourceMetric("cpu", _AVERAGE)

@@ -21,7 +21,7 @@ from recorded import Recorded, read_all
 from rich.console import Console
 from rich.table import Table
 
-from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.forecasting.candidates import candidates_of
 from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.columns import AutoscalerModel, Floats

@@ -31,7 +31,7 @@ from report import calibration_line, machine, save
 from rich.console import Console
 from rich.table import Table
 
-from cronhpa.core.quantity import parse_milli
+from cronhpa.core.model.quantity import parse_milli
 from testbed.control_plane import ControlPlane, Request
 from testbed.objects import deployment, horizontal_pod_autoscaler
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator

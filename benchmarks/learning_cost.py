@@ -25,15 +25,15 @@ from report import calibration_line, machine, save
 from rich.console import Console
 from rich.table import Table
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds, parse_instant
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, MINUTE, SECOND, Nanoseconds, parse_instant
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.forecasting import service as forecaster
 from cronhpa.forecasting.messages import FitResponse, ForecastResponse, ForecastTarget, WorkerRequest
 from cronhpa.forecasting.pool import ProcessPool
-from cronhpa.history.fits import FitInfo
-from cronhpa.history.load_history import MINUTE_ROWS_KEPT
-from cronhpa.history.series import STEPS_KEPT, LoadSample, Series
+from cronhpa.history.database.series import STEPS_KEPT, LoadSample, Series
+from cronhpa.history.load.fits import FitInfo
+from cronhpa.history.load.load_history import MINUTE_ROWS_KEPT
 from cronhpa.history.store import Store
 
 if TYPE_CHECKING:

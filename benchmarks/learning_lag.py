@@ -26,11 +26,11 @@ from rich.console import Console
 from rich.table import Table
 
 from cronhpa.core.decide import decide
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, SECOND, Nanoseconds
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, SECOND, Nanoseconds
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.series import STEP
+from cronhpa.history.database.series import STEP
 from cronhpa.history.store import Store
 
 OBJECTS = 50

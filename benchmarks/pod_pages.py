@@ -24,8 +24,8 @@ from typing import Any
 
 from report import calibration_line, machine, save
 
-from cronhpa.core.observation import Container, Pod
-from cronhpa.core.spec import MetricTarget, PodsMetric, TargetRef
+from cronhpa.core.model.observation import Container, Pod
+from cronhpa.core.model.spec import MetricTarget, PodsMetric, TargetRef
 from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.metric_sources import MetricSources
 from cronhpa.sources.source import MeasuredObject

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from recorded import TICKS_PER_STEP, Recorded
 
-from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds
-from cronhpa.core.memory import lead_time
-from cronhpa.core.observation import Absent
-from cronhpa.core.observe import START_UP_GRAIN
-from cronhpa.core.predictive.budget import BUDGET_LEVELS, WEEK_HOURS, Hour, budget_level, spent_percent
-from cronhpa.core.predictive.floor import COVERAGE_SLACK_PERCENT
-from cronhpa.core.spec import ControllerOptions, ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.core.forecasts.budget import BUDGET_LEVELS, WEEK_HOURS, Hour, budget_level, spent_percent
+from cronhpa.core.forecasts.floor import COVERAGE_SLACK_PERCENT
+from cronhpa.core.metrics.observe import START_UP_GRAIN
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.memory import lead_time
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ControllerOptions, ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.forecasting.columns import AutoscalerModel, Autoscalers, Counts, mean_loads
 from cronhpa.forecasting.coverage import coverage_percent
 from cronhpa.forecasting.daily import DailyWalk, Evaluate, WalkedDay
@@ -22,7 +22,7 @@ from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.outcomes import Outcomes, outcomes_of
 from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.recording import Recording
-from cronhpa.history.series import STEP, Series
+from cronhpa.history.database.series import STEP, Series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ from typing import Any
 import probe
 from closed_loop import BUDGETS, REACTIVE, STRESSED_MINUTES, ClosedLoopScore, Scores, halves, ours, summary, traded
 
-from cronhpa.core.predictive.budget import BUDGET_LEVELS, EXHAUSTED_AT
+from cronhpa.core.forecasts.budget import BUDGET_LEVELS, EXHAUSTED_AT
 
 PROJECT = Path(__file__).parents[1]
 PAGE = PROJECT / "docs" / "engineering" / "forecasting.md"

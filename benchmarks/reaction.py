@@ -34,7 +34,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from cronhpa.core.instant import SECOND
+from cronhpa.core.model.instant import SECOND
 from testbed.control_plane import ControlPlane
 from testbed.loads import Constant, Trace
 from testbed.objects import deployment, horizontal_pod_autoscaler

@@ -28,13 +28,13 @@ from conformance import trajectories
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import DecisionKind
-from cronhpa.core.instant import parse_instant
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Scale
-from cronhpa.core.observe import Measurement, observe
-from cronhpa.core.reconciliation import Reconciliation
-from cronhpa.core.spec import ResourceMetric, Spec
+from cronhpa.core.metrics.observe import Measurement, observe
+from cronhpa.core.model.decision import DecisionKind
+from cronhpa.core.model.instant import parse_instant
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent, Scale
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.spec import ResourceMetric, Spec
 from cronhpa.kube import metric_values
 from cronhpa.kube.label_selector import select
 from cronhpa.kube.pod_indexer import PodIndexer

@@ -21,13 +21,13 @@ from rich.console import Console
 from rich.table import Table
 
 from cronhpa.api.parse import SpecError, parse_spec
-from cronhpa.core.instant import parse_instant
-from cronhpa.core.scheduled import cron
-from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.scheduled.conflicts import conflicts
-from cronhpa.core.scheduled.holiday_codes import COUNTRIES
-from cronhpa.core.scheduled.wall_clock import zone_problem
-from cronhpa.core.spec import ControllerOptions, Spec
+from cronhpa.core.model.instant import parse_instant
+from cronhpa.core.model.spec import ControllerOptions, Spec
+from cronhpa.core.schedules import cron
+from cronhpa.core.schedules.bounds import resolve
+from cronhpa.core.schedules.conflicts import conflicts
+from cronhpa.core.schedules.holiday_codes import COUNTRIES
+from cronhpa.core.schedules.wall_clock import zone_problem
 
 LIMIT_MS = 10
 TEXTS = 15_000

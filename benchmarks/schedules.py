@@ -35,10 +35,10 @@ from rich.console import Console
 from rich.table import Table
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds, format_instant, parse_instant, to_datetime
-from cronhpa.core.scheduled import bounds, calendars, cron, windows
-from cronhpa.core.scheduled.bounds import Bounds, resolve
-from cronhpa.core.spec import ControllerOptions, CronWindow, Spec
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, Nanoseconds, format_instant, parse_instant, to_datetime
+from cronhpa.core.model.spec import ControllerOptions, CronWindow, Spec
+from cronhpa.core.schedules import bounds, calendars, cron, windows
+from cronhpa.core.schedules.bounds import Bounds, resolve
 
 OBJECTS = 10_000
 SCHEDULES = 5

@@ -17,10 +17,10 @@ from decision import NOW, PLAIN, TIMED, forecast, situation
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from report import calibration_line, machine, save
 
-from cronhpa.core.reconciliation import Reconciliation
-from cronhpa.core.record import Record
-from cronhpa.operator.object_metrics import ObjectMetrics
-from cronhpa.operator.object_state import ObjectState
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.record import Record
+from cronhpa.operator.monitoring.object_metrics import ObjectMetrics
+from cronhpa.operator.objects.object_state import ObjectState
 
 OBJECTS = int(os.environ.get("SCRAPE_OBJECTS", "10000"))
 _ROUNDS = 3

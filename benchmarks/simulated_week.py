@@ -10,10 +10,10 @@ import report
 from rich.console import Console
 from rich.table import Table
 
-from cronhpa.core.instant import DAY, SECOND
-from cronhpa.core.predictive.budget_tracker import BudgetTracker
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
-from cronhpa.history.files import read_points
+from cronhpa.core.forecasts.budget_tracker import BudgetTracker
+from cronhpa.core.model.instant import DAY, SECOND
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
+from cronhpa.history.imports.files import read_points
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
 from cronhpa.simulation.target import Environment

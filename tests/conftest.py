@@ -47,7 +47,7 @@ def postgres():
 @pytest.fixture(scope="session")
 def new_schema(postgres):
     """Makes the address of an empty store in a schema of its own."""
-    from cronhpa.history.address import PostgresAddress
+    from cronhpa.history.database.address import PostgresAddress
 
     numbers = count(1)
 

@@ -15,7 +15,7 @@ PACKAGES = ("cronhpa", "models", "benchmarks")
 # What still has to be renamed, by name, with the reason why it has not been. An entry that is no longer doubled fails.
 EXCEPTIONS: dict[str, str] = {}
 
-# `core/decision.Decision`: a file below cronhpa, and a name in it; a name alone is of the file before it.
+# `core/model/decision.Decision`: a file below cronhpa, and a name in it; a name alone is of the file before it.
 CODE = re.compile(r"`([a-z_]+(?:/[a-z_]+)+)(?:\.([A-Za-z_]+))?`")
 GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text()
 

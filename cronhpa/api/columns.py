@@ -13,10 +13,10 @@ from typing import Any
 
 from cronhpa.api.metric_status import PER_POD, current_and_target
 from cronhpa.api.status_text import Condition, Status, clip
-from cronhpa.core.local_time import format_ahead
-from cronhpa.core.observation import Absent
-from cronhpa.core.reconciliation import Reconciliation
-from cronhpa.core.spec import Metric, PodsMetric, ResourceMetric, UnknownMetric
+from cronhpa.core.model.local_time import format_ahead
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.spec import Metric, PodsMetric, ResourceMetric, UnknownMetric
 
 # As the upstream's printer: so many metrics, then "+ N more...".
 _METRICS_SHOWN = 2

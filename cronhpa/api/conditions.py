@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cronhpa.api.status_text import Condition, clip
-from cronhpa.core.decision import Decision, DecisionKind, Failed, Rule, Scaled, Source
-from cronhpa.core.forecast import TrackRecord, in_days
-from cronhpa.core.instant import format_instant
-from cronhpa.core.memory import makes_zero
+from cronhpa.core.model.decision import Decision, DecisionKind, Failed, Rule, Scaled, Source
+from cronhpa.core.model.forecast import TrackRecord, in_days
+from cronhpa.core.model.instant import format_instant
+from cronhpa.core.model.memory import makes_zero
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.spec import Mode
 from cronhpa.core.reasons import proposal_reason
-from cronhpa.core.reconciliation import Reconciliation
-from cronhpa.core.spec import Mode
 
 ConditionText = tuple[str, bool | None, str, str]
 """Type, whether it is true (None: Unknown), reason, message."""

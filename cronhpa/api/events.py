@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from cronhpa.api.status_text import Status
-from cronhpa.core.decision import Decision, DecisionKind, Failed, Scaled
-from cronhpa.core.observation import Absent
+from cronhpa.core.model.decision import Decision, DecisionKind, Failed, Scaled
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.reasons import event_reason
-from cronhpa.core.reconciliation import Reconciliation
 
 
 class Event(Struct, frozen=True):

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from cronhpa.api.status_text import clip
-from cronhpa.core.decision import Decision, DecisionKind
-from cronhpa.core.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
-from cronhpa.core.quantity import format_milli
-from cronhpa.core.reactive.arithmetic import INT32_MAX
-from cronhpa.core.reactive.replicas import MetricProposal
-from cronhpa.core.spec import (
+from cronhpa.core.metrics.arithmetic import INT32_MAX
+from cronhpa.core.metrics.replicas import MetricProposal
+from cronhpa.core.model.decision import Decision, DecisionKind
+from cronhpa.core.model.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
+from cronhpa.core.model.quantity import format_milli
+from cronhpa.core.model.spec import (
     ExternalMetric,
     LabelSelector,
     Metric,

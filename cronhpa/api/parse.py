@@ -19,12 +19,9 @@ from pydantic import ValidationError
 from cronhpa.api import schema
 from cronhpa.api.resource import behavior, fields, metrics, schedules
 from cronhpa.api.slips import spec_slips
-from cronhpa.core.instant import MINUTE, SECOND, parse_instant
-from cronhpa.core.quantity import parse_float, parse_milli
-from cronhpa.core.scheduled import calendars, cron
-from cronhpa.core.scheduled.wall_clock import zone_problem
-from cronhpa.core.scheduled.windows import once
-from cronhpa.core.spec import (
+from cronhpa.core.model.instant import MINUTE, SECOND, parse_instant
+from cronhpa.core.model.quantity import parse_float, parse_milli
+from cronhpa.core.model.spec import (
     Behavior,
     ControllerOptions,
     CronWindow,
@@ -52,6 +49,9 @@ from cronhpa.core.spec import (
     TargetRef,
     UnknownMetric,
 )
+from cronhpa.core.schedules import calendars, cron
+from cronhpa.core.schedules.wall_clock import zone_problem
+from cronhpa.core.schedules.windows import once
 
 M = TypeVar("M")
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from cronhpa.api.conditions import conditions
 from cronhpa.api.metric_status import current_metrics, measured_metrics
 from cronhpa.api.status_memory import render_memory
 from cronhpa.api.status_text import Status, clip
-from cronhpa.core.decision import (
+from cronhpa.core.model.decision import (
     Decision,
     DecisionKind,
     Edge,
@@ -29,10 +29,10 @@ from cronhpa.core.decision import (
     Window,
     WindowState,
 )
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import SECOND, format_instant
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import SECOND, format_instant
+from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.reasons import proposal_reason, reason, step_reason
-from cronhpa.core.reconciliation import Reconciliation
 
 
 def render(previous: Status, reconciliation: Reconciliation) -> Status:

@@ -21,8 +21,8 @@ from pydantic import ValidationError
 from cronhpa.api.crd import crd_manifest
 from cronhpa.api.resource.cel import Json
 from cronhpa.api.schema import CronHPASpec
-from cronhpa.core.quantity import parse_milli
-from cronhpa.core.scheduled.wall_clock import zone_problem
+from cronhpa.core.model.quantity import parse_milli
+from cronhpa.core.schedules.wall_clock import zone_problem
 
 if TYPE_CHECKING:
     import cel

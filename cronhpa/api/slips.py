@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpa.api.resource.cel import Json
 from cronhpa.api.rules import spec_schema
-from cronhpa.core.printable import shortened
+from cronhpa.core.model.printable import shortened
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

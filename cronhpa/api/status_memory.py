@@ -14,13 +14,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from cronhpa.core.decision import Lead, Recommendation, Source, SourceRef
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant_exact, parse_instant
-from cronhpa.core.memory import Intent, Memory, ScaleEvent
-from cronhpa.core.observe import START_UP_MAX
-from cronhpa.core.quantity import LENGTH_MAX, format_milli, parse_milli
-from cronhpa.core.reactive.arithmetic import INT32_MAX, INT64_MAX
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.metrics.arithmetic import INT32_MAX, INT64_MAX
+from cronhpa.core.metrics.observe import START_UP_MAX
+from cronhpa.core.model.decision import Lead, Recommendation, Source, SourceRef
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant_exact, parse_instant
+from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
+from cronhpa.core.model.quantity import LENGTH_MAX, format_milli, parse_milli
+from cronhpa.core.model.spec import ControllerOptions
 
 # One a second for the longest window of a behavior, an hour; and for the longest period of a policy, half an hour.
 RECOMMENDATIONS_MAX = 4_000

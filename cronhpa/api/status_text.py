@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cronhpa.core.printable import shortened
+from cronhpa.core.model.printable import shortened
 
 Status = dict[str, Any]
 Condition = dict[str, Any]

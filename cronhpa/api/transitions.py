@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from cronhpa.api.events import Event
 from cronhpa.api.range_text import range_text
 from cronhpa.api.status_text import Status
-from cronhpa.core.instant import Nanoseconds, parse_instant
-from cronhpa.core.local_time import format_moment, local_times
+from cronhpa.core.model.instant import Nanoseconds, parse_instant
+from cronhpa.core.model.local_time import format_moment, local_times
 
 # The reason of ForecastActive in a reconciliation that did not ask the forecast.
 _NOT_ASKED = "NotAsked"

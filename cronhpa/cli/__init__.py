@@ -11,9 +11,22 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from cronhpa.cli import adopt, backtest, convert, crd, explain, history, override, preview, replay, run, sources, status
-from cronhpa.cli.lines import program, say, show
-from cronhpa.cli.version import version_text
+from cronhpa.cli.commands import (
+    adopt,
+    backtest,
+    convert,
+    crd,
+    explain,
+    history,
+    override,
+    preview,
+    replay,
+    run,
+    sources,
+    status,
+)
+from cronhpa.cli.commands.version import version_text
+from cronhpa.cli.tables.lines import program, say, show
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _EXAMPLES = re.compile(r"(?:^ {4}.*\n?)+", re.MULTILINE)

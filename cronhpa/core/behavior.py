@@ -15,11 +15,11 @@ from math import ceil
 
 from msgspec import Struct
 
-from cronhpa.core.decision import BY_METRICS, BY_SPEC, Held, Rate, Recommendation, Rule, SourceRef, Step
-from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.core.memory import Memory, ScaleEvent, stabilization_windows
-from cronhpa.core.reactive.arithmetic import INT32_MAX
-from cronhpa.core.spec import Behavior, ControllerOptions, ScalingRules, SelectPolicy
+from cronhpa.core.metrics.arithmetic import INT32_MAX
+from cronhpa.core.model.decision import BY_METRICS, BY_SPEC, Held, Rate, Recommendation, Rule, SourceRef, Step
+from cronhpa.core.model.instant import DAY, Nanoseconds
+from cronhpa.core.model.memory import Memory, ScaleEvent, stabilization_windows
+from cronhpa.core.model.spec import Behavior, ControllerOptions, ScalingRules, SelectPolicy
 
 # The longest lead that makes sense: a slower rate was not meant for this floor.
 RAMP_MAX = DAY

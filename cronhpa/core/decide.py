@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from cronhpa.core.behavior import Limits, normalize
-from cronhpa.core.decision import (
+from cronhpa.core.forecasts.floor import predict
+from cronhpa.core.metrics.replicas import MetricProposal, measure, tolerance
+from cronhpa.core.model.decision import (
     BY_NOBODY,
     BY_SPEC,
     Abstention,
@@ -27,14 +29,12 @@ from cronhpa.core.decision import (
     SourceRef,
     Step,
 )
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation, Scale
-from cronhpa.core.predictive.floor import predict
-from cronhpa.core.reactive.replicas import MetricProposal, measure, tolerance
-from cronhpa.core.scheduled.bounds import Bounds, resolve
-from cronhpa.core.spec import Mode, Spec
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent, Observation, Scale
+from cronhpa.core.model.spec import Mode, Spec
+from cronhpa.core.schedules.bounds import Bounds, resolve
 
 
 def decide(

@@ -8,7 +8,7 @@ in UTC; callers that know a reader's zone rewrite them. `upstream_reason` has th
 
 from __future__ import annotations
 
-from cronhpa.core.decision import (
+from cronhpa.core.model.decision import (
     BY_NOBODY,
     BY_SPEC,
     Abstention,
@@ -27,7 +27,7 @@ from cronhpa.core.decision import (
     Step,
     Yielding,
 )
-from cronhpa.core.instant import SECOND, format_instant
+from cronhpa.core.model.instant import SECOND, format_instant
 
 ABOVE_MAXIMUM = "Current number of replicas above Spec.MaxReplicas"
 BELOW_MINIMUM = "Current number of replicas below Spec.MinReplicas"

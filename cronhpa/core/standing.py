@@ -21,16 +21,16 @@ from typing import TypeGuard
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cronhpa.core.decision import Decision, DecisionKind, Recommendation
-from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.memory import Memory, longest_window
-from cronhpa.core.observation import Absent, Pod, PodCounts, Reading, Sample, ScalarReading, Scale
-from cronhpa.core.observe import active
-from cronhpa.core.reactive.pod_counts import counts_ready, is_of_ready_pod
-from cronhpa.core.reactive.replicas import MetricProposal, measure, tolerance
-from cronhpa.core.record import Record
-from cronhpa.core.scheduled.bounds import resolve, resolve_with_expiry
-from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, ResourceMetric, Spec
+from cronhpa.core.metrics.observe import active
+from cronhpa.core.metrics.pod_counts import counts_ready, is_of_ready_pod
+from cronhpa.core.metrics.replicas import MetricProposal, measure, tolerance
+from cronhpa.core.model.decision import Decision, DecisionKind, Recommendation
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.memory import Memory, longest_window
+from cronhpa.core.model.observation import Absent, Pod, PodCounts, Reading, Sample, ScalarReading, Scale
+from cronhpa.core.model.record import Record
+from cronhpa.core.model.spec import ExternalMetric, Metric, ObjectMetric, ResourceMetric, Spec
+from cronhpa.core.schedules.bounds import resolve, resolve_with_expiry
 
 
 class Standing(Struct, gc=False):

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.range_text import range_text
-from cronhpa.core.instant import Nanoseconds, format_instant, parse_instant
-from cronhpa.core.scheduled.wall_clock import zone_problem
+from cronhpa.core.model.instant import Nanoseconds, format_instant, parse_instant
+from cronhpa.core.schedules.wall_clock import zone_problem
 from cronhpa.explained.advice import Problem, about_metric, about_scale, about_target
 
 Json = dict[str, Any]
@@ -305,8 +305,8 @@ def _bounds_at(body: Json, at: Nanoseconds) -> str:
     """The bounds from an instant on, from the spec and the memory; "" for a spec that cannot be read."""
     from cronhpa.api.parse import SpecError, parse_spec
     from cronhpa.api.status_memory import parse_memory
-    from cronhpa.core.scheduled.bounds import resolve
-    from cronhpa.core.spec import ControllerOptions
+    from cronhpa.core.model.spec import ControllerOptions
+    from cronhpa.core.schedules.bounds import resolve
 
     try:
         spec = parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())

@@ -14,8 +14,8 @@ from typing import Any
 
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.range_text import range_text
-from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
-from cronhpa.core.local_time import format_length, format_near, local_times
+from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.local_time import format_length, format_near, local_times
 from cronhpa.explained.advice import Problem
 from cronhpa.explained.explanation import ExplainedMetric, Explanation, explanation
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.predictive.budget_tracker import BudgetTracker
-from cronhpa.core.predictive.floor import forecast_metric, pod_capacity, target_load
-from cronhpa.core.spec import Metric, Span, Spec
+from cronhpa.core.forecasts.budget_tracker import BudgetTracker
+from cronhpa.core.forecasts.floor import forecast_metric, pod_capacity, target_load
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.spec import Metric, Span, Spec
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.walk_forward import WalkForward
-from cronhpa.history.series import Series
+from cronhpa.history.database.series import Series
 from cronhpa.simulation.load import GAP_MAX, Load
 from cronhpa.simulation.run import Run, no_forecasts, run
 
 if TYPE_CHECKING:
-    from cronhpa.core.decision import Decision
-    from cronhpa.core.observation import Observation
+    from cronhpa.core.model.decision import Decision
+    from cronhpa.core.model.observation import Observation
     from cronhpa.simulation.target import Environment
 
 

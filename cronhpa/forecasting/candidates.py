@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from cronhpa.core.predictive.budget import BUDGET_LEVELS
+from cronhpa.core.forecasts.budget import BUDGET_LEVELS
 
 # At the first cost only certain floors are worth their pods, at the last one almost all; roughly logarithmic.
 COSTS = (6.0, 2.4, 1.2, 0.8, 0.6, 0.45, 0.35, 0.25, 0.15, 0.07, 0.03, 0.012)

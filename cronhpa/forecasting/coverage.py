@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cronhpa.forecasting.columns import Floats
-from cronhpa.history.packing import STEPS_PER_DAY
+from cronhpa.history.load.packing import STEPS_PER_DAY
 
 # With fewer outcomes the standard error of a coverage of 0.95 is above two percent.
 OUTCOMES_MIN = 100

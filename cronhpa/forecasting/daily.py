@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import MINUTE, Nanoseconds
-from cronhpa.core.observation import Absent
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import MINUTE, Nanoseconds
+from cronhpa.core.model.observation import Absent
 from cronhpa.forecasting import policy
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.coverage import rolling_excess
@@ -25,7 +25,7 @@ from cronhpa.forecasting.policy import Attempts, FittedPolicy
 from cronhpa.forecasting.provisioning import Provisioned
 from cronhpa.forecasting.recording import Recording
 from cronhpa.forecasting.workload import WorkloadModel, workload_of
-from cronhpa.history.series import STEP
+from cronhpa.history.database.series import STEP
 from cronhpa_models.catalog import Chosen, Found
 
 # Days before the first one on which the policy is fitted, too, as by an operator that has run for a while: minutes are

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.forecasting.candidates import Candidate
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts, Floats, simulate
 from cronhpa.forecasting.fitted_models import (
@@ -30,7 +30,7 @@ from cronhpa.forecasting.fitted_models import (
 from cronhpa.forecasting.outlook import OutlookRequest, outlook_of
 from cronhpa.forecasting.provisioning import provisioned_by_candidate
 from cronhpa.forecasting.workload import WorkloadModel
-from cronhpa.history.packing import STEPS_PER_DAY
+from cronhpa.history.load.packing import STEPS_PER_DAY
 from cronhpa.simulation.forecast_effect import ForecastEffect
 from cronhpa_models.catalog import Chosen
 

@@ -19,7 +19,7 @@ from cronhpa.forecasting.candidates import BY_HOUR, CONSTANT_SHARES, COSTS, Cand
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts, Floats
 from cronhpa.forecasting.pricing import HOURS, constant_replicas, hourly_replicas
 from cronhpa.forecasting.workload import WorkloadModel, reactive_replicas, shortages
-from cronhpa.history.packing import STEPS_PER_DAY
+from cronhpa.history.load.packing import STEPS_PER_DAY
 from cronhpa_models import spike_features, spike_hazard
 from cronhpa_models.catalog import Chosen
 from cronhpa_models.method import LAGS, Fitted

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.forecasting.columns import Counts, Floats
 from cronhpa.forecasting.coverage import coverage_percent
 from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.provisioning import Provisioned
-from cronhpa.history.series import STEP
+from cronhpa.history.database.series import STEP
 
 
 def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was made

@@ -16,15 +16,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import Mode, Span, Spec
-from cronhpa.history.address import PostgresAddress
-from cronhpa.history.database import Fault
-from cronhpa.history.fits import Fit, FitInfo
-from cronhpa.history.packing import little_endian
-from cronhpa.history.series import MINUTES_KEPT, STEP, STEPS_KEPT, Series
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import Mode, Span, Spec
+from cronhpa.history.database.address import PostgresAddress
+from cronhpa.history.database.database import Fault
+from cronhpa.history.database.series import MINUTES_KEPT, STEP, STEPS_KEPT, Series
+from cronhpa.history.load.fits import Fit, FitInfo
+from cronhpa.history.load.packing import little_endian
 from cronhpa.history.store import Store
 
 # The format of a stored fit. Raise the number if states of older releases cannot be read: all series are fitted anew.

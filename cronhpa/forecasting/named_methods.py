@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache, partial
 
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import Spec
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import Spec
 from cronhpa.forecasting.deadline import Deadlines
 from cronhpa_models import catalog
 from cronhpa_models.catalog import Found

@@ -17,11 +17,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.forecast import TrackRecord, in_days
-from cronhpa.core.instant import DAY, HOUR, Nanoseconds
-from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.budget import DAY_FACTOR
-from cronhpa.core.printable import printable
+from cronhpa.core.forecasts.budget import DAY_FACTOR
+from cronhpa.core.model.forecast import TrackRecord, in_days
+from cronhpa.core.model.instant import DAY, HOUR, Nanoseconds
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.printable import printable
 from cronhpa.forecasting.candidates import NO_METHOD, Candidate, candidates_of
 from cronhpa.forecasting.choice import Choice, NothingToGain, budget_correction, choose
 from cronhpa.forecasting.columns import Counts
@@ -38,8 +38,8 @@ from cronhpa.forecasting.messages import ForecastTarget, digest
 from cronhpa.forecasting.provisioning import Provisioned, ProvisioningRequest, provision_all
 from cronhpa.forecasting.validation import effect_by_columns, validate
 from cronhpa.forecasting.workload import WorkloadModel, backtests_agree
-from cronhpa.history.packing import STEPS_PER_DAY
-from cronhpa.history.series import STEP
+from cronhpa.history.database.series import STEP
+from cronhpa.history.load.packing import STEPS_PER_DAY
 from cronhpa.simulation.forecast_effect import ForecastEffect
 from cronhpa_models import spike_hazard
 from cronhpa_models.catalog import Chosen

@@ -12,14 +12,14 @@ from itertools import chain
 
 import numpy as np
 
-from cronhpa.core.instant import MINUTE, Nanoseconds
-from cronhpa.core.spec import Span
+from cronhpa.core.model.instant import MINUTE, Nanoseconds
+from cronhpa.core.model.spec import Span
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, RecentLoad
 from cronhpa.forecasting.messages import masked
-from cronhpa.history.load_history import NO_ROW, PackedDay, PackedLoads, PackedRows
-from cronhpa.history.packing import MINUTES_PER_DAY, STEPS_PER_DAY, WHOLE_STEP, kept_steps
-from cronhpa.history.series import STEP, Series
+from cronhpa.history.database.series import STEP, Series
+from cronhpa.history.load.load_history import NO_ROW, PackedDay, PackedLoads, PackedRows
+from cronhpa.history.load.packing import MINUTES_PER_DAY, STEPS_PER_DAY, WHOLE_STEP, kept_steps
 
 
 class Loads:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
-from cronhpa.core.spec import Span
+from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
+from cronhpa.core.model.spec import Span
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentLoad
-from cronhpa.history.packing import STEPS_PER_DAY
-from cronhpa.history.series import MINUTES_KEPT, STEP, STEPS_KEPT
+from cronhpa.history.database.series import MINUTES_KEPT, STEP, STEPS_KEPT
+from cronhpa.history.load.packing import STEPS_PER_DAY
 
 # The share of a span's minutes that must be known; with fewer, most forecasts would lack their newest minute.
 _MINUTES_KNOWN = 0.9

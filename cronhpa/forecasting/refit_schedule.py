@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.history.fits import FitInfo
-from cronhpa.history.series import Series
+from cronhpa.core.model.instant import DAY, Nanoseconds
+from cronhpa.history.database.series import Series
+from cronhpa.history.load.fits import FitInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import MILLISECOND, MINUTE, SECOND, Nanoseconds
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import Spec
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import MILLISECOND, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import Spec
 from cronhpa.forecasting.messages import (
     NOTHING_TO_GAIN,
     DaskCluster,
@@ -30,10 +30,10 @@ from cronhpa.forecasting.messages import (
 from cronhpa.forecasting.pool import ProcessPool, WorkerError, WorkerPool
 from cronhpa.forecasting.refit_schedule import due
 from cronhpa.forecasting.work_counts import WorkCounts
-from cronhpa.history.address import PostgresAddress, StoreAddress
-from cronhpa.history.database import StoreError
-from cronhpa.history.fits import FitInfo
-from cronhpa.history.series import Series
+from cronhpa.history.database.address import PostgresAddress, StoreAddress
+from cronhpa.history.database.database import StoreError
+from cronhpa.history.database.series import Series
+from cronhpa.history.load.fits import FitInfo
 from cronhpa.history.store import Store
 
 if TYPE_CHECKING:

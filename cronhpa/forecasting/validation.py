@@ -12,15 +12,15 @@ import math
 
 from msgspec.structs import replace
 
-from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds
-from cronhpa.core.memory import START_UP_UNKNOWN
-from cronhpa.core.predictive.floor import forecast_source
-from cronhpa.core.spec import ControllerOptions, PodsMetric, ResourceMetric, Span, Spec
+from cronhpa.core.forecasts.floor import forecast_source
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.memory import START_UP_UNKNOWN
+from cronhpa.core.model.spec import ControllerOptions, PodsMetric, ResourceMetric, Span, Spec
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts
 from cronhpa.forecasting.evaluation import RUN_UP_STEPS, CandidateScores, PastDay
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.workload import WorkloadModel
-from cronhpa.history.series import STEP
+from cronhpa.history.database.series import STEP
 from cronhpa.simulation.forecast_effect import ForecastEffect, asking_for, measure_effect
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.target import Environment

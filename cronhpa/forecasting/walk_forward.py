@@ -11,18 +11,18 @@ import importlib.util
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.budget import spent_percent
-from cronhpa.core.spec import Span
+from cronhpa.core.forecasts.budget import spent_percent
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, Nanoseconds
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import Span
 from cronhpa.forecasting.service import WORKER_NEEDS
-from cronhpa.history.series import STEP
+from cronhpa.history.database.series import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cronhpa.core.predictive.budget_tracker import BudgetTracker
+    from cronhpa.core.forecasts.budget_tracker import BudgetTracker
     from cronhpa.forecasting.daily import Evaluate
     from cronhpa.forecasting.messages import ForecastTarget
 

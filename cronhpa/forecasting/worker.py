@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds, format_instant
-from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.floor import unknown_pod_load
+from cronhpa.core.forecasts.floor import unknown_pod_load
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds, format_instant
+from cronhpa.core.model.observation import Absent
 from cronhpa.forecasting import policy
 from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.columns import Floats
@@ -40,9 +40,9 @@ from cronhpa.forecasting.named_methods import find_methods, methods_of, noted, u
 from cronhpa.forecasting.policy import Attempts, FittedPolicy
 from cronhpa.forecasting.recent import Loads
 from cronhpa.forecasting.workload import workload_of
-from cronhpa.history.database import Fault, StoreError
-from cronhpa.history.fits import Fit, FitInfo
-from cronhpa.history.series import STEP, Series
+from cronhpa.history.database.database import Fault, StoreError
+from cronhpa.history.database.series import STEP, Series
+from cronhpa.history.load.fits import Fit, FitInfo
 from cronhpa.history.store import Store
 
 if TYPE_CHECKING:

@@ -15,21 +15,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpa.history.address import PostgresAddress, StoreAddress
-from cronhpa.history.database import StoreError
-from cronhpa.history.decisions import DecisionHistory
-from cronhpa.history.fits import Fits
-from cronhpa.history.forecasts import Forecasts
-from cronhpa.history.load_history import LoadHistory
-from cronhpa.history.spend import HourlySpend
-from cronhpa.history.sqlite import SqliteDatabase
+from cronhpa.history.database.address import PostgresAddress, StoreAddress
+from cronhpa.history.database.database import StoreError
+from cronhpa.history.database.sqlite import SqliteDatabase
+from cronhpa.history.load.fits import Fits
+from cronhpa.history.load.forecasts import Forecasts
+from cronhpa.history.load.load_history import LoadHistory
+from cronhpa.history.load.spend import HourlySpend
+from cronhpa.history.past.decisions import DecisionHistory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cronhpa.core.instant import Nanoseconds
-    from cronhpa.history.database import Connection, Database, Fault
-    from cronhpa.history.postgres import PostgresDatabase
+    from cronhpa.core.model.instant import Nanoseconds
+    from cronhpa.history.database.database import Connection, Database, Fault
+    from cronhpa.history.database.postgres import PostgresDatabase
 
 
 class Store:
@@ -104,7 +104,7 @@ def _open_to_read(address: StoreAddress) -> Database:
 
 def _postgres() -> type[PostgresDatabase]:
     try:
-        from cronhpa.history.postgres import PostgresDatabase  # noqa: PLC0415 - psycopg: for who has a PostgreSQL
+        from cronhpa.history.database.postgres import PostgresDatabase  # noqa: PLC0415 - psycopg: for who has a PostgreSQL
     except ImportError as problem:
         raise StoreError(f"{problem}: install cronhpa[postgresql] for a store in PostgreSQL") from None
     return PostgresDatabase

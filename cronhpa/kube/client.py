@@ -23,7 +23,7 @@ from kubernetes.client import Configuration
 from msgspec import Struct
 from yarl import URL
 
-from cronhpa.core.printable import shortened, without_url_secrets
+from cronhpa.core.model.printable import shortened, without_url_secrets
 from cronhpa.kube.depth import decoded
 from cronhpa.kube.errors import UNREADABLE, Cause, ClusterError, text_of
 from cronhpa.kube.fence import FENCED, NOT_LEADING, Fence, FencedBody, unfenced

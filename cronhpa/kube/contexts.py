@@ -14,7 +14,7 @@ import kubernetes.config
 from kubernetes.client import Configuration
 from msgspec import Struct
 
-from cronhpa.core.printable import shortened
+from cronhpa.core.model.printable import shortened
 from cronhpa.kube.credentials import pod_namespace
 from cronhpa.kube.errors import ClusterError, text_of
 from cronhpa.kube.kubeconfig import KubeconfigError, configure, default_location, files_of, read_kubeconfig

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from msgspec import Struct
 
-from cronhpa.core.printable import without_url_secrets
+from cronhpa.core.model.printable import without_url_secrets
 
 # Errors of decoding somebody else's answer: msgspec's own, and those of text that is not UTF-8, are ValueErrors; deeply
 # nested lists end in a RecursionError.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from cronhpa.core.observation import Absent
+from cronhpa.core.model.observation import Absent
 
 _TOKEN = re.compile(r"\s*(?:(?P<set>\([^)]*\)?)|(?P<op>==|!=|=|,|!)|(?P<word>[^\s,=!()]+))", re.ASCII)
 _SET_OPERATORS = {"in": "in", "notin": "notin"}

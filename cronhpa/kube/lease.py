@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
-from cronhpa.core.instant import SECOND, Nanoseconds, to_datetime
+from cronhpa.core.model.instant import SECOND, Nanoseconds, to_datetime
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
 

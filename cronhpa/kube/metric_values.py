@@ -15,11 +15,11 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct, defstruct
 
-from cronhpa.core.instant import SECOND, Nanoseconds, parse_duration, parse_instant
-from cronhpa.core.observation import Absent, Sample
-from cronhpa.core.quantity import parse_milli
-from cronhpa.core.reactive.arithmetic import INT64_MAX
-from cronhpa.core.spec import ResourceMetric
+from cronhpa.core.metrics.arithmetic import INT64_MAX
+from cronhpa.core.model.instant import SECOND, Nanoseconds, parse_duration, parse_instant
+from cronhpa.core.model.observation import Absent, Sample
+from cronhpa.core.model.quantity import parse_milli
+from cronhpa.core.model.spec import ResourceMetric
 
 _CUSTOM_WINDOW_SECONDS = 60
 _TIME_LENGTH_MAX = 64

@@ -16,9 +16,9 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from cronhpa.core.observation import Absent, Sample
-from cronhpa.core.observe import INVALID_METRIC_SELECTOR
-from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
+from cronhpa.core.metrics.observe import INVALID_METRIC_SELECTOR
+from cronhpa.core.model.observation import Absent, Sample
+from cronhpa.core.model.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
 from cronhpa.kube.client import TOO_LARGE, Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.errors import UNREADABLE, ClusterError

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cronhpa.core.observation import Pod
+from cronhpa.core.model.observation import Pod
 from cronhpa.kube.label_selector import REQUIREMENTS_MAX, Selector
 
 # How many label keys are indexed in a namespace: no fewer than one selector may have. How many selectors' matches are

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cronhpa.core.instant import parse_instant
-from cronhpa.core.observation import Container, Pod
-from cronhpa.core.quantity import parse_milli
+from cronhpa.core.model.instant import parse_instant
+from cronhpa.core.model.observation import Container, Pod
+from cronhpa.core.model.quantity import parse_milli
 
 
 class Meta(Struct, frozen=True, rename="camel"):

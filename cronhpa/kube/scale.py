@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.observation import Absent, Scale
-from cronhpa.core.spec import TargetRef
+from cronhpa.core.model.observation import Absent, Scale
+from cronhpa.core.model.spec import TargetRef
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery, Resource
 from cronhpa.kube.errors import ClusterError

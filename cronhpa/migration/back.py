@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cronhpa.migration.document import FieldReader, Json
-from cronhpa.migration.manifest import manifest, metadata_of
+from cronhpa.migration.documents.document import FieldReader, Json
+from cronhpa.migration.documents.manifest import manifest, metadata_of
 
 _LOST = {
     "mode": "an HPA always scales",

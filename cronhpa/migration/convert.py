@@ -11,8 +11,8 @@ from typing import Any
 from msgspec import Struct
 
 from cronhpa.api.identity import GROUP, KIND
-from cronhpa.core.instant import Nanoseconds
-from cronhpa.migration import (
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.migration.dialects import (
     aliyun,
     aws,
     crane,
@@ -21,7 +21,6 @@ from cronhpa.migration import (
     gcp,
     hpa,
     huawei,
-    jobs,
     kapacity,
     keda,
     kube_downscaler,
@@ -30,10 +29,11 @@ from cronhpa.migration import (
     tkestack,
     zalando,
 )
-from cronhpa.migration.context import ConversionContext, ObjectKey, key_of
-from cronhpa.migration.document import FieldReader, Json, Note, Remark, Unconvertible
-from cronhpa.migration.manifest import problems
-from cronhpa.migration.sources import NamedSources
+from cronhpa.migration.documents import jobs
+from cronhpa.migration.documents.context import ConversionContext, ObjectKey, key_of
+from cronhpa.migration.documents.document import FieldReader, Json, Note, Remark, Unconvertible
+from cronhpa.migration.documents.manifest import problems
+from cronhpa.migration.documents.sources import NamedSources
 
 GroupKind = tuple[str, str]
 

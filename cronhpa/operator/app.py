@@ -17,38 +17,38 @@ from typing import TYPE_CHECKING
 from kubernetes.client import Configuration
 
 from cronhpa.core.decide import decide
-from cronhpa.core.instant import SECOND, parse_duration
+from cronhpa.core.model.instant import SECOND, parse_duration
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.address import PostgresAddress
-from cronhpa.history.prometheus import Prometheus
-from cronhpa.history.series import Series
+from cronhpa.history.database.address import PostgresAddress
+from cronhpa.history.database.series import Series
+from cronhpa.history.imports.prometheus import Prometheus
 from cronhpa.kube.client import Client
+from cronhpa.kube.clock import Clock
 from cronhpa.kube.contexts import find_access
 from cronhpa.kube.credentials import load_configuration, pod_namespace
 from cronhpa.kube.session import USER_AGENT
 from cronhpa.kube.shard_scope import ShardScope
-from cronhpa.operator.access import AccessReviews
-from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller
-from cronhpa.operator.endpoints import Endpoints
-from cronhpa.operator.informer_watch import InformerWatch
+from cronhpa.operator.leader.replica import ElectedReplica, LeaderElectionConfig, OnlyReplica, Replica
+from cronhpa.operator.leader.sharded_replica import ShardedReplica
 from cronhpa.operator.learning import Learning, LearningPauses
-from cronhpa.operator.listener import Listener, limits_within
-from cronhpa.operator.log import follow_signals
-from cronhpa.operator.object_metrics import ObjectMetrics
-from cronhpa.operator.object_watch import Watch
-from cronhpa.operator.operator_metrics import OperatorMetrics
-from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
-from cronhpa.operator.reconciliation_trace import UNTRACED
-from cronhpa.operator.replica import ElectedReplica, LeaderElectionConfig, OnlyReplica, Replica
+from cronhpa.operator.monitoring.endpoints import Endpoints
+from cronhpa.operator.monitoring.listener import Listener, limits_within
+from cronhpa.operator.monitoring.log import follow_signals
+from cronhpa.operator.monitoring.object_metrics import ObjectMetrics
+from cronhpa.operator.monitoring.operator_metrics import OperatorMetrics
+from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED
+from cronhpa.operator.objects.informer_watch import InformerWatch
+from cronhpa.operator.objects.object_watch import Watch
+from cronhpa.operator.readers.access import AccessReviews
+from cronhpa.operator.readers.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.settings import Settings
-from cronhpa.operator.sharded_replica import ShardedReplica
 from cronhpa.ports.connections import ConnectionLimits
 from cronhpa.sources.file import SourcesFile
 
 if TYPE_CHECKING:
-    from cronhpa.operator.tracing import Tracing
+    from cronhpa.operator.monitoring.tracing import Tracing
     from cronhpa.page.server import PageServer
 
 LOG = logging.getLogger(__name__)
@@ -242,7 +242,7 @@ class Operator:
         if self._settings.page_port is None:
             return None
         # Needed only for the page.
-        from cronhpa.operator.page_service import InventoryObjects, page_server  # noqa: PLC0415 - see above
+        from cronhpa.operator.readers.page_service import InventoryObjects, page_server  # noqa: PLC0415 - see above
 
         objects = InventoryObjects(self.controller.inventory, self.replica)
         page = page_server(self._settings, objects, self._access, self._clock.now, _open_files())
@@ -295,7 +295,7 @@ def _watch(settings: Settings, client: Client) -> Watch:
     """The watch of the CronHPA objects: kopf cannot ask for shards."""
     if settings.object_watch == "informer" or settings.shards > 1:
         return InformerWatch(client)
-    from cronhpa.operator.kopf_watch import KopfWatch  # noqa: PLC0415 - slow to import, needed only here
+    from cronhpa.operator.objects.kopf_watch import KopfWatch  # noqa: PLC0415 - slow to import, needed only here
 
     return KopfWatch(client.configuration)
 
@@ -310,7 +310,7 @@ def open_tracing(environ: Mapping[str, str]) -> Tracing | None:
     if not any(environ.get(name) for name in _TRACE_ENDPOINTS):
         return None
     try:
-        from cronhpa.operator.tracing import Tracing  # noqa: PLC0415 - a large import, needed only here
+        from cronhpa.operator.monitoring.tracing import Tracing  # noqa: PLC0415 - a large import, needed only here
     except ImportError as missing:
         LOG.warning("%s is set and nothing is traced: %s; install cronhpa[tracing]", _TRACE_ENDPOINTS[0], missing)
         return None

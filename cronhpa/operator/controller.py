@@ -12,10 +12,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from cronhpa.core.decide import decide as decide_with
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ControllerOptions
-from cronhpa.history.series import Series
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.history.database.series import Series
 from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.clock import Clock
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
@@ -24,22 +25,21 @@ from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
 from cronhpa.kube.shard_scope import ShardScope
-from cronhpa.operator.clock import Clock
-from cronhpa.operator.control_loop import ControlLoop
-from cronhpa.operator.delaying_queue import Key
-from cronhpa.operator.event_recorder import EventRecorder
-from cronhpa.operator.installations import Installations
-from cronhpa.operator.inventory import RIVALS_FEW, Inventory
+from cronhpa.operator.leader.replica import OnlyReplica, Replica
+from cronhpa.operator.leader.turnover import ShardHolder, Turnover
 from cronhpa.operator.learning import target_of
-from cronhpa.operator.object_state import ObjectState
-from cronhpa.operator.object_watch import ObjectWatch, Watch
-from cronhpa.operator.owners import Hpa, Owners
-from cronhpa.operator.reconciler import Cluster, Decide, LatestForecasts, Reconciler
-from cronhpa.operator.reconciliation_trace import UNTRACED, ReconciliationTrace
-from cronhpa.operator.replica import OnlyReplica, Replica
-from cronhpa.operator.turnover import ShardHolder, Turnover
-from cronhpa.operator.write_places import WritePlaces
-from cronhpa.operator.writer import Writer
+from cronhpa.operator.loop.control_loop import ControlLoop
+from cronhpa.operator.loop.delaying_queue import Key
+from cronhpa.operator.loop.reconciler import Cluster, Decide, LatestForecasts, Reconciler
+from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
+from cronhpa.operator.objects.installations import Installations
+from cronhpa.operator.objects.inventory import RIVALS_FEW, Inventory
+from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.objects.object_watch import ObjectWatch, Watch
+from cronhpa.operator.objects.owners import Hpa, Owners
+from cronhpa.operator.writes.event_recorder import EventRecorder
+from cronhpa.operator.writes.write_places import WritePlaces
+from cronhpa.operator.writes.writer import Writer
 from cronhpa.sources.metric_sources import MetricSources
 
 LOG = logging.getLogger(__name__)

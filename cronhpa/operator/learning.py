@@ -16,21 +16,21 @@ from typing import Any
 
 from msgspec import Struct
 
-from cronhpa.core.instant import HOUR, Nanoseconds
-from cronhpa.core.predictive.floor import forecast_metric
+from cronhpa.core.forecasts.floor import forecast_metric
+from cronhpa.core.model.instant import HOUR, Nanoseconds
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.address import PostgresAddress, StoreAddress
-from cronhpa.history.backfill import Backfills
-from cronhpa.history.database import Fault, StoreError
-from cronhpa.history.prometheus import Prometheus
-from cronhpa.history.series import LoadSample, Series
-from cronhpa.history.spend import SPEND_KEPT
+from cronhpa.history.database.address import PostgresAddress, StoreAddress
+from cronhpa.history.database.database import Fault, StoreError
+from cronhpa.history.database.series import LoadSample, Series
+from cronhpa.history.imports.backfill import Backfills
+from cronhpa.history.imports.prometheus import Prometheus
+from cronhpa.history.load.spend import SPEND_KEPT
 from cronhpa.history.store import Store
-from cronhpa.operator.budget_trackers import BudgetTrackers
-from cronhpa.operator.clock import Clock
-from cronhpa.operator.decision_recorder import DecisionRecorder, encoded
-from cronhpa.operator.object_state import ObjectState
+from cronhpa.kube.clock import Clock
+from cronhpa.operator.loop.budget_trackers import BudgetTrackers
+from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.writes.decision_recorder import DecisionRecorder, encoded
 
 LOG = logging.getLogger(__name__)
 

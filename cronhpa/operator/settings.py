@@ -11,14 +11,14 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from cronhpa.core.instant import SECOND, parse_duration
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.instant import SECOND, parse_duration
+from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.forecasting.messages import DaskCluster
-from cronhpa.history.address import StoreAddress, store_address
-from cronhpa.history.prometheus import PrometheusError, prometheus_url
-from cronhpa.history.promql import QueryError, QueryTemplate
+from cronhpa.history.database.address import StoreAddress, store_address
+from cronhpa.history.imports.prometheus import PrometheusError, prometheus_url
+from cronhpa.history.imports.promql import QueryError, QueryTemplate
 from cronhpa.kube.lease import LeaseName
-from cronhpa.operator.election import LEASE_SECONDS_MAX, UNKNOWN, LeaseTiming
+from cronhpa.operator.leader.election import LEASE_SECONDS_MAX, UNKNOWN, LeaseTiming
 
 
 def _as_duration(text: str) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.page.objects import LiveObject, Objects
 from cronhpa.page.questions import ENCODER, SPAN, BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
 from cronhpa.page.rights import Scope

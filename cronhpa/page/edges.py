@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import parse_memory
-from cronhpa.core.decision import Lead
-from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.memory import Memory
-from cronhpa.core.scheduled.timeline import BoundsInterval, timeline
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.decision import Lead
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.core.schedules.timeline import BoundsInterval, timeline
 from cronhpa.page.questions import BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject
 
 # Edges of one object. The calendar shows no more of an object that changes more often.

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cronhpa.core.instant import SECOND, Nanoseconds
-from cronhpa.core.printable import shortened
+from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.model.printable import shortened
 from cronhpa.explained.explanation import current_explanation, next_change
 from cronhpa.explained.object_rows import row_of
 from cronhpa.page.objects import LiveObject, Objects

@@ -16,18 +16,18 @@ import yaml
 from cronhpa.api.identity import GROUP, VERSION
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import parse_memory
-from cronhpa.core.instant import DAY, SECOND, Nanoseconds, parse_instant
-from cronhpa.core.local_time import local_times
-from cronhpa.core.memory import Memory
-from cronhpa.core.predictive.floor import forecast_source, pod_capacity
-from cronhpa.core.scheduled.timeline import Mark, Timeline, timeline, window_intervals
-from cronhpa.core.spec import ControllerOptions, Metric, ResourceMetric, Spec, UnknownMetric
+from cronhpa.core.forecasts.floor import forecast_source, pod_capacity
+from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, parse_instant
+from cronhpa.core.model.local_time import local_times
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.spec import ControllerOptions, Metric, ResourceMetric, Spec, UnknownMetric
+from cronhpa.core.schedules.timeline import Mark, Timeline, timeline, window_intervals
 from cronhpa.explained.explanation_text import explained
 from cronhpa.explained.object_rows import object_row
-from cronhpa.history.address import PostgresAddress
-from cronhpa.history.database import StoreError
-from cronhpa.history.points import Point
-from cronhpa.history.series import STEP, Series
+from cronhpa.history.database.address import PostgresAddress
+from cronhpa.history.database.database import StoreError
+from cronhpa.history.database.series import STEP, Series
+from cronhpa.history.past.points import Point
 from cronhpa.history.store import Store
 from cronhpa.page.past_lanes import Lane, change_rows, events_of, lanes_of, scalings_of
 from cronhpa.page.questions import SPAN, DecisionQuestion, ViewQuestion

@@ -11,10 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.api.transitions import transition_events
-from cronhpa.core.instant import SECOND, Nanoseconds
-from cronhpa.core.local_time import local_times
-from cronhpa.history.past_answers import change_of
-from cronhpa.history.past_decision import PastDecision
+from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.model.local_time import local_times
+from cronhpa.history.past.past_answers import change_of
+from cronhpa.history.past.past_decision import PastDecision
 
 Json = dict[str, Any]
 

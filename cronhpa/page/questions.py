@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.history.address import PostgresAddress
+from cronhpa.core.model.instant import DAY, Nanoseconds
+from cronhpa.history.database.address import PostgresAddress
 
 # Shown back and ahead of now: as long as every decision is kept.
 SPAN: Nanoseconds = 7 * DAY

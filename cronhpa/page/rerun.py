@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from cronhpa.api.parse import SpecError, parse_spec, reject_slips
 from cronhpa.api.rules import broken_rules
 from cronhpa.api.status_memory import parse_memory
-from cronhpa.core.decision import Decision
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
-from cronhpa.core.memory import START_UP_UNKNOWN, Memory
-from cronhpa.core.observation import Observation
-from cronhpa.core.spec import ControllerOptions, Mode, Span, Spec
+from cronhpa.core.model.decision import Decision
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.memory import START_UP_UNKNOWN, Memory
+from cronhpa.core.model.observation import Observation
+from cronhpa.core.model.spec import ControllerOptions, Mode, Span, Spec
 from cronhpa.forecasting.backtest import (
     POINTS_MIN,
     NotRunnableError,
@@ -34,10 +34,10 @@ from cronhpa.forecasting.backtest import (
     with_one,
 )
 from cronhpa.forecasting.walk_forward import NotInstalledError
-from cronhpa.history.database import StoreError
-from cronhpa.history.points import POINT_STEP, Point
-from cronhpa.history.recorded import recorded_load
-from cronhpa.history.series import Series
+from cronhpa.history.database.database import StoreError
+from cronhpa.history.database.series import Series
+from cronhpa.history.load.recorded import recorded_load
+from cronhpa.history.past.points import POINT_STEP, Point
 from cronhpa.kube.yaml_loader import Loader
 from cronhpa.page.object_view import CHANGES_MAX, minute_loads, open_store
 from cronhpa.page.past_lanes import scalings_of

@@ -23,8 +23,8 @@ import msgspec
 from aiohttp import HttpVersion10, HttpVersion11, web
 from msgspec import Struct
 
-from cronhpa.core.instant import SECOND, Nanoseconds
-from cronhpa.history.address import PostgresAddress, StoreAddress
+from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.history.database.address import PostgresAddress, StoreAddress
 from cronhpa.page.assets import load_assets
 from cronhpa.page.authentication import (
     Authentication,

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from cronhpa.core.instant import MINUTE, Nanoseconds
-from cronhpa.history.points import POINT_STEP, Point
+from cronhpa.core.model.instant import MINUTE, Nanoseconds
+from cronhpa.history.past.points import POINT_STEP, Point
 
 
 def ready_pods(

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
-from cronhpa.core.spec import Mode, Spec
+from cronhpa.core.model.spec import Mode, Spec
 
 
 class Variant(StrEnum):

@@ -14,13 +14,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Decision, Proposal
-from cronhpa.core.forecast import Forecast, TrackRecord
-from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
-from cronhpa.core.observation import Absent, Observation
-from cronhpa.core.predictive.floor import forecast_source, planned_load, predict
-from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.spec import Span, Spec
+from cronhpa.core.forecasts.floor import forecast_source, planned_load, predict
+from cronhpa.core.model.decision import Decision, Proposal
+from cronhpa.core.model.forecast import Forecast, TrackRecord
+from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
+from cronhpa.core.model.observation import Absent, Observation
+from cronhpa.core.model.spec import Span, Spec
+from cronhpa.core.schedules.bounds import resolve
 from cronhpa.simulation.compare import Variant, variants
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import Forecasts, Trajectory, next_turn

@@ -9,7 +9,7 @@ from math import isfinite
 
 from msgspec import Struct
 
-from cronhpa.core.instant import MINUTE, Nanoseconds
+from cronhpa.core.model.instant import MINUTE, Nanoseconds
 
 # As for forecasts: a longer gap makes the load unknown.
 GAP_MAX: Nanoseconds = 15 * MINUTE

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple, replace
 
-from cronhpa.core.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
-from cronhpa.core.observe import Measurement, observe, read
-from cronhpa.core.spec import Metric, PodsMetric, ResourceMetric, Spec
+from cronhpa.core.metrics.observe import Measurement, observe, read
+from cronhpa.core.model.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
+from cronhpa.core.model.spec import Metric, PodsMetric, ResourceMetric, Spec
 from cronhpa.simulation.target import PodGroup, SimulatedTarget
 
 # The answer of the metrics APIs if they know no pod.

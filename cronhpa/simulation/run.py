@@ -13,15 +13,15 @@ from math import ceil, isnan
 from msgspec import Struct
 
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Decision, Outcome, Scaled, Withheld
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation
-from cronhpa.core.predictive.budget_tracker import BudgetTracker
-from cronhpa.core.predictive.floor import target_load
-from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.spec import ResourceMetric, Span, Spec
+from cronhpa.core.forecasts.budget_tracker import BudgetTracker
+from cronhpa.core.forecasts.floor import target_load
+from cronhpa.core.model.decision import Decision, Outcome, Scaled, Withheld
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent, Observation
+from cronhpa.core.model.spec import ResourceMetric, Span, Spec
+from cronhpa.core.schedules.bounds import resolve
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.observe import observe_simulated
 from cronhpa.simulation.score import Score, ScoreAccumulator

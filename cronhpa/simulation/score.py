@@ -13,9 +13,9 @@ from math import isnan
 
 from msgspec import Struct
 
-from cronhpa.core.decision import SourceRef
-from cronhpa.core.instant import HOUR, MINUTE, Nanoseconds
-from cronhpa.core.spec import Span
+from cronhpa.core.model.decision import SourceRef
+from cronhpa.core.model.instant import HOUR, MINUTE, Nanoseconds
+from cronhpa.core.model.spec import Span
 
 
 class Score(Struct, frozen=True):

@@ -20,8 +20,8 @@ from math import isnan
 
 from msgspec import Struct
 
-from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
-from cronhpa.core.observation import Container, Pod, Sample
+from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.observation import Container, Pod, Sample
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.score import ScoreAccumulator
 

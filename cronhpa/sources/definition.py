@@ -12,8 +12,8 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 from pydantic_core import ErrorDetails
 
-from cronhpa.core.printable import printable, shortened, without_url_secrets
-from cronhpa.history.promql import MetricName
+from cronhpa.core.model.printable import printable, shortened, without_url_secrets
+from cronhpa.history.imports.promql import MetricName
 from cronhpa.kube.yaml_loader import Loader, line_of
 from cronhpa.sources.registry import KINDS
 from cronhpa.sources.source import Definition, StrictModel, text_of

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.observation import Absent
-from cronhpa.core.observe import INVALID_METRIC_SELECTOR, Measurement
-from cronhpa.core.spec import ExternalMetric, PodsMetric
+from cronhpa.core.metrics.observe import INVALID_METRIC_SELECTOR, Measurement
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ExternalMetric, PodsMetric
 from cronhpa.sources.page_process import PageProcess
 from cronhpa.sources.source import Definition, MeasuredObject, MetricSource, SourceContext
 

@@ -21,8 +21,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from cronhpa.core.instant import SECOND, Nanoseconds
-from cronhpa.core.observation import Absent, Pod, Sample
+from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.model.observation import Absent, Pod, Sample
 from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.page_process import PageProcess
 from cronhpa.sources.page_worker import PageAddress, ScrapeRequest

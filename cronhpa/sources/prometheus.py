@@ -16,11 +16,11 @@ from msgspec import Struct
 from pydantic import AfterValidator, Field, model_validator
 from yarl import URL
 
-from cronhpa.core.instant import SECOND, Nanoseconds
-from cronhpa.core.observation import Absent
-from cronhpa.core.printable import printable, shortened
-from cronhpa.history.prometheus import PrometheusError, prometheus_url
-from cronhpa.history.promql import Names, QueryError, QueryTemplate
+from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.printable import printable, shortened
+from cronhpa.history.imports.prometheus import PrometheusError, prometheus_url
+from cronhpa.history.imports.promql import Names, QueryError, QueryTemplate
 from cronhpa.kube.errors import UNREADABLE
 from cronhpa.sources.no_answer import NoAnswerError, refuse_status
 from cronhpa.sources.server import ServerDefinition, ServerSource

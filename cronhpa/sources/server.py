@@ -24,8 +24,8 @@ import aiohttp
 from pydantic import AfterValidator, Field, model_validator
 from yarl import URL
 
-from cronhpa.core.instant import SECOND
-from cronhpa.core.printable import without_secrets, without_url_secrets
+from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.printable import without_secrets, without_url_secrets
 from cronhpa.ports.fair_places import FairPlaces
 from cronhpa.sources.no_answer import BROKEN, FILE_UNREADABLE, UNTRUSTED, NoAnswerError, no_answer_within, unreachable
 from cronhpa.sources.shared import SharedAnswers

@@ -16,10 +16,10 @@ from msgspec import Struct
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.observation import Absent, Pod, Sample
-from cronhpa.core.reactive.arithmetic import INT64_MAX
-from cronhpa.core.spec import TargetRef
+from cronhpa.core.metrics.arithmetic import INT64_MAX
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.observation import Absent, Pod, Sample
+from cronhpa.core.model.spec import TargetRef
 from cronhpa.sources.page_process import PageProcess
 
 _MILLI = 1000

@@ -17,11 +17,11 @@ import yaml
 from pydantic import Field, model_validator
 from yarl import URL
 
-from cronhpa.core.instant import SECOND, Nanoseconds
-from cronhpa.core.observation import Absent
-from cronhpa.core.printable import without_url_secrets
-from cronhpa.core.quantity import parse_milli
-from cronhpa.history.promql import Names, QueryError
+from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.printable import without_url_secrets
+from cronhpa.core.model.quantity import parse_milli
+from cronhpa.history.imports.promql import Names, QueryError
 from cronhpa.kube.errors import UNREADABLE
 from cronhpa.kube.yaml_loader import Loader
 from cronhpa.sources.exposition import ACCEPT, PAGE_BYTES, PageReader, combined, current

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from yarl import URL
 
-from cronhpa.history.promql import Names, with_placeholders
+from cronhpa.history.imports.promql import Names, with_placeholders
 
 _URL = re.compile(r"(?P<scheme>[^:/?#]*)://(?P<authority>[^/?#]*)(?P<rest>.*)", re.DOTALL)
 _AUTHORITY = re.compile(r"([A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cronhpa.operator.families import OBJECT_FAMILIES, OPERATOR_FAMILIES, Family
+from cronhpa.operator.monitoring.families import OBJECT_FAMILIES, OPERATOR_FAMILIES, Family
 
 _HEAD = """\
 # Metrics
 
-`make monitoring` writes this page from cronhpa/operator/families.py: family, type, labels. How to scrape it:
+`make monitoring` writes this page from cronhpa/operator/monitoring/families.py: family, type, labels. How to scrape it:
 [monitoring](../monitoring.md).
 
 """

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from cronhpa.operator import families as of
-from cronhpa.operator.families import Family
+from cronhpa.operator.monitoring import families as of
+from cronhpa.operator.monitoring.families import Family
 
 RUNBOOKS = "https://github.com/cronhpa/cronhpa/blob/main/docs/runbooks"
 _OBJECT = "{{ $labels.namespace }}/{{ $labels.name }}"

@@ -7,11 +7,11 @@ from core.situations import NO_METRICS, at, behavior, cpu, queue, queued, reconc
 from cronhpa.api.columns import targets, unreadable
 from cronhpa.api.render import render
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Failed, Scaled, Withheld
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, PodCounts, ScalarReading
-from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, ResourceMetric, UnknownMetric
-from cronhpa.operator.written_status import Need, need
+from cronhpa.core.model.decision import Failed, Scaled, Withheld
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent, PodCounts, ScalarReading
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, Mode, ResourceMetric, UnknownMetric
+from cronhpa.operator.writes.written_status import Need, need
 
 FAST = behavior(up=rules(("Pods", 1000, 15), window=0), down=rules(("Percent", 100, 15), window=0))
 GONE = replace(queued(0, current=8), scale=Absent("FailedGetScale", 'deployments.apps "shop" not found'))

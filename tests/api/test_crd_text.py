@@ -17,7 +17,7 @@ from conformance.specs import can_be_read
 from cronhpa.api.crd import crd_manifest, crd_text, flatten
 from cronhpa.api.resource.cel import POSITIVE
 from cronhpa.api.rules import broken_rules
-from cronhpa.cli.crd import crd
+from cronhpa.cli.commands.crd import crd
 
 CRD = Path(__file__).parents[2] / "crds" / "cronhpa.io_cronhpas.yaml"
 

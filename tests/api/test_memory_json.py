@@ -23,7 +23,7 @@ from cronhpa.api.status_memory import (
 )
 from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import DecisionKind, Withheld
+from cronhpa.core.model.decision import DecisionKind, Withheld
 
 numbers = st.integers(-3, 2**31) | st.sampled_from([10**20, -(10**20), 1e308, -0.0, 5.0]) | st.booleans() | st.none()
 times = st.sampled_from([TEN, NINE, "2026-11-23T09:59:30Z", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "", "a"])

@@ -23,11 +23,11 @@ from cronhpa.api.status_memory import (
 )
 from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import DecisionKind, Lead, Recommendation, Scaled, Withheld
-from cronhpa.core.instant import HOUR, MINUTE, SECOND, format_instant_exact
-from cronhpa.core.memory import Intent, Memory, ScaleEvent
-from cronhpa.core.observation import Absent, Observation, Scale
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.decision import DecisionKind, Lead, Recommendation, Scaled, Withheld
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, format_instant_exact
+from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
+from cronhpa.core.model.observation import Absent, Observation, Scale
+from cronhpa.core.model.spec import ControllerOptions
 
 TEN = "2026-11-23T10:00:00Z"
 NINE = "2026-11-23T09:00:00Z"

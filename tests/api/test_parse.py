@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.core.decide import decide
-from cronhpa.core.instant import HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Observation, Scale
-from cronhpa.core.spec import (
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Observation, Scale
+from cronhpa.core.model.spec import (
     Behavior,
     ControllerOptions,
     CronWindow,

@@ -9,10 +9,10 @@ from api.test_memory_text import EMPTY, rows
 from core.situations import BY_OVERRIDE, NOW, past_instants, queued, recommendations, spec
 from cronhpa.api.status_memory import parse_memory, render_memory
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Recommendation, Source, SourceRef
-from cronhpa.core.instant import SECOND
-from cronhpa.core.memory import Memory
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.decision import Recommendation, Source, SourceRef
+from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.spec import ControllerOptions
 
 OPTIONS = ControllerOptions()
 APART = Memory(

@@ -29,13 +29,12 @@ from cronhpa.api.events import Event, events, new_conflict_events
 from cronhpa.api.render import render
 from cronhpa.api.status_memory import render_memory
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Failed, Scaled, Withheld
-from cronhpa.core.forecast import TrackRecord
-from cronhpa.core.instant import SECOND
-from cronhpa.core.memory import Intent, Memory, ScaleEvent
-from cronhpa.core.observation import Absent, ScalarReading
-from cronhpa.core.scheduled.conflicts import conflicts as conflicts_of
-from cronhpa.core.spec import (
+from cronhpa.core.model.decision import Failed, Scaled, Withheld
+from cronhpa.core.model.forecast import TrackRecord
+from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
+from cronhpa.core.model.observation import Absent, ScalarReading
+from cronhpa.core.model.spec import (
     ExternalMetric,
     ForecastSettings,
     LabelRequirement,
@@ -46,6 +45,7 @@ from cronhpa.core.spec import (
     PodsMetric,
     ResourceMetric,
 )
+from cronhpa.core.schedules.conflicts import conflicts as conflicts_of
 
 FAST = behavior(up=rules(("Pods", 1000, 15), window=0), down=rules(("Percent", 100, 15), window=0))
 

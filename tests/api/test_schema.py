@@ -15,11 +15,11 @@ from cronhpa.api.parse import parse_spec
 from cronhpa.api.resource.cel import QUANTITY
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.schema import CronHPASpec
-from cronhpa.core.instant import HOUR, parse_instant
-from cronhpa.core.quantity import parse_milli
-from cronhpa.core.scheduled import cron
-from cronhpa.core.scheduled.conflicts import conflicts
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.instant import HOUR, parse_instant
+from cronhpa.core.model.quantity import parse_milli
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.core.schedules import cron
+from cronhpa.core.schedules.conflicts import conflicts
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "crds" / "examples").glob("*.yaml"))
 SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}

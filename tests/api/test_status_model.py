@@ -9,9 +9,9 @@ from core.situations import NOW, instants, reconciliation_of, situations
 from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Failed, Scaled, Withheld
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.scheduled.conflicts import Conflict
+from cronhpa.core.model.decision import Failed, Scaled, Withheld
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.schedules.conflicts import Conflict
 
 # As long as an answer of another server may be.
 long_texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20) | st.just("x" * 40_000)

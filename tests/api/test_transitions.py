@@ -7,10 +7,10 @@ from cronhpa.api.events import Event
 from cronhpa.api.render import render
 from cronhpa.api.transitions import transition_events
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Scaled, Withheld
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ForecastSettings, MetricTarget, Override, PodsMetric
+from cronhpa.core.model.decision import Scaled, Withheld
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, Override, PodsMetric
 
 GONE = replace(queued(0, current=8), scale=Absent("FailedGetScale", 'deployments.apps "shop" not found'))
 

@@ -10,9 +10,9 @@ from made_series import write
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.core.instant import MINUTE, format_instant
+from cronhpa.core.model.instant import MINUTE, format_instant
 from cronhpa.forecasting.columns import AutoscalerModel
-from cronhpa.history.series import STEP
+from cronhpa.history.database.series import STEP
 
 pytestmark = pytest.mark.usefixtures("benchmark_scripts")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cronhpa.core.decision import Source
-from cronhpa.core.instant import HOUR
-from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, spent_percent
-from cronhpa.core.predictive.budget_tracker import BudgetTracker
+from cronhpa.core.forecasts.budget import WEEK_HOURS, Hour, spent_percent
+from cronhpa.core.forecasts.budget_tracker import BudgetTracker
+from cronhpa.core.model.decision import Source
+from cronhpa.core.model.instant import HOUR
+from cronhpa.core.model.observation import Absent
 from cronhpa.forecasting.columns import AutoscalerModel, simulate
 from forecasting.literal_autoscaler import decided
 

@@ -9,11 +9,11 @@ from playwright.sync_api import expect
 
 from browser.conftest import NARROW, WIDE
 from cli.glance import named
-from cronhpa.core.instant import HOUR
-from cronhpa.history.decisions import KeptDecision
-from cronhpa.history.past_decision import PastDecision
-from cronhpa.history.points import Point
-from cronhpa.history.series import LoadSample, Series
+from cronhpa.core.model.instant import HOUR
+from cronhpa.history.database.series import LoadSample, Series
+from cronhpa.history.past.decisions import KeptDecision
+from cronhpa.history.past.past_decision import PastDecision
+from cronhpa.history.past.points import Point
 from cronhpa.history.store import Store
 from cronhpa.page.authentication import Authentication
 from cronhpa.page.objects import Leader

@@ -11,16 +11,16 @@ from pathlib import Path
 from core.situations import at, forecast, observed, pod, reconciliation_of, sample
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
-from cronhpa.cli.status import rows_of, table
+from cronhpa.cli.commands.status import rows_of, table
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Scaled, Withheld
-from cronhpa.core.forecast import TrackRecord
-from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.memory import Memory, Recommendation
-from cronhpa.core.observation import Absent, Observation, Scale
-from cronhpa.core.observe import observe
-from cronhpa.core.scheduled.conflicts import conflicts
-from cronhpa.core.spec import ControllerOptions, Mode
+from cronhpa.core.metrics.observe import observe
+from cronhpa.core.model.decision import Scaled, Withheld
+from cronhpa.core.model.forecast import TrackRecord
+from cronhpa.core.model.instant import MINUTE, SECOND
+from cronhpa.core.model.memory import Memory, Recommendation
+from cronhpa.core.model.observation import Absent, Observation, Scale
+from cronhpa.core.model.spec import ControllerOptions, Mode
+from cronhpa.core.schedules.conflicts import conflicts
 from cronhpa.explained.explanation_text import explained, folded
 
 ZONE = "Europe/Berlin"  # an hour ahead of UTC

@@ -12,15 +12,15 @@ from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.cli import app
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Scaled, Withheld
-from cronhpa.core.instant import HOUR, MINUTE, format_instant_exact
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Observation, PodCounts, Scale
-from cronhpa.core.record import Record, encode
-from cronhpa.core.spec import ControllerOptions
-from cronhpa.history.decisions import KeptDecision
-from cronhpa.history.past_decision import PastDecision
-from cronhpa.history.points import Point
+from cronhpa.core.model.decision import Scaled, Withheld
+from cronhpa.core.model.instant import HOUR, MINUTE, format_instant_exact
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Observation, PodCounts, Scale
+from cronhpa.core.model.record import Record, encode
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.history.past.decisions import KeptDecision
+from cronhpa.history.past.past_decision import PastDecision
+from cronhpa.history.past.points import Point
 from cronhpa.history.store import Store
 
 NOW = time.time_ns() // (5 * MINUTE) * (5 * MINUTE)

@@ -1,5 +1,6 @@
 """
-cronhpa.cli.adopt, cronhpa.cli.adoption, cronhpa.cli.adoption_plan: against an API server that plays both controllers.
+cronhpa.cli.commands.adopt, cronhpa.cli.objects.adoption, cronhpa.cli.objects.adoption_plan: against an API server that
+plays both controllers.
 
 What a real control plane makes of it is shown in tests/cluster/test_adopt.py.
 """
@@ -9,7 +10,7 @@ import json
 import pytest
 from aiohttp import web
 
-from cronhpa.cli.adoption import until_the_hpa_scales
+from cronhpa.cli.objects.adoption import until_the_hpa_scales
 
 HPAS = "/apis/autoscaling/v2/namespaces/prod/horizontalpodautoscalers"
 CRON_HPAS = "/apis/cronhpa.io/v1alpha1/namespaces/prod/cronhpas"

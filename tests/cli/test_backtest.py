@@ -1,5 +1,5 @@
 """
-cronhpa.cli.backtest, cronhpa.forecasting.backtest, cronhpa.cli.outcome, cronhpa.cli.past
+cronhpa.cli.commands.backtest, cronhpa.forecasting.backtest, cronhpa.cli.tables.outcome, cronhpa.cli.past.past
 
 `cronhpa backtest`: its table, its JSON, its picture, and its errors.
 """
@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.core.instant import DAY, HOUR, MINUTE, format_instant, parse_instant
-from cronhpa.history.files import import_csv
-from cronhpa.history.prometheus import Prometheus
-from cronhpa.history.series import Series
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, format_instant, parse_instant
+from cronhpa.history.database.series import Series
+from cronhpa.history.imports.files import import_csv
+from cronhpa.history.imports.prometheus import Prometheus
 from cronhpa.history.store import Store
 
 MONDAY = parse_instant("2026-03-09T00:00:00Z")

@@ -1,5 +1,5 @@
 """
-cronhpa.cli.live_pods: the requests of the pods of a live object.
+cronhpa.cli.objects.live_pods: the requests of the pods of a live object.
 
 `cronhpa backtest` of an object in the cluster: on what the operator recorded, on a file, on its Prometheus.
 """
@@ -15,14 +15,14 @@ from test_backtest import CPU, MONDAY, REQUEST, csv, hours, scores
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.core.instant import DAY, MINUTE
-from cronhpa.history.files import import_csv
-from cronhpa.history.prometheus import Prometheus
-from cronhpa.history.series import Series
+from cronhpa.core.model.instant import DAY, MINUTE
+from cronhpa.history.database.series import Series
+from cronhpa.history.imports.files import import_csv
+from cronhpa.history.imports.prometheus import Prometheus
 from cronhpa.history.store import Store
-from cronhpa.operator.access import Verdict
-from cronhpa.operator.listener import Listener
-from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
+from cronhpa.operator.monitoring.listener import Listener
+from cronhpa.operator.readers.access import Verdict
+from cronhpa.operator.readers.past_endpoint import BELOW, PastEndpoint
 from kube.fake_api import answering
 
 

@@ -1,4 +1,4 @@
-"""cronhpa.cli.picture.calendar, cronhpa.cli.drawing: each hour is drawn once, at its local day and hour."""
+"""cronhpa.cli.picture.calendar, cronhpa.cli.picture.drawing: each hour is drawn once, at its local day and hour."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from core.situations import schedule, spec
 from cronhpa.cli.picture.calendar import pieces
-from cronhpa.cli.timetable import Subject
-from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
-from cronhpa.core.scheduled.timeline import timeline
+from cronhpa.cli.tables.timetable import Subject
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.core.schedules.timeline import timeline
 
 YEAR = parse_instant("2026-01-01T00:00:00Z")
 # Midnight is skipped in Cairo and comes twice in Havana; Lord Howe changes by half an hour, Troll by two, Tokyo never.

@@ -1,5 +1,5 @@
 """
-cronhpa.cli.lines, cronhpa.cli.version, cronhpa.cli.completion
+cronhpa.cli.tables.lines, cronhpa.cli.commands.version, cronhpa.cli.commands.completion
 
 `cronhpa` and `kubectl cronhpa` are one program: its name in what it says, its version, its completion, its help.
 """
@@ -18,8 +18,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.cli.completion import completions
-from cronhpa.cli.version import UNKNOWN, commit_of, recorded_commit, release_of, version_text
+from cronhpa.cli.commands.completion import completions
+from cronhpa.cli.commands.version import UNKNOWN, commit_of, recorded_commit, release_of, version_text
 
 PROJECT = Path(__file__).parents[2]
 COMMANDS = [
@@ -99,7 +99,7 @@ def checkout(tmp_path):
         "README.md",
         "LICENSE",
         "NOTICE",
-        "cronhpa/cli/version.py",
+        "cronhpa/cli/commands/version.py",
     ):
         shutil.copy(PROJECT / name, root / name)
     (root / "cronhpa" / "__init__.py").touch()
@@ -226,7 +226,7 @@ def test_kubectl_gets_a_line_for_each_and_a_directive_behind_them(tmp_path):
     """4: no names of files besides; 0: those of files, where nothing else is known."""
 
     def printed(*words):
-        command = [sys.executable, "-c", "from cronhpa.cli.completion import main; main()", *words]
+        command = [sys.executable, "-c", "from cronhpa.cli.commands.completion import main; main()", *words]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
 
     assert ["preview", ":4"] == printed("prev")

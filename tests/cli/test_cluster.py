@@ -1,10 +1,10 @@
-"""cronhpa.cli.cluster: the objects of a cluster by namespace and name."""
+"""cronhpa.cli.objects.cluster: the objects of a cluster by namespace and name."""
 
 import asyncio
 
 import pytest
 
-from cronhpa.cli.cluster import connected, path_of_object, read_object
+from cronhpa.cli.objects.cluster import connected, path_of_object, read_object
 from cronhpa.kube.errors import ClusterError
 from kube.fake_api import FakeApi, answering
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.served import COLLECTION, write_kubeconfig
-from cronhpa.cli.cluster import connected, read_all
+from cronhpa.cli.objects.cluster import connected, read_all
 
 SHOP = f"{COLLECTION.format('prod')}/shop"
 

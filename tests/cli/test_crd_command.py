@@ -1,4 +1,4 @@
-"""cronhpa.cli.crd, cronhpa.cli.__main__: the resource's definition on a terminal or in a file."""
+"""cronhpa.cli.commands.crd, cronhpa.cli.__main__: the resource's definition on a terminal or in a file."""
 
 import subprocess
 import sys

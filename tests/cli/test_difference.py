@@ -1,4 +1,4 @@
-"""cronhpa.cli.difference: `cronhpa preview --diff`, the changes of bounds between two manifests."""
+"""cronhpa.cli.commands.difference: `cronhpa preview --diff`, the changes of bounds between two manifests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from cli.test_preview import MONDAY, SHOP
 from core.situations import specs
 from cronhpa.cli import app
-from cronhpa.cli.difference import Change, ObjectDifference
-from cronhpa.cli.timetable import Subject
-from cronhpa.core.instant import DAY, parse_instant
-from cronhpa.core.scheduled.timeline import timeline
+from cronhpa.cli.commands.difference import Change, ObjectDifference
+from cronhpa.cli.tables.timetable import Subject
+from cronhpa.core.model.instant import DAY, parse_instant
+from cronhpa.core.schedules.timeline import timeline
 
 MORE = SHOP.replace("minReplicas: 20", "minReplicas: 30").replace("maxReplicas: 120", "maxReplicas: 100")
 

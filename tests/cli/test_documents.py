@@ -1,4 +1,6 @@
-"""cronhpa.cli.documents, cronhpa.kube.yaml_loader: YAML and JSON in and out, with the lines of what was read."""
+"""
+cronhpa.cli.objects.documents, cronhpa.kube.yaml_loader: YAML and JSON in and out, with the lines of what was read.
+"""
 
 import io
 
@@ -7,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.cli.documents import (
+from cronhpa.cli.objects.documents import (
     STANDARD_INPUT,
     UnreadableFileError,
     as_yaml,

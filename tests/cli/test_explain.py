@@ -27,13 +27,13 @@ from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.transitions import transition_events
-from cronhpa.cli.status import rows_of
+from cronhpa.cli.commands.status import rows_of
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Failed, Withheld
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY as ONE_DAY
-from cronhpa.core.observation import Absent, Observation, Scale
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.decision import Failed, Withheld
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY as ONE_DAY
+from cronhpa.core.model.observation import Absent, Observation, Scale
+from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.explained.explanation import as_json, explanation
 from cronhpa.explained.explanation_text import explained, folded
 

@@ -1,4 +1,7 @@
-"""cronhpa.cli.past_explained, cronhpa.cli.history_picture, cronhpa.history.past_answers: past decisions explained."""
+"""
+cronhpa.cli.past.past_explained, cronhpa.cli.picture.history_picture, cronhpa.history.past.past_answers: past decisions
+explained.
+"""
 
 import json
 import re
@@ -6,7 +9,7 @@ import re
 import pytest
 from past_life import at, body, command, life, write_life
 
-from cronhpa.core.record import encode
+from cronhpa.core.model.record import encode
 from cronhpa.explained.explanation_text import explained, folded
 from history.samples import write_version_1
 

@@ -7,9 +7,9 @@ import gzip
 import pytest
 from typer.testing import CliRunner
 
-from cronhpa.cli.history import app
-from cronhpa.core.instant import HOUR, parse_instant
-from cronhpa.history.series import Series
+from cronhpa.cli.commands.history import app
+from cronhpa.core.model.instant import HOUR, parse_instant
+from cronhpa.history.database.series import Series
 from cronhpa.history.store import Store
 
 NOON = parse_instant("2026-03-01T12:00:00Z")

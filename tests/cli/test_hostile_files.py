@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cronhpa.cli import documents
-from cronhpa.history import files as history
+from cronhpa.cli.objects import documents
+from cronhpa.history.imports import files as history
 
 MIB = 2**20
 HPA = """

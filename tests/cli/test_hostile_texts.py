@@ -1,4 +1,6 @@
-"""cronhpa.cli.lines: names and messages are a tenant's, and no command lets a terminal obey what stands in them."""
+"""
+cronhpa.cli.tables.lines: names and messages are a tenant's, and no command lets a terminal obey what stands in them.
+"""
 
 import json
 
@@ -7,9 +9,9 @@ import yaml
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.cli.lines import say, show
+from cronhpa.cli.tables.lines import say, show
 from cronhpa.explained.explanation_text import explained
-from cronhpa.history.series import STEP, Series
+from cronhpa.history.database.series import STEP, Series
 from cronhpa.history.store import Store
 
 # Clears the screen, sets the title, makes a link, turns the text round, and ends the line.

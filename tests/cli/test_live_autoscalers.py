@@ -1,4 +1,4 @@
-"""cronhpa.cli.live_autoscalers: the autoscalers that a cluster has, of the kinds that it knows."""
+"""cronhpa.cli.objects.live_autoscalers: the autoscalers that a cluster has, of the kinds that it knows."""
 
 import pytest
 import yaml

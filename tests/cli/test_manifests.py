@@ -1,4 +1,6 @@
-"""cronhpa.cli.manifests: objects that somebody wrote, and every problem of all of them at once with file and line."""
+"""
+cronhpa.cli.objects.manifests: objects that somebody wrote, and every problem of all of them at once with file and line.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.api.parse import SpecError
-from cronhpa.cli.documents import as_yaml
-from cronhpa.cli.manifests import ManifestError, own_zone, read_specs, written_spec
+from cronhpa.cli.objects.documents import as_yaml
+from cronhpa.cli.objects.manifests import ManifestError, own_zone, read_specs, written_spec
 
 SPEC = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}, "maxReplicas": 3}
 DAY = {"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 2}

@@ -1,11 +1,11 @@
-"""cronhpa.cli.object_names: names for shell completion, and the error of a command of one object for -A."""
+"""cronhpa.cli.objects.object_names: names for shell completion, and the error of a command of one object for -A."""
 
 import json
 
 import pytest
 
 from cli.served import write_kubeconfig
-from cronhpa.cli.completion import completions
+from cronhpa.cli.commands.completion import completions
 from kube.fake_api import answering
 
 HPAS = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"

@@ -1,4 +1,4 @@
-"""cronhpa.cli.override: options that do not make one override are refused before anything is asked."""
+"""cronhpa.cli.commands.override: options that do not make one override are refused before anything is asked."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import cronhpa.cli.override as override_module
+import cronhpa.cli.commands.override as override_module
 from cronhpa.cli import app
-from cronhpa.core.instant import parse_instant
+from cronhpa.core.model.instant import parse_instant
 
 FOR = ("--for", "2h")
 WHY = ("--reason", "INC-4711")

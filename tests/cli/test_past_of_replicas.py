@@ -1,16 +1,16 @@
-"""cronhpa.cli.past_of_replicas: the records of all replicas are joined to one past."""
+"""cronhpa.cli.past.past_of_replicas: the records of all replicas are joined to one past."""
 
 import asyncio
 
 import pytest
 from past_life import FIRST, NOW, kept, life
 
-from cronhpa.cli.past_of_replicas import PastSourceError, Replicas, whole_timeline
-from cronhpa.cli.past_source import PastWhere, opened
-from cronhpa.core.instant import HOUR, MINUTE
-from cronhpa.core.record import encode
-from cronhpa.history.past_answers import DecisionChange, TimelineAnswer
-from cronhpa.history.series import LoadSample, Series
+from cronhpa.cli.past.past_of_replicas import PastSourceError, Replicas, whole_timeline
+from cronhpa.cli.past.past_source import PastWhere, opened
+from cronhpa.core.model.instant import HOUR, MINUTE
+from cronhpa.core.model.record import encode
+from cronhpa.history.database.series import LoadSample, Series
+from cronhpa.history.past.past_answers import DecisionChange, TimelineAnswer
 from cronhpa.history.store import Store
 
 CPU = Series("prod", "shop", "cpu")

@@ -1,4 +1,4 @@
-"""cronhpa.cli.past_source: how the operator is reached, and to whom a token is shown."""
+"""cronhpa.cli.past.past_source: how the operator is reached, and to whom a token is shown."""
 
 import asyncio
 import json
@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from past_life import FIRST, NOW, body, write_life
 
-from cronhpa.cli.past_of_replicas import PastSourceError
-from cronhpa.cli.past_source import COPYING, OPERATOR, PORT, PastWhere, opened
-from cronhpa.core.instant import HOUR
-from cronhpa.history.series import Series
+from cronhpa.cli.past.past_of_replicas import PastSourceError
+from cronhpa.cli.past.past_source import COPYING, OPERATOR, PORT, PastWhere, opened
+from cronhpa.core.model.instant import HOUR
+from cronhpa.history.database.series import Series
 from cronhpa.history.store import Store
 
 
@@ -112,9 +112,9 @@ def kubectl(tmp_path, monkeypatch):
 
 
 def test_the_operator_is_reached_by_kubectl_with_the_same_kubeconfig_and_shown_its_token(path, kubeconfig, kubectl):
-    from cronhpa.operator.access import Verdict
-    from cronhpa.operator.listener import Listener
-    from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
+    from cronhpa.operator.monitoring.listener import Listener
+    from cronhpa.operator.readers.access import Verdict
+    from cronhpa.operator.readers.past_endpoint import BELOW, PastEndpoint
 
     class Anna:
         async def may_get(self, token, namespace, name):
@@ -177,7 +177,7 @@ def test_an_answer_that_comes_in_parts_is_read_to_its_end(read_load):
 
 
 def test_an_answer_that_is_longer_than_any_is_not_read(read_load, monkeypatch):
-    monkeypatch.setattr("cronhpa.cli.past_source._ANSWER_BYTES", 30)
+    monkeypatch.setattr("cronhpa.cli.past.past_source._ANSWER_BYTES", 30)
 
     with pytest.raises(PastSourceError, match="the answer is longer than 30 bytes"):
         read_load([b'{"maxima":[[60,30,1.5]', b",[120,90,2.5]", b"]}"])

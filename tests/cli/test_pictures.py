@@ -1,5 +1,5 @@
 """
-cronhpa.cli.picture, cronhpa.cli.picture.band, cronhpa.cli.picture.style, cronhpa.cli.outcome_picture
+cronhpa.cli.picture, cronhpa.cli.picture.band, cronhpa.cli.picture.style, cronhpa.cli.picture.outcome_picture
 
 Pictures: their content is to scale, legible on light and dark pages, and no labels overlap.
 """
@@ -23,15 +23,15 @@ from typer.testing import CliRunner
 
 from cli.test_preview import CONFLICT, FULL, MONDAY, SHOP
 from core.situations import schedule, spec, specs
-from cronhpa.cli import app, outcome_picture
+from cronhpa.cli import app
 from cronhpa.cli import picture as pictures
-from cronhpa.cli.manifests import written_spec
-from cronhpa.cli.outcome import Backtest
-from cronhpa.cli.picture import style
-from cronhpa.cli.timetable import Subject
-from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
-from cronhpa.core.scheduled.timeline import timeline
-from cronhpa.core.spec import Span
+from cronhpa.cli.objects.manifests import written_spec
+from cronhpa.cli.picture import outcome_picture, style
+from cronhpa.cli.tables.outcome import Backtest
+from cronhpa.cli.tables.timetable import Subject
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.core.model.spec import Span
+from cronhpa.core.schedules.timeline import timeline
 from cronhpa.simulation.compare import variants
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run

@@ -1,10 +1,10 @@
-"""cronhpa.cli.progress: a line every ten seconds where no terminal shows a bar."""
+"""cronhpa.cli.terminal.progress: a line every ten seconds where no terminal shows a bar."""
 
 from __future__ import annotations
 
 import pytest
 
-from cronhpa.cli.progress import EVERY_SECONDS, Lines, progress
+from cronhpa.cli.terminal.progress import EVERY_SECONDS, Lines, progress
 
 
 class Clock:

@@ -3,10 +3,10 @@
 import pytest
 from typer.testing import CliRunner
 
-from cronhpa.cli.history import app
-from cronhpa.cli.past import Query, read_past
-from cronhpa.core.instant import MINUTE
-from cronhpa.core.spec import TargetRef
+from cronhpa.cli.commands.history import app
+from cronhpa.cli.past.past import Query, read_past
+from cronhpa.core.model.instant import MINUTE
+from cronhpa.core.model.spec import TargetRef
 from history.samples import NOON, WEB, write_version_1
 
 

@@ -1,12 +1,12 @@
-"""cronhpa.cli.redecided: by `cronhpa replay --at` it is the same again, or what differs is named."""
+"""cronhpa.cli.past.redecided: by `cronhpa replay --at` it is the same again, or what differs is named."""
 
 import json
 
 import pytest
 from past_life import at, body, command, kept, life, write_life
 
-from cronhpa.core.record import encode
-from cronhpa.history.past_decision import NOTHING
+from cronhpa.core.model.record import encode
+from cronhpa.history.past.past_decision import NOTHING
 from cronhpa.history.store import Store
 
 

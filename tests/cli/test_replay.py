@@ -1,4 +1,4 @@
-"""cronhpa.cli.replay: records in, decisions out, and an exit code for scripts."""
+"""cronhpa.cli.commands.replay: records in, decisions out, and an exit code for scripts."""
 
 import json
 
@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from core.situations import situations
 from cronhpa.cli import app
 from cronhpa.core.decide import decide
-from cronhpa.core.record import Record, encode
+from cronhpa.core.model.record import Record, encode
 
 run = CliRunner().invoke
 

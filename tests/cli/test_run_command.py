@@ -1,11 +1,11 @@
-"""cronhpa.cli.run: its settings, and the errors that end it at the start."""
+"""cronhpa.cli.commands.run: its settings, and the errors that end it at the start."""
 
 import time
 
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.operator.election import Leadership, LeaseTiming
+from cronhpa.operator.leader.election import Leadership, LeaseTiming
 from cronhpa.operator.settings import Settings
 
 run = CliRunner().invoke

@@ -1,4 +1,4 @@
-"""cronhpa.cli.sources: a file of sources, checked as the operator would."""
+"""cronhpa.cli.commands.sources: a file of sources, checked as the operator would."""
 
 import pytest
 from typer.testing import CliRunner

@@ -1,4 +1,6 @@
-"""cronhpa.cli.status, cronhpa.explained.object_rows: all objects in one table, those that need a person first."""
+"""
+cronhpa.cli.commands.status, cronhpa.explained.object_rows: all objects in one table, those that need a person first.
+"""
 
 import json
 import re
@@ -10,9 +12,9 @@ from typer.testing import CliRunner
 from cli.glance import EIGHT, GOLDEN, NOW, named, pods_of, stated, table_of_all
 from cli.glance import body as made
 from cronhpa.cli import app
-from cronhpa.cli.cluster import ConnectedCluster, read_all
-from cronhpa.cli.status import NEEDS_A_PERSON, rows_of, table
-from cronhpa.core.observation import Observation, Scale
+from cronhpa.cli.commands.status import NEEDS_A_PERSON, rows_of, table
+from cronhpa.cli.objects.cluster import ConnectedCluster, read_all
+from cronhpa.core.model.observation import Observation, Scale
 from kube.fake_api import FakeApi, answering
 
 EVERYWHERE = "/apis/cronhpa.io/v1alpha1/cronhpas"
@@ -100,8 +102,8 @@ def ask(monkeypatch):
         async def listed(*_):
             return bodies
 
-        monkeypatch.setattr("cronhpa.cli.status.read_all", listed)
-        monkeypatch.setattr("cronhpa.cli.status.connected", no_cluster)
+        monkeypatch.setattr("cronhpa.cli.commands.status.read_all", listed)
+        monkeypatch.setattr("cronhpa.cli.commands.status.connected", no_cluster)
         return CliRunner().invoke(app, ["status", *options])
 
     return run
@@ -134,7 +136,7 @@ def test_a_watch_shows_them_again_until_it_is_ended(ask, monkeypatch):
         if next(rounds, None) is None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("cronhpa.cli.status.asyncio.sleep", wait)
+    monkeypatch.setattr("cronhpa.cli.commands.status.asyncio.sleep", wait)
     watched = ask([named("no-target")], "--watch")
 
     assert 0 == watched.exit_code

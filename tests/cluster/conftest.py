@@ -13,7 +13,7 @@ import subprocess
 import pytest
 import yaml
 
-from cronhpa.core.instant import SECOND
+from cronhpa.core.model.instant import SECOND
 from testbed import build
 from testbed.control_plane import ControlPlane
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator

@@ -1,4 +1,7 @@
-"""cronhpa.cli.adopt, cronhpa.cli.adoption, cronhpa.cli.adoption_plan, cronhpa.cli.live_autoscalers: live."""
+"""
+cronhpa.cli.commands.adopt, cronhpa.cli.objects.adoption, cronhpa.cli.objects.adoption_plan,
+cronhpa.cli.objects.live_autoscalers: live.
+"""
 
 import asyncio
 import threading
@@ -10,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.cli.adoption import version_of
+from cronhpa.cli.objects.adoption import version_of
 from cronhpa.kube.client import Client
 from cronhpa.kube.credentials import load_configuration
 from cronhpa.kube.errors import ClusterError

@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.core.forecast import Forecast, TrackRecord
-from cronhpa.core.instant import HOUR, MINUTE, SECOND, format_instant, to_datetime
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.forecast import Forecast, TrackRecord
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, format_instant, to_datetime
+from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.forecasting.messages import MODEL, digest
-from cronhpa.history.fits import Fit, FitInfo
-from cronhpa.history.series import Series
-from cronhpa.history.spend import Spend
+from cronhpa.history.database.series import Series
+from cronhpa.history.load.fits import Fit, FitInfo
+from cronhpa.history.load.spend import Spend
 from cronhpa.history.store import Store
 from testbed.control_plane import CHART, helm_template
 from testbed.objects import deployment, horizontal_pod_autoscaler

@@ -1,5 +1,6 @@
 """
-cronhpa.core.printable, cronhpa.operator.log: secrets of the operator's own, looked for in all that it writes.
+cronhpa.core.model.printable, cronhpa.operator.monitoring.log: secrets of the operator's own, looked for in all that it
+writes.
 
 Every backend answers with an error that repeats what it was sent, headers and all, as a proxy that is being debugged
 does. Then the API server refuses everything for a while, and the log is at its most talkative.

@@ -6,7 +6,7 @@ import secrets
 
 import pytest
 
-from cronhpa.core.instant import SECOND
+from cronhpa.core.model.instant import SECOND
 from testbed.control_plane import ControlPlane
 from testbed.differential import Case, Clocks, Step, compare, run
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator

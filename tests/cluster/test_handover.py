@@ -1,5 +1,5 @@
 """
-cronhpa.operator.replica, cronhpa.kube.lease: two replicas of the real operator on one Lease.
+cronhpa.operator.leader.replica, cronhpa.kube.lease: two replicas of the real operator on one Lease.
 
 The replica that decides and writes after SIGTERM, SIGKILL, SIGSTOP and a partition. Each replica reaches the API server
 through a proxy of its own, so that one of them can be cut off.
@@ -16,7 +16,7 @@ from http import HTTPStatus
 
 import pytest
 
-from cronhpa.operator.election import LEASE_SECONDS_MAX
+from cronhpa.operator.leader.election import LEASE_SECONDS_MAX
 from testbed.fault_proxy import FaultProxy
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT
 from testbed.replicas import ElectionTiming, started_replica

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, format_instant, from_datetime
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, format_instant, from_datetime
 from testbed.loads import K8S_APP11, Trace
 from testbed.twin import Scaled
 

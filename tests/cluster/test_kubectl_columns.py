@@ -14,7 +14,7 @@ from conformance.specs import Server, objects
 from cronhpa.api.columns import targets
 from cronhpa.api.parse import parse_spec
 from cronhpa.cli import app
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.spec import ControllerOptions
 from testbed.objects import horizontal_pod_autoscaler
 from testbed.twin import Scaled
 

@@ -50,7 +50,7 @@ def test_many_objects_and_targets_deleted_at_once_are_gone_and_no_error_is_logge
 
     assert [] == listed(control_plane, namespace)
     logged = operator.log.read_bytes()[before:].decode().splitlines()
-    assert [] == [line for line in logged if "INFO    cronhpa.operator.state_log: " not in line]
+    assert [] == [line for line in logged if "INFO    cronhpa.operator.writes.state_log: " not in line]
     told = re.findall(r"/(shop-\d+): TargetLost", "\n".join(logged))
     assert len(told) == len(set(told))
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cronhpa.core.instant import MINUTE, SECOND, format_instant
+from cronhpa.core.model.instant import MINUTE, SECOND, format_instant
 from testbed.twin import Scaled
 from testbed.wait import wait_until
 

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.core.instant import HOUR, SECOND, parse_instant
-from cronhpa.core.local_time import format_ahead
+from cronhpa.core.model.instant import HOUR, SECOND, parse_instant
+from cronhpa.core.model.local_time import format_ahead
 from testbed.twin import Scaled
 from testbed.wait import wait_until
 

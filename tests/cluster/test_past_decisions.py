@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.core.instant import HOUR, MINUTE, format_instant_exact
-from cronhpa.history.series import RecordedBatch, Series
+from cronhpa.core.model.instant import HOUR, MINUTE, format_instant_exact
+from cronhpa.history.database.series import RecordedBatch, Series
 from cronhpa.history.store import Store
 from testbed.twin import Scaled
 from testbed.wait import wait_until

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.cli.past_source import COPYING, PORT
+from cronhpa.cli.past.past_source import COPYING, PORT
 from testbed.control_plane import ControlPlane
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 from testbed.twin import Scaled

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import pytest
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
-from cronhpa.core.spec import TargetRef
-from cronhpa.history.backfill import backfill
-from cronhpa.history.prometheus import Prometheus, PrometheusError
-from cronhpa.history.series import STEP, Series
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.model.spec import TargetRef
+from cronhpa.history.database.series import STEP, Series
+from cronhpa.history.imports.backfill import backfill
+from cronhpa.history.imports.prometheus import Prometheus, PrometheusError
 from cronhpa.history.store import Store
 from testbed.prometheus import running
 

@@ -1,5 +1,6 @@
 """
-cronhpa.kube.resource_versions, cronhpa.operator.object_watch: etcd is restored from a backup while the operator runs.
+cronhpa.kube.resource_versions, cronhpa.operator.objects.object_watch: etcd is restored from a backup while the operator
+runs.
 
 Kubernetes' documentation has the API servers stopped for it, and the other components started anew; the operator goes
 on. What happened since the backup has not happened then: counts, pods, edits, creations, deletions, the Lease.

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhpa.core.instant import MINUTE, SECOND, from_datetime, to_datetime
-from cronhpa.history.files import import_csv
-from cronhpa.history.series import Series
+from cronhpa.core.model.instant import MINUTE, SECOND, from_datetime, to_datetime
+from cronhpa.history.database.series import Series
+from cronhpa.history.imports.files import import_csv
 from cronhpa.history.store import Store
 from testbed.control_plane import RELEASE
 from testbed.loads import K8S_APP11, Trace

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhpa.core.instant import format_instant, from_datetime
+from cronhpa.core.model.instant import format_instant, from_datetime
 from testbed.twin import Scaled
 from testbed.wait import wait_until
 

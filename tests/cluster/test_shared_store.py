@@ -9,7 +9,7 @@ import pytest
 
 from cluster import test_handover
 from cluster.test_handover import decided_since
-from cronhpa.core.instant import DAY, HOUR, MINUTE, format_instant
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, format_instant
 from testbed.twin import Scaled
 from testbed.wait import wait_until
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from cronhpa.core.instant import MINUTE, SECOND, format_instant
+from cronhpa.core.model.instant import MINUTE, SECOND, format_instant
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 from testbed.twin import Scaled
 

@@ -1,5 +1,5 @@
 """
-cronhpa.api.status_memory, cronhpa.history.schema: an upgrade from an earlier release and back, under load.
+cronhpa.api.status_memory, cronhpa.history.database.schema: an upgrade from an earlier release and back, under load.
 
 The earlier release is commit b64ef9e, the first with a Lease: its CRD has no `status.operator` and no columns, its
 store is of version 3. It is taken out of the repository's history, so a clone must have that commit.

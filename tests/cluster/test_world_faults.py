@@ -1,5 +1,6 @@
 """
-cronhpa.operator.writer, cronhpa.kube.session: faults around an API server, and the operator killed at each write.
+cronhpa.operator.writes.writer, cronhpa.kube.session: faults around an API server, and the operator killed at each
+write.
 
 `make test-faults` runs these. Each test has an operator and a target of its own.
 """

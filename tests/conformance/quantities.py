@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.trajectories import read
-from cronhpa.core.quantity import Quantity
+from cronhpa.core.model.quantity import Quantity
 
 
 def differs(row: dict[str, Any]) -> bool:

@@ -13,12 +13,12 @@ import pytest
 from conformance.trajectories import NAMESPACE, observe_tick, options, pods_of, read, take_turn
 from cronhpa.api.parse import parse_spec
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Withheld
-from cronhpa.core.instant import SECOND, format_instant, parse_instant
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation, Pod
-from cronhpa.core.record import Record
-from cronhpa.core.spec import ResourceMetric, Spec
+from cronhpa.core.model.decision import Withheld
+from cronhpa.core.model.instant import SECOND, format_instant, parse_instant
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent, Observation, Pod
+from cronhpa.core.model.record import Record
+from cronhpa.core.model.spec import ResourceMetric, Spec
 from cronhpa.core.standing import Standing, standing
 from cronhpa.kube.label_selector import select
 from cronhpa.kube.metric_values import PodMetrics

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from conformance.trajectories import NAMESPACE, compare, lines, options, read, replay, score, take_turn
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
-from cronhpa.core.memory import Memory
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.spec import OnceWindow, Schedule
 from cronhpa.core.reasons import reason
-from cronhpa.core.spec import OnceWindow, Schedule
 
 VECTORS = Path(__file__).parent / "vectors"
 LIVES = VECTORS / "trajectories.jsonl.xz"

@@ -21,14 +21,14 @@ from cronhpa.api.events import events
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Failed, Scaled, Withheld
-from cronhpa.core.instant import parse_duration, parse_instant
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation, Pod, Scale
-from cronhpa.core.observe import Measurement, observe
-from cronhpa.core.reconciliation import Reconciliation
-from cronhpa.core.record import Record
-from cronhpa.core.spec import (
+from cronhpa.core.metrics.observe import Measurement, observe
+from cronhpa.core.model.decision import Failed, Scaled, Withheld
+from cronhpa.core.model.instant import parse_duration, parse_instant
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.record import Record
+from cronhpa.core.model.spec import (
     ControllerOptions,
     ExternalMetric,
     Metric,

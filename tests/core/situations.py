@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cronhpa.core.decision import Failed, Lead, Recommendation, Scaled, Source, SourceRef, Withheld
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.core.memory import Intent, Memory, ScaleEvent
-from cronhpa.core.observation import Absent, Container, Observation, Pod, PodCounts, Sample, ScalarReading, Scale
-from cronhpa.core.observe import observe
-from cronhpa.core.reconciliation import Reconciliation
-from cronhpa.core.record import Record
-from cronhpa.core.spec import (
+from cronhpa.core.metrics.observe import observe
+from cronhpa.core.model.decision import Failed, Lead, Recommendation, Scaled, Source, SourceRef, Withheld
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
+from cronhpa.core.model.observation import Absent, Container, Observation, Pod, PodCounts, Sample, ScalarReading, Scale
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.record import Record
+from cronhpa.core.model.spec import (
     Behavior,
     ControllerOptions,
     CronWindow,

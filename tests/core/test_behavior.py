@@ -21,10 +21,10 @@ from cronhpa.core.behavior import (
     ramp,
     stabilize,
 )
-from cronhpa.core.decision import Recommendation, Rule, Step
-from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.memory import Memory, ScaleEvent
-from cronhpa.core.spec import ControllerOptions, SelectPolicy
+from cronhpa.core.model.decision import Recommendation, Rule, Step
+from cronhpa.core.model.instant import MINUTE, SECOND
+from cronhpa.core.model.memory import Memory, ScaleEvent
+from cronhpa.core.model.spec import ControllerOptions, SelectPolicy
 
 OPTIONS = ControllerOptions()
 

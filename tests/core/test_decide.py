@@ -24,12 +24,12 @@ from core.situations import (
 )
 from cronhpa.core.behavior import Limits
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import DecisionKind, Rate, Role, Rule, Scaled, Source, SourceRef, Step
-from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, ScalarReading, Scale
+from cronhpa.core.model.decision import DecisionKind, Rate, Role, Rule, Scaled, Source, SourceRef, Step
+from cronhpa.core.model.instant import MINUTE, SECOND
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent, ScalarReading, Scale
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, Mode, Override, PodsMetric, SelectPolicy
 from cronhpa.core.reasons import reason, upstream_reason
-from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, Override, PodsMetric, SelectPolicy
 
 FAST = behavior(up=rules(("Pods", 1000, 15), window=0), down=rules(("Percent", 100, 15), window=0))
 REQUESTS = PodsMetric("requests", MetricTarget("AverageValue", average_value=50_000))

@@ -4,7 +4,7 @@ import pytest
 
 from core.situations import NOW, exactly, queued, recommended, spec
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import (
+from cronhpa.core.model.decision import (
     BY_NOBODY,
     BY_SPEC,
     Decision,
@@ -15,7 +15,7 @@ from cronhpa.core.decision import (
     SourceRef,
     Step,
 )
-from cronhpa.core.memory import Memory
+from cronhpa.core.model.memory import Memory
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import (
+from cronhpa.core.model.instant import (
     HOUR,
     MINUTE,
     SECOND,

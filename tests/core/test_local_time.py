@@ -1,9 +1,9 @@
-"""cronhpa.core.local_time: instants as people read them, on the clock of a zone."""
+"""cronhpa.core.model.local_time: instants as people read them, on the clock of a zone."""
 
 import pytest
 
-from cronhpa.core.instant import parse_instant
-from cronhpa.core.local_time import format_ahead, local_times
+from cronhpa.core.model.instant import parse_instant
+from cronhpa.core.model.local_time import format_ahead, local_times
 
 MONDAY = parse_instant("2026-11-23T10:00:00Z")
 

@@ -29,11 +29,11 @@ from core.situations import (
 from cronhpa.api.status_memory import parse_memory, render_memory
 from cronhpa.core.behavior import limit_down, limit_up, stabilize
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import BY_NOBODY, DecisionKind, Failed, Recommendation, Scaled, Withheld
-from cronhpa.core.instant import FOR_EVER, SECOND
-from cronhpa.core.memory import Intent, Memory, ScaleEvent
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.decision import BY_NOBODY, DecisionKind, Failed, Recommendation, Scaled, Withheld
+from cronhpa.core.model.instant import FOR_EVER, SECOND
+from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ControllerOptions
 
 OPTIONS = ControllerOptions()
 

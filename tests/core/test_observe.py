@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from core.situations import NOW, cpu, observed, pod, sample, spec
-from cronhpa.core.instant import HOUR, MINUTE, SECOND
-from cronhpa.core.observation import Absent, Container, PodCounts, ScalarReading, Scale
-from cronhpa.core.observe import observe, requests_per_pod, start_up
-from cronhpa.core.spec import ControllerOptions, ExternalMetric, MetricTarget, ResourceMetric, UnknownMetric
+from cronhpa.core.metrics.observe import observe, requests_per_pod, start_up
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND
+from cronhpa.core.model.observation import Absent, Container, PodCounts, ScalarReading, Scale
+from cronhpa.core.model.spec import ControllerOptions, ExternalMetric, MetricTarget, ResourceMetric, UnknownMetric
 
 
 def started(name, seconds):

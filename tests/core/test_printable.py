@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.printable import printable, shortened, without_secrets, without_url_secrets
+from cronhpa.core.model.printable import printable, shortened, without_secrets, without_url_secrets
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,10 @@ from cronhpa.api.render import render
 from cronhpa.api.status_memory import parse_memory, render_memory
 from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import DecisionKind, Rule, Withheld
-from cronhpa.core.instant import SECOND
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation, Scale
+from cronhpa.core.model.decision import DecisionKind, Rule, Withheld
+from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent, Observation, Scale
 
 
 def bounds_of(decision):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.quantity import format_milli, parse_float, parse_milli
+from cronhpa.core.model.quantity import format_milli, parse_float, parse_milli
 
 
 @pytest.mark.parametrize(

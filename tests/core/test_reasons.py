@@ -27,12 +27,12 @@ from core.situations import (
 )
 from cronhpa.api.events import events
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import DecisionKind, ExpectedLoad, FloorLimit, Proposal, Role, Scaled, Source
-from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.memory import Memory, ScaleEvent
-from cronhpa.core.observation import Absent
+from cronhpa.core.model.decision import DecisionKind, ExpectedLoad, FloorLimit, Proposal, Role, Scaled, Source
+from cronhpa.core.model.instant import MINUTE, SECOND
+from cronhpa.core.model.memory import Memory, ScaleEvent
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ForecastSettings, Override, PodsMetric, SelectPolicy
 from cronhpa.core.reasons import event_reason, proposal_reason, reason, upstream_reason
-from cronhpa.core.spec import ForecastSettings, Override, PodsMetric, SelectPolicy
 
 OVERRIDE = Override(at("23:00"), "INC-4711", floor=9)
 BROKEN = schedule("broken", problem="start: cannot be read", floor=50)

@@ -18,11 +18,11 @@ from core.situations import (
     spec,
 )
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Rule, Scaled, Source, SourceRef, Step
-from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.memory import Memory
+from cronhpa.core.model.decision import Rule, Scaled, Source, SourceRef, Step
+from cronhpa.core.model.instant import MINUTE, SECOND
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.spec import Override
 from cronhpa.core.reasons import reason, step_reason
-from cronhpa.core.spec import Override
 
 BROKEN = schedule("broken", problem="start: cannot be read", floor=50)
 CAPPED = Override(at("23:00"), "INC-4711", cap=10)

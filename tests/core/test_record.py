@@ -9,8 +9,8 @@ from hypothesis import given
 
 from core.situations import situations
 from cronhpa.core.decide import decide
-from cronhpa.core.instant import MINUTE
-from cronhpa.core.record import Record, decode, encode
+from cronhpa.core.model.instant import MINUTE
+from cronhpa.core.model.record import Record, decode, encode
 
 
 def is_written(situation):

@@ -1,4 +1,4 @@
-"""cronhpa.core.memory, cronhpa.core.behavior: the memory after a restart."""
+"""cronhpa.core.model.memory, cronhpa.core.behavior: the memory after a restart."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from cronhpa.api.render import render
 from cronhpa.api.status_memory import parse_memory, render_memory
 from cronhpa.core.behavior import limit_down, limit_up, resume, stabilize
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import BY_NOBODY, Failed, Recommendation, Scaled, Withheld
-from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.memory import Memory, ScaleEvent
+from cronhpa.core.model.decision import BY_NOBODY, Failed, Recommendation, Scaled, Withheld
+from cronhpa.core.model.instant import MINUTE, SECOND
+from cronhpa.core.model.memory import Memory, ScaleEvent
+from cronhpa.core.model.spec import ControllerOptions, Override
 from cronhpa.core.reasons import reason
-from cronhpa.core.spec import ControllerOptions, Override
-from cronhpa.operator.written_status import Need, need
+from cronhpa.operator.writes.written_status import Need, need
 
 OPTIONS = ControllerOptions()
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from core.situations import NOW, behavior, cpu, exactly, queue, rules, spec, specs
-from cronhpa.core.spec import ForecastSettings, ObjectMetric, Override, PodsMetric, TargetRef
+from cronhpa.core.model.spec import ForecastSettings, ObjectMetric, Override, PodsMetric, TargetRef
 
 SERVICE = TargetRef("v1", "Service", "shop")
 

@@ -22,14 +22,14 @@ from core.situations import (
     utilization_targets,
 )
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Scaled, Withheld
-from cronhpa.core.instant import HOUR, MINUTE, SECOND
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import PodCounts, Sample, ScalarReading, Scale
-from cronhpa.core.observe import observe
-from cronhpa.core.reactive.replicas import Tolerance, measure
-from cronhpa.core.record import Record
-from cronhpa.core.spec import (
+from cronhpa.core.metrics.observe import observe
+from cronhpa.core.metrics.replicas import Tolerance, measure
+from cronhpa.core.model.decision import Scaled, Withheld
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import PodCounts, Sample, ScalarReading, Scale
+from cronhpa.core.model.record import Record
+from cronhpa.core.model.spec import (
     ControllerOptions,
     ExternalMetric,
     ForecastSettings,

@@ -1,4 +1,7 @@
-"""cronhpa.core.observation, cronhpa.core.forecast: unknown values stay distinct from known ones, also in a record."""
+"""
+cronhpa.core.model.observation, cronhpa.core.model.forecast: unknown values stay distinct from known ones, also in a
+record.
+"""
 
 import msgspec
 import pytest
@@ -6,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.situations import forecast, observations, specs
-from cronhpa.core.forecast import Forecast, in_days
-from cronhpa.core.observation import Absent, Observation, Reading, ScalarReading, Scale
+from cronhpa.core.model.forecast import Forecast, in_days
+from cronhpa.core.model.observation import Absent, Observation, Reading, ScalarReading, Scale
 
 GONE = Absent("FailedGetScale", "not found")
 

@@ -1,4 +1,4 @@
-"""cronhpa.core.behavior, cronhpa.core.memory: nothing rises that nobody asks for, or no longer."""
+"""cronhpa.core.behavior, cronhpa.core.model.memory: nothing rises that nobody asks for, or no longer."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from cronhpa.api.render import render
 from cronhpa.api.status_memory import parse_memory
 from cronhpa.core.behavior import Limits, normalize, resume, stabilize
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import BY_NOBODY, Recommendation, Role, Rule, Scaled, Source, Withheld
-from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.memory import Memory, longest_window
-from cronhpa.core.observation import PodCounts, ScalarReading
-from cronhpa.core.reactive.replicas import MetricProposal
-from cronhpa.core.spec import ControllerOptions, ForecastSettings, Mode, Override, PodsMetric
-from cronhpa.operator.written_status import Need, need
+from cronhpa.core.metrics.replicas import MetricProposal
+from cronhpa.core.model.decision import BY_NOBODY, Recommendation, Role, Rule, Scaled, Source, Withheld
+from cronhpa.core.model.instant import MINUTE, SECOND
+from cronhpa.core.model.memory import Memory, longest_window
+from cronhpa.core.model.observation import PodCounts, ScalarReading
+from cronhpa.core.model.spec import ControllerOptions, ForecastSettings, Mode, Override, PodsMetric
+from cronhpa.operator.writes.written_status import Need, need
 
 OPTIONS = ControllerOptions()
 

@@ -8,11 +8,11 @@ import yaml
 from core.situations import at, pod, sample
 from cronhpa.api.parse import parse_spec
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Role, Rule
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Scale
-from cronhpa.core.observe import observe
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.metrics.observe import observe
+from cronhpa.core.model.decision import Role, Rule
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Scale
+from cronhpa.core.model.spec import ControllerOptions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "decision.md").read_text()
 

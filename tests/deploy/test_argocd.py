@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from core.situations import NO_METRICS, at, queued, reconciliation_of, seen, spec
 from cronhpa.api.render import render
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Withheld
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent
-from cronhpa.core.scheduled.conflicts import Conflict
-from cronhpa.core.spec import Mode
+from cronhpa.core.model.decision import Withheld
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import Mode
+from cronhpa.core.schedules.conflicts import Conflict
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "argocd"
 SCRIPT = (FOLDER / "health.lua").read_text()

@@ -12,8 +12,8 @@ import yaml
 
 from cronhpa.forecasting.messages import DaskCluster
 from cronhpa.kube.lease import LeaseName
+from cronhpa.operator.leader.shard_election import replica_lease, shard_lease
 from cronhpa.operator.settings import Settings
-from cronhpa.operator.shard_election import replica_lease, shard_lease
 from testbed.build import binaries
 from testbed.control_plane import ControlPlaneError, helm_template
 

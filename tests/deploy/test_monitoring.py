@@ -11,7 +11,7 @@ import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from cronhpa.operator.families import FAMILIES, FamilyKind
+from cronhpa.operator.monitoring.families import FAMILIES, FamilyKind
 
 PROJECT = Path(__file__).parents[2]
 SUFFIXES = {FamilyKind.HISTOGRAM: ("_bucket", "_sum", "_count")}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from cronhpa.core.instant import DAY, HOUR, parse_instant
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.core.model.instant import DAY, HOUR, parse_instant
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.forecasting import worker
 from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest
-from cronhpa.history.series import STEP, Series
+from cronhpa.history.database.series import STEP, Series
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 WEB = Series("shop", "web", "cpu")

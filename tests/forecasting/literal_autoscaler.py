@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from core.situations import spec
-from cronhpa.core.instant import DAY, MINUTE, SECOND
-from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric, ResourceMetric, Span
+from cronhpa.core.model.instant import DAY, MINUTE, SECOND
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, PodsMetric, ResourceMetric, Span
 from cronhpa.forecasting.columns import Utilization
 from cronhpa.simulation.forecast_effect import asking_for
 from cronhpa.simulation.load import Load

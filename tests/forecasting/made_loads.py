@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from cronhpa.core.instant import SECOND, parse_instant
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.core.model.instant import SECOND, parse_instant
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.workload import WorkloadModel
-from cronhpa.history.series import Series
+from cronhpa.history.database.series import Series
 
 STEPS_PER_DAY = 288
 DAY_MINUTES = 1440

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from cronhpa.core.instant import DAY
+from cronhpa.core.model.instant import DAY
 from cronhpa.forecasting.candidates import Candidate
 from cronhpa.forecasting.choice import Choice, NothingToGain
 from cronhpa.forecasting.evaluation import (

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, MINUTE, SECOND
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ForecastSettings
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, MINUTE, SECOND
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ForecastSettings
 from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.coverage import OUTCOMES_MIN
 from cronhpa.forecasting.daily import DailyWalk
 from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.recording import Recording
-from cronhpa.history.series import STEP
+from cronhpa.history.database.series import STEP
 from forecasting.made_loads import (
     MIDNIGHT,
     SPEC,

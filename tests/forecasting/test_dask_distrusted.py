@@ -10,14 +10,14 @@ import msgspec
 import pytest
 from pydantic import ValidationError
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, parse_instant
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, parse_instant
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.forecasting import worker
 from cronhpa.forecasting.messages import DaskCluster, FitResult, ForecastTarget, TrainingData
 from cronhpa.forecasting.service import ForecastService, fit
-from cronhpa.history.series import STEP, Series
+from cronhpa.history.database.series import STEP, Series
 from cronhpa.history.store import Store
 from cronhpa.operator.settings import Settings
 

@@ -4,8 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from cronhpa.core.forecast import TrackRecord
-from cronhpa.core.instant import MINUTE
+from cronhpa.core.model.forecast import TrackRecord
+from cronhpa.core.model.instant import MINUTE
 from cronhpa.forecasting.candidates import Candidate
 from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.fitted_models import ModelStates

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.situations import NOW, exactly, forecast, queue, spec
-from cronhpa.core.instant import HOUR
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ForecastSettings, Mode, Override, Span
+from cronhpa.core.model.instant import HOUR
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ForecastSettings, Mode, Override, Span
 from cronhpa.forecasting.messages import (
     FitResult,
     ForecastResponse,
@@ -22,9 +22,9 @@ from cronhpa.forecasting.messages import (
     keep,
     masked,
 )
-from cronhpa.history.address import PostgresAddress
-from cronhpa.history.fits import Fit, FitInfo
-from cronhpa.history.series import STEP, Series
+from cronhpa.history.database.address import PostgresAddress
+from cronhpa.history.database.series import STEP, Series
+from cronhpa.history.load.fits import Fit, FitInfo
 
 WEB = Series("prod", "web", "queue")
 FORECAST = spec(forecast=ForecastSettings())

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
 from cronhpa.forecasting import worker
 from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest, digest
 from cronhpa.forecasting.named_methods import find_methods, methods_of, unusable
 from cronhpa.forecasting.service import ForecastService
 from cronhpa.forecasting.walk_forward import WalkForward
-from cronhpa.history.series import STEP, Series
+from cronhpa.history.database.series import STEP, Series
 from cronhpa.history.store import Store
 from cronhpa_models import catalog
 from forecasting.packages import THETA, install

@@ -7,8 +7,8 @@ The worker asks for one origin a minute from a store, a walk forward for a day a
 import numpy as np
 import pytest
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.forecasting import policy, worker
 from cronhpa.forecasting.columns import MINUTES_PER_STEP
 from cronhpa.forecasting.daily import DailyWalk
@@ -16,9 +16,9 @@ from cronhpa.forecasting.messages import WorkerRequest, gather
 from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.recording import Recording
 from cronhpa.forecasting.workload import workload_of
-from cronhpa.history.files import read_points
-from cronhpa.history.fits import Fit, FitInfo
-from cronhpa.history.series import LoadSample
+from cronhpa.history.database.series import LoadSample
+from cronhpa.history.imports.files import read_points
+from cronhpa.history.load.fits import Fit, FitInfo
 from cronhpa.history.store import Store
 from cronhpa_models import catalog as methods
 from forecasting.test_pinned_floors import LOADS, subject

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
 from cronhpa.forecasting.candidates import Candidate
 from cronhpa.forecasting.evaluation import past_day, provisioned_on_day
 from cronhpa.forecasting.fitted_models import KnownLoad
@@ -20,8 +20,8 @@ from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.policy import Attempts
 from cronhpa.forecasting.walk_forward import WalkForward
 from cronhpa.forecasting.workload import workload_of
-from cronhpa.history.files import read_points
-from cronhpa.history.series import Series
+from cronhpa.history.database.series import Series
+from cronhpa.history.imports.files import read_points
 from cronhpa_models import catalog
 
 LOADS = Path(__file__).parents[2] / "benchmarks" / "traces"

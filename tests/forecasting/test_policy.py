@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ForecastSettings, Span
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ForecastSettings, Span
 from cronhpa.forecasting import policy, worker
 from cronhpa.forecasting.candidates import Candidate
 from cronhpa.forecasting.choice import Choice, NothingToGain

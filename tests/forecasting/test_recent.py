@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
-from cronhpa.core.spec import Span
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.core.model.spec import Span
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES
 from cronhpa.forecasting.recent import Loads
-from cronhpa.history.series import STEP, LoadSample, Series
+from cronhpa.history.database.series import STEP, LoadSample, Series
 from cronhpa.history.store import Store
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")

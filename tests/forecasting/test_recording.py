@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.core.spec import Span
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.spec import Span
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES
 from cronhpa.forecasting.recording import Recording
 

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.forecasting.refit_schedule import daily_turn, due
-from cronhpa.history.fits import FitInfo
-from cronhpa.history.series import Series
+from cronhpa.history.database.series import Series
+from cronhpa.history.load.fits import FitInfo
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
 WEB, API, JOBS = (Series("shop", name, "cpu") for name in ("web", "api", "jobs"))

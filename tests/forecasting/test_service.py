@@ -7,13 +7,13 @@ from contextlib import closing
 import msgspec
 import pytest
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, MINUTE, SECOND, parse_instant
-from cronhpa.core.spec import Mode, Override, Span
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.spec import Mode, Override, Span
 from cronhpa.forecasting import messages as subject
 from cronhpa.forecasting.messages import DaskCluster, digest
 from cronhpa.forecasting.service import fit
-from cronhpa.history.fits import Fit, FitInfo
+from cronhpa.history.load.fits import Fit, FitInfo
 from cronhpa.history.store import Store
 from forecasting.worker_tasks import (
     API,

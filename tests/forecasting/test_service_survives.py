@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, MINUTE
-from cronhpa.core.observation import Absent
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, MINUTE
+from cronhpa.core.model.observation import Absent
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import fit
-from cronhpa.history.fits import Fit, FitInfo
-from cronhpa.history.series import Series
+from cronhpa.history.database.series import Series
+from cronhpa.history.load.fits import Fit, FitInfo
 from cronhpa.history.store import Store
 from forecasting.worker_tasks import (
     API,

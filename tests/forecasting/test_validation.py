@@ -4,8 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from cronhpa.core.instant import DAY, SECOND
-from cronhpa.core.spec import (
+from cronhpa.core.model.instant import DAY, SECOND
+from cronhpa.core.model.spec import (
     Behavior,
     ControllerOptions,
     CronWindow,

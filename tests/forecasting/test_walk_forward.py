@@ -8,15 +8,15 @@ import random
 import msgspec
 import pytest
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.budget import Hour
-from cronhpa.core.predictive.budget_tracker import BudgetTracker
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
+from cronhpa.core.forecasts.budget import Hour
+from cronhpa.core.forecasts.budget_tracker import BudgetTracker
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.walk_forward import NotInstalledError, WalkForward
-from cronhpa.history.series import STEP, Series
+from cronhpa.history.database.series import STEP, Series
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 SPEC = Spec(

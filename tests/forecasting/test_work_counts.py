@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from cronhpa.core.spec import ForecastSettings, Spec, TargetRef
+from cronhpa.core.model.spec import ForecastSettings, Spec, TargetRef
 from cronhpa.forecasting.messages import FitResponse, ForecastResponse, ForecastTarget, WorkerRequest, digest
 from cronhpa.forecasting.pool import WorkerError
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.fits import FitInfo
-from cronhpa.history.series import Series
+from cronhpa.history.database.series import Series
+from cronhpa.history.load.fits import FitInfo
 
 WEB, API = (Series("shop", name, "cpu") for name in ("web", "api"))
 

@@ -6,16 +6,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric, Span
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ExternalMetric, MetricTarget, ResourceMetric, Span
 from cronhpa.forecasting import worker
 from cronhpa.forecasting.coverage import OUTCOMES_MIN
 from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest
 from cronhpa.forecasting.policy import CONSTANT, SPIKES_ALONE
-from cronhpa.history.database import Fault
-from cronhpa.history.series import STEP, LoadSample
+from cronhpa.history.database.database import Fault
+from cronhpa.history.database.series import STEP, LoadSample
 from cronhpa.history.store import Store
 from cronhpa_models.catalog import DEFAULT
 from forecasting.asked_worker import API, MIDNIGHT, WEB, ask, fit, forecast, in_words, jump, remember, subject

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import Span
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import Span
 from cronhpa.forecasting.messages import gather
-from cronhpa.history.series import STEP
+from cronhpa.history.database.series import STEP
 from cronhpa.history.store import Store
 from forecasting.asked_worker import MIDNIGHT, WEB, ask, fit, forecast, in_words, jump, remember, subject
 

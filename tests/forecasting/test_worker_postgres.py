@@ -2,13 +2,13 @@
 
 from contextlib import closing
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, parse_instant
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, parse_instant
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.forecasting import worker
 from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest
-from cronhpa.history.address import PostgresAddress
-from cronhpa.history.series import STEP, Series
+from cronhpa.history.database.address import PostgresAddress
+from cronhpa.history.database.series import STEP, Series
 from cronhpa.history.store import Store
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")

@@ -5,10 +5,10 @@ import subprocess
 import sys
 import time
 
-from cronhpa.core.forecast import Forecast
+from cronhpa.core.model.forecast import Forecast
 from cronhpa.forecasting import service as module
 from cronhpa.forecasting.pool import ProcessPool
-from cronhpa.history.series import Series
+from cronhpa.history.database.series import Series
 from forecasting.worker_tasks import MIDNIGHT, WEB, is_running, subjects, tells_its_environment
 
 
@@ -54,9 +54,9 @@ def test_the_worker_imports_pandas_and_statsmodels_only_for_a_method_that_needs_
 _OPERATOR = """
 import asyncio, sys, time
 from pathlib import Path
-from cronhpa.core.spec import ForecastSettings, Spec, TargetRef
+from cronhpa.core.model.spec import ForecastSettings, Spec, TargetRef
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.series import Series
+from cronhpa.history.database.series import Series
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.pool import ProcessPool
 async def main():

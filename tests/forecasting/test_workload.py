@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import SECOND
-from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric
+from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.spec import ExternalMetric, MetricTarget, ResourceMetric
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.workload import (
     HELD_MINUTES,

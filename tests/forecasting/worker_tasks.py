@@ -9,14 +9,14 @@ from pathlib import Path
 
 import msgspec
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, parse_instant
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, parse_instant
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.forecasting.messages import FitResponse, ForecastResponse, ForecastTarget, WorkerRequest, digest
-from cronhpa.history.database import Fault
-from cronhpa.history.fits import FitInfo
-from cronhpa.history.series import STEP, Series
+from cronhpa.history.database.database import Fault
+from cronhpa.history.database.series import STEP, Series
+from cronhpa.history.load.fits import FitInfo
 from cronhpa.history.store import Store
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")

@@ -25,12 +25,13 @@ from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.rules import broken_rules
 from cronhpa.api.status_memory import read_memory
-from cronhpa.cli.documents import UnreadableFileError, as_yaml, read_documents
+from cronhpa.cli.objects.documents import UnreadableFileError, as_yaml, read_documents
 from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import DecisionKind as DecisionPath
-from cronhpa.core.decision import Withheld
-from cronhpa.core.instant import (
+from cronhpa.core.metrics.observe import observe
+from cronhpa.core.model.decision import DecisionKind as DecisionPath
+from cronhpa.core.model.decision import Withheld
+from cronhpa.core.model.instant import (
     DAY,
     HOUR,
     MINUTE,
@@ -40,12 +41,10 @@ from cronhpa.core.instant import (
     parse_duration,
     parse_instant,
 )
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Sample, Scale
-from cronhpa.core.observe import observe
-from cronhpa.core.quantity import Quantity, format_milli, parse_float, parse_milli
-from cronhpa.core.scheduled import cron, windows
-from cronhpa.core.spec import (
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent, Sample, Scale
+from cronhpa.core.model.quantity import Quantity, format_milli, parse_float, parse_milli
+from cronhpa.core.model.spec import (
     ControllerOptions,
     CronWindow,
     MetricTarget,
@@ -55,10 +54,11 @@ from cronhpa.core.spec import (
     Spec,
     TargetRef,
 )
-from cronhpa.core.spec import ExternalMetric as External
-from cronhpa.history.files import HistoryError, import_csv, read_points
-from cronhpa.history.prometheus import Prometheus, PrometheusError
-from cronhpa.history.series import RecordedBatch, Series
+from cronhpa.core.model.spec import ExternalMetric as External
+from cronhpa.core.schedules import cron, windows
+from cronhpa.history.database.series import RecordedBatch, Series
+from cronhpa.history.imports.files import HistoryError, import_csv, read_points
+from cronhpa.history.imports.prometheus import Prometheus, PrometheusError
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.metric_values import samples_of

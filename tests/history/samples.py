@@ -6,10 +6,10 @@ import sqlite3
 
 import psycopg
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import SECOND, parse_instant
-from cronhpa.history.address import PostgresAddress
-from cronhpa.history.series import STEP, LoadSample, Series
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import SECOND, parse_instant
+from cronhpa.history.database.address import PostgresAddress
+from cronhpa.history.database.series import STEP, LoadSample, Series
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
 WEB = Series("shop", "web", "cpu")

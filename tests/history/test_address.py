@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.history.address import PostgresAddress, store_address
+from cronhpa.history.database.address import PostgresAddress, store_address
 
 
 @pytest.mark.parametrize("path", ["history.db", "/var/lib/cronhpa/history.db", "postgres", "a@b#c?d"])

@@ -2,12 +2,12 @@
 
 import pytest
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
-from cronhpa.core.spec import TargetRef
-from cronhpa.history.backfill import backfill, span_of
-from cronhpa.history.database import StoreError
-from cronhpa.history.prometheus import Prometheus
-from cronhpa.history.series import STEP
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.model.spec import TargetRef
+from cronhpa.history.database.database import StoreError
+from cronhpa.history.database.series import STEP
+from cronhpa.history.imports.backfill import backfill, span_of
+from cronhpa.history.imports.prometheus import Prometheus
 from cronhpa.history.store import Store
 from forecasting.answering import Answering
 from history.samples import NOON, WEB

@@ -6,16 +6,16 @@ import pytest
 from msgspec import Raw
 from typer.testing import CliRunner
 
-from cronhpa.cli.history import app
-from cronhpa.core.instant import DAY, HOUR, MINUTE
-from cronhpa.history.address import PostgresAddress
-from cronhpa.history.copy import copy_store, newest_step
-from cronhpa.history.decisions import KeptDecision
-from cronhpa.history.fits import Fit, FitInfo
-from cronhpa.history.past_decision import PastDecision
-from cronhpa.history.points import Point
-from cronhpa.history.series import STEP, LoadSample, Series
-from cronhpa.history.spend import Spend
+from cronhpa.cli.commands.history import app
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE
+from cronhpa.history.database.address import PostgresAddress
+from cronhpa.history.database.copy import copy_store, newest_step
+from cronhpa.history.database.series import STEP, LoadSample, Series
+from cronhpa.history.load.fits import Fit, FitInfo
+from cronhpa.history.load.spend import Spend
+from cronhpa.history.past.decisions import KeptDecision
+from cronhpa.history.past.past_decision import PastDecision
+from cronhpa.history.past.points import Point
 from cronhpa.history.store import Store
 from history.samples import API, NOON, WEB, everything, forecast, raw, sample
 

@@ -2,10 +2,10 @@
 
 import re
 
-from cronhpa.core.instant import DAY, HOUR
-from cronhpa.history.fits import Fit, FitInfo
-from cronhpa.history.spend import Spend
-from cronhpa.history.sqlite import SqliteDatabase
+from cronhpa.core.model.instant import DAY, HOUR
+from cronhpa.history.database.sqlite import SqliteDatabase
+from cronhpa.history.load.fits import Fit, FitInfo
+from cronhpa.history.load.spend import Spend
 from cronhpa.history.store import Store
 from history.samples import NOON, WEB, WatchedDatabase, forecast, sample
 

@@ -1,4 +1,4 @@
-"""cronhpa.history.decisions: what is kept of decisions, for how long, and in how much space."""
+"""cronhpa.history.past.decisions: what is kept of decisions, for how long, and in how much space."""
 
 import json
 import random
@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 from msgspec import Raw
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
-from cronhpa.history.database import Fault, StoreError
-from cronhpa.history.decisions import KeptDecision
-from cronhpa.history.past_decision import PastDecision, unpack
-from cronhpa.history.points import POINT_STEP, Point
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.history.database.database import Fault, StoreError
+from cronhpa.history.past.decisions import KeptDecision
+from cronhpa.history.past.past_decision import PastDecision, unpack
+from cronhpa.history.past.points import POINT_STEP, Point
 from cronhpa.history.store import Store
 from history.samples import raw
 
@@ -181,8 +181,8 @@ def test_an_operator_that_was_away_for_a_month_forgets_no_hours(store):
 
 def test_beyond_the_limit_the_objects_with_most_decisions_lose_their_oldest(tmp_path):
     """A noisy object shortens its own past: 300 decisions of a kilobyte beside ten, where 100 kB are allowed."""
-    from cronhpa.history.decisions import DecisionHistory
-    from cronhpa.history.sqlite import SqliteDatabase
+    from cronhpa.history.database.sqlite import SqliteDatabase
+    from cronhpa.history.past.decisions import DecisionHistory
 
     database = SqliteDatabase.open(tmp_path / "history.db")
     history = DecisionHistory(database, bytes_max=100_000)

@@ -10,11 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import DAY, MINUTE, format_instant, parse_instant
-from cronhpa.history import files as module
-from cronhpa.history import parquet
-from cronhpa.history.files import CsvError, HistoryError, Imported, export_csv, import_csv, import_file, read_points
-from cronhpa.history.series import STEP, Series
+from cronhpa.core.model.instant import DAY, MINUTE, format_instant, parse_instant
+from cronhpa.history.database.series import STEP, Series
+from cronhpa.history.imports import files as module
+from cronhpa.history.imports import parquet
+from cronhpa.history.imports.files import (
+    CsvError,
+    HistoryError,
+    Imported,
+    export_csv,
+    import_csv,
+    import_file,
+    read_points,
+)
 from cronhpa.history.store import Store
 
 NOON = parse_instant("2026-03-01T12:00:00Z")

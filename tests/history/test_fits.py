@@ -1,7 +1,7 @@
 """Which fit is the newest of a series, and which fits are forgotten."""
 
-from cronhpa.core.instant import DAY
-from cronhpa.history.fits import Fit, FitInfo
+from cronhpa.core.model.instant import DAY
+from cronhpa.history.load.fits import Fit, FitInfo
 from history.samples import API, NOON, WEB, raw
 
 

@@ -1,8 +1,8 @@
 """Which forecasts are kept, and the loads that they forecast one step ahead."""
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE
-from cronhpa.history.forecasts import IssuedQuantile
-from cronhpa.history.series import STEP
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE
+from cronhpa.history.database.series import STEP
+from cronhpa.history.load.forecasts import IssuedQuantile
 from history.samples import API, NOON, WEB, forecast, sample
 
 

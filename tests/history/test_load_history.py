@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
-from cronhpa.history.load_history import NO_ROW
-from cronhpa.history.series import STEP, Coverage, LoadSample, RecordedBatch, Series
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.history.database.series import STEP, Coverage, LoadSample, RecordedBatch, Series
+from cronhpa.history.load.load_history import NO_ROW
 from cronhpa.history.store import Store
 from history.samples import API, NOON, WEB, everything, sample
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.history.packing import (
+from cronhpa.history.load.packing import (
     MINUTES_PER_DAY,
     STEPS_PER_DAY,
     DayMaxima,

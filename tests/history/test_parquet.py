@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from cronhpa.core.instant import MINUTE
-from cronhpa.history import parquet
-from cronhpa.history.series import STEP
+from cronhpa.core.model.instant import MINUTE
+from cronhpa.history.database.series import STEP
+from cronhpa.history.imports import parquet
 from history.samples import NOON, WEB, sample
 
 

@@ -1,4 +1,7 @@
-"""cronhpa.history.past_decision, cronhpa.history.json_lines: what is packed comes back; what is damaged is named."""
+"""
+cronhpa.history.past.past_decision, cronhpa.history.past.json_lines: what is packed comes back; what is damaged is
+named.
+"""
 
 import gzip
 import json
@@ -10,9 +13,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from core.situations import situations
-from cronhpa.core.record import Record, decode, encode
-from cronhpa.history.json_lines import BYTES_MAX
-from cronhpa.history.past_decision import PastDecision, is_full, pack, unpack
+from cronhpa.core.model.record import Record, decode, encode
+from cronhpa.history.past.json_lines import BYTES_MAX
+from cronhpa.history.past.past_decision import PastDecision, is_full, pack, unpack
 
 plain = st.recursive(
     st.none()

@@ -1,11 +1,11 @@
-"""cronhpa.history.points: days of points, and hours of them."""
+"""cronhpa.history.past.points: days of points, and hours of them."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import HOUR, MINUTE
-from cronhpa.history.points import POINT_STEP, Point, pack_points, thinned, unpack_points
+from cronhpa.core.model.instant import HOUR, MINUTE
+from cronhpa.history.past.points import POINT_STEP, Point, pack_points, thinned, unpack_points
 
 counts = st.integers(0, 2**31 - 1)
 points = st.builds(

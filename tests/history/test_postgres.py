@@ -11,12 +11,12 @@ import psycopg
 import pytest
 import trustme
 
-from cronhpa.core.instant import DAY, MILLISECOND, MINUTE, SECOND
-from cronhpa.history.address import PostgresAddress, store_address
-from cronhpa.history.database import Fault, StoreError
-from cronhpa.history.fits import Fit, FitInfo
-from cronhpa.history.postgres import PostgresDatabase
-from cronhpa.history.series import LoadSample, RecordedBatch, Series
+from cronhpa.core.model.instant import DAY, MILLISECOND, MINUTE, SECOND
+from cronhpa.history.database.address import PostgresAddress, store_address
+from cronhpa.history.database.database import Fault, StoreError
+from cronhpa.history.database.postgres import PostgresDatabase
+from cronhpa.history.database.series import LoadSample, RecordedBatch, Series
+from cronhpa.history.load.fits import Fit, FitInfo
 from cronhpa.history.store import Store
 from history.samples import API, NOON, WEB, everything, forecast, raw, sample
 from testbed.postgres import running

@@ -1,5 +1,6 @@
 """
-cronhpa.history.postgres, cronhpa.history.address: whatever a URL hides is in no text, however libpq reads the URL.
+cronhpa.history.database.postgres, cronhpa.history.database.address: whatever a URL hides is in no text, however libpq
+reads the URL.
 
 libpq and the server repeat parts of a URL in their errors: user names, values, and of a malformed URL all of it.
 """
@@ -12,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cronhpa.history.address import PostgresAddress, store_address
-from cronhpa.history.database import StoreError
+from cronhpa.history.database.address import PostgresAddress, store_address
+from cronhpa.history.database.database import StoreError
 from cronhpa.history.store import Store
 from history.samples import everything
 

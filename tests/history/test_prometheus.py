@@ -7,11 +7,11 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from cronhpa.cli.history import app
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.core.spec import TargetRef
-from cronhpa.history.prometheus import Prometheus, PrometheusError
-from cronhpa.history.series import Series
+from cronhpa.cli.commands.history import app
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.spec import TargetRef
+from cronhpa.history.database.series import Series
+from cronhpa.history.imports.prometheus import Prometheus, PrometheusError
 from forecasting.answering import Answering, matrix
 
 NOON = parse_instant("2026-03-01T12:00:00Z")

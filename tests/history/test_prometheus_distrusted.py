@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from cronhpa.cli import app as command
-from cronhpa.core.instant import HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.core.spec import TargetRef
-from cronhpa.history import prometheus as module
-from cronhpa.history.backfill import Backfills
-from cronhpa.history.prometheus import Prometheus, PrometheusError, PrometheusUnusableError
-from cronhpa.history.series import Series
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.spec import TargetRef
+from cronhpa.history.database.series import Series
+from cronhpa.history.imports import prometheus as module
+from cronhpa.history.imports.backfill import Backfills
+from cronhpa.history.imports.prometheus import Prometheus, PrometheusError, PrometheusUnusableError
 from cronhpa.history.store import Store
 from cronhpa.operator.settings import Settings
 from forecasting.answering import Answering, matrix

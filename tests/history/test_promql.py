@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cronhpa.core.spec import TargetRef
-from cronhpa.history.prometheus import Prometheus, PrometheusError
-from cronhpa.history.promql import Name, Names, QueryError, QueryTemplate, Subdomain
-from cronhpa.history.series import Series
+from cronhpa.core.model.spec import TargetRef
+from cronhpa.history.database.series import Series
+from cronhpa.history.imports.prometheus import Prometheus, PrometheusError
+from cronhpa.history.imports.promql import Name, Names, QueryError, QueryTemplate, Subdomain
 from history.strict_promql import Query, parse
 
 # The review's attack: a name that ends the selector of its own namespace and asks for another one's.

@@ -1,8 +1,8 @@
-"""cronhpa.history.recorded: a load from the store, by the minute where minutes are kept."""
+"""cronhpa.history.load.recorded: a load from the store, by the minute where minutes are kept."""
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
-from cronhpa.history.recorded import recorded_load
-from cronhpa.history.series import STEP, LoadSample, Series
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.history.database.series import STEP, LoadSample, Series
+from cronhpa.history.load.recorded import recorded_load
 from cronhpa.history.store import Store
 
 NOW = parse_instant("2026-11-23T08:00:00Z")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cronhpa.history.series import is_load
+from cronhpa.history.database.series import is_load
 from history.samples import NOON, WEB
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cronhpa.core.instant import DAY, MINUTE
-from cronhpa.history.series import LoadSample, Series
+from cronhpa.core.model.instant import DAY, MINUTE
+from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.history.store import Store
 from history.samples import API, NOON, WEB, everything
 

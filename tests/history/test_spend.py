@@ -1,7 +1,7 @@
 """What forecasts spent, hour by hour."""
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE
-from cronhpa.history.spend import Spend
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE
+from cronhpa.history.load.spend import Spend
 from history.samples import API, NOON, WEB, sample
 
 

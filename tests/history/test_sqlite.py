@@ -8,12 +8,12 @@ from contextlib import closing
 
 import pytest
 
-from cronhpa.core.instant import HOUR, MILLISECOND, SECOND
-from cronhpa.history.database import Fault, StoreError
-from cronhpa.history.fits import Fit, FitInfo
-from cronhpa.history.schema import SCHEMA
-from cronhpa.history.series import STEP, RecordedBatch, Series
-from cronhpa.history.sqlite import SqliteDatabase
+from cronhpa.core.model.instant import HOUR, MILLISECOND, SECOND
+from cronhpa.history.database.database import Fault, StoreError
+from cronhpa.history.database.schema import SCHEMA
+from cronhpa.history.database.series import STEP, RecordedBatch, Series
+from cronhpa.history.database.sqlite import SqliteDatabase
+from cronhpa.history.load.fits import Fit, FitInfo
 from cronhpa.history.store import Store
 from history.samples import API, NOON, WEB, WatchedDatabase, everything, forecast, raw, sample, write_version_1
 
@@ -26,7 +26,7 @@ def store(file_store):
 _RECORDER = """
 import sys
 from pathlib import Path
-from cronhpa.history.series import LoadSample, Series
+from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.history.store import Store
 store, at = Store(Path(sys.argv[1])), int(sys.argv[2])
 for i in range(10**6):
@@ -58,8 +58,8 @@ def test_what_was_recorded_before_kill_9_is_there(tmp_path):
 _ON_A_FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from cronhpa.history.database import Fault
-from cronhpa.history.series import LoadSample, RecordedBatch, Series
+from cronhpa.history.database.database import Fault
+from cronhpa.history.database.series import LoadSample, RecordedBatch, Series
 from cronhpa.history.store import Store
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write that is too long fails, as on a full disk
 store, at = Store(Path(sys.argv[1])), int(sys.argv[2])

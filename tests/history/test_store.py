@@ -3,10 +3,10 @@
 import sqlite3
 from contextlib import closing
 
-from cronhpa.core.instant import DAY, HOUR
-from cronhpa.history.fits import Fit, FitInfo
-from cronhpa.history.series import STEP, LoadSample
-from cronhpa.history.spend import Spend
+from cronhpa.core.model.instant import DAY, HOUR
+from cronhpa.history.database.series import STEP, LoadSample
+from cronhpa.history.load.fits import Fit, FitInfo
+from cronhpa.history.load.spend import Spend
 from cronhpa.history.store import Store
 from history.samples import API, NOON, WEB, everything, forecast, sample
 

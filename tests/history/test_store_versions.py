@@ -1,4 +1,4 @@
-"""cronhpa.history.schema: a newer release migrates an older store, an older one refuses a newer one."""
+"""cronhpa.history.database.schema: a newer release migrates an older store, an older one refuses a newer one."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -8,16 +8,16 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from cronhpa.core.instant import DAY, MINUTE
-from cronhpa.history.address import PostgresAddress
-from cronhpa.history.database import Fault, StoreError
-from cronhpa.history.decisions import KeptDecision
-from cronhpa.history.past_decision import PastDecision
-from cronhpa.history.points import Point
-from cronhpa.history.postgres import PostgresDatabase
-from cronhpa.history.schema import SCHEMA
-from cronhpa.history.series import RecordedBatch, Series
-from cronhpa.history.sqlite import SqliteDatabase
+from cronhpa.core.model.instant import DAY, MINUTE
+from cronhpa.history.database.address import PostgresAddress
+from cronhpa.history.database.database import Fault, StoreError
+from cronhpa.history.database.postgres import PostgresDatabase
+from cronhpa.history.database.schema import SCHEMA
+from cronhpa.history.database.series import RecordedBatch, Series
+from cronhpa.history.database.sqlite import SqliteDatabase
+from cronhpa.history.past.decisions import KeptDecision
+from cronhpa.history.past.past_decision import PastDecision
+from cronhpa.history.past.points import Point
 from cronhpa.history.store import Store
 from history.samples import NOON, WEB, everything, raw, sample
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.observation import Absent
+from cronhpa.core.model.observation import Absent
 from cronhpa.kube.label_selector import Requirement, Selector, SelectorError, parse_selector, select
 
 SHOP = {"app": "shop", "tier": "web"}

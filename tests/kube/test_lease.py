@@ -4,7 +4,7 @@ import json
 
 from aiohttp import web
 
-from cronhpa.core.instant import parse_instant
+from cronhpa.core.model.instant import parse_instant
 from cronhpa.kube.lease import LeaseName, Leases, LeaseSpec, micro_time
 from kube.fake_api import FakeApi
 

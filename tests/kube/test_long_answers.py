@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ExternalMetric, MetricTarget, ObjectMetric, PodsMetric, TargetRef
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ExternalMetric, MetricTarget, ObjectMetric, PodsMetric, TargetRef
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.metric_values import ExternalMetricValue, PodMetrics, external_value

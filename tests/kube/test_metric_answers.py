@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cronhpa.core.instant import SECOND, parse_instant
-from cronhpa.core.observation import Absent, Sample
-from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric
+from cronhpa.core.model.instant import SECOND, parse_instant
+from cronhpa.core.model.observation import Absent, Sample
+from cronhpa.core.model.spec import ExternalMetric, MetricTarget, ResourceMetric
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.metric_values import (
     CustomMetric,

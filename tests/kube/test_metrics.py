@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from cronhpa.core.observation import Absent, Pod, Scale
-from cronhpa.core.observe import observe
-from cronhpa.core.spec import (
+from cronhpa.core.metrics.observe import observe
+from cronhpa.core.model.observation import Absent, Pod, Scale
+from cronhpa.core.model.spec import (
     ExternalMetric,
     LabelRequirement,
     LabelSelector,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.situations import NOW, pod
-from cronhpa.core.instant import HOUR, MINUTE, SECOND
-from cronhpa.core.observe import start_up
+from cronhpa.core.metrics.observe import start_up
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND
 from cronhpa.kube.label_selector import Requirement, Selector, parse_selector
 from cronhpa.kube.pod_indexer import PodIndexer
 

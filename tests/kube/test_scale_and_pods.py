@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cronhpa.core.instant import parse_instant
-from cronhpa.core.observation import Container, Pod
+from cronhpa.core.model.instant import parse_instant
+from cronhpa.core.model.observation import Container, Pod
 from cronhpa.kube.label_selector import parse_selector
 from cronhpa.kube.pods import RawPod, pod_from
 from cronhpa.kube.scale import workload_selector_text

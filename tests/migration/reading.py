@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import yaml
 
-from cronhpa.core.instant import parse_instant
+from cronhpa.core.model.instant import parse_instant
 from cronhpa.migration.convert import Document, convert
 
 MANIFESTS = Path(__file__).parent / "manifests"

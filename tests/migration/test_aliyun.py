@@ -1,4 +1,4 @@
-"""cronhpa.migration.aliyun, cronhpa.migration.jobs: points in time become windows."""
+"""cronhpa.migration.dialects.aliyun, cronhpa.migration.documents.jobs: points in time become windows."""
 
 import pytest
 

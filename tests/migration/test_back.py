@@ -3,7 +3,7 @@
 import pytest
 
 from cronhpa.migration.back import to_hpa
-from cronhpa.migration.document import FieldReader, Unconvertible
+from cronhpa.migration.documents.document import FieldReader, Unconvertible
 
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}

@@ -4,8 +4,8 @@ from datetime import datetime
 
 import pytest
 
-from cronhpa.migration.clock_changes import remark_clock_changes
-from cronhpa.migration.document import FieldReader
+from cronhpa.migration.documents.clock_changes import remark_clock_changes
+from cronhpa.migration.documents.document import FieldReader
 
 WALL = datetime.fromisoformat("2026-10-01T12:00")
 

@@ -1,4 +1,4 @@
-"""cronhpa.migration.convert, cronhpa.cli.convert: the command, and what holds for every input."""
+"""cronhpa.migration.convert, cronhpa.cli.commands.convert: the command, and what holds for every input."""
 
 import json
 
@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cronhpa.cli import app
 from cronhpa.migration.convert import Document, convert
-from cronhpa.migration.manifest import problems
+from cronhpa.migration.documents.manifest import problems
 from migration.reading import MANIFESTS, NOW, converted
 
 FILES = sorted(MANIFESTS.glob("*.yaml"))

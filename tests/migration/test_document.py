@@ -1,8 +1,11 @@
-"""cronhpa.migration.document: a field is read, passed by or told; a field of another type is refused with its path."""
+"""
+cronhpa.migration.documents.document: a field is read, passed by or told; a field of another type is refused with its
+path.
+"""
 
 import pytest
 
-from cronhpa.migration.document import FieldReader, Remark, Unconvertible
+from cronhpa.migration.documents.document import FieldReader, Remark, Unconvertible
 
 
 def mapping(**body):

@@ -1,5 +1,6 @@
 """
-cronhpa.migration.kapacity, cronhpa.migration.edges: drawn schedules of all dialects mean what their original rules say.
+cronhpa.migration.dialects.kapacity, cronhpa.migration.documents.edges: drawn schedules of all dialects mean what their
+original rules say.
 
 What a conversion announces may differ; so only conversions whose remarks are about something else are compared.
 """
@@ -13,9 +14,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.core.instant import from_datetime
-from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.instant import from_datetime
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.core.schedules.bounds import resolve
 from cronhpa.migration.convert import Document, convert
 from migration.originals import Cron, last_job, next_edge_is_an_end, within_day
 from migration.reading import NOW

@@ -1,11 +1,14 @@
-"""cronhpa.migration.edges, cronhpa.migration.context: windows of KEDA and Crane, told where they differ."""
+"""
+cronhpa.migration.documents.edges, cronhpa.migration.documents.context: windows of KEDA and Crane, told where they
+differ.
+"""
 
 import pytest
 
-from cronhpa.core.instant import parse_instant
-from cronhpa.migration.context import ConversionContext
-from cronhpa.migration.document import FieldReader, Unconvertible
-from cronhpa.migration.edges import window
+from cronhpa.core.model.instant import parse_instant
+from cronhpa.migration.documents.context import ConversionContext
+from cronhpa.migration.documents.document import FieldReader, Unconvertible
+from cronhpa.migration.documents.edges import window
 
 AROUND = ConversionContext(parse_instant("2026-10-01T12:00:00Z"), None, {})
 

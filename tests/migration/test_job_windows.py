@@ -7,12 +7,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import from_datetime
-from cronhpa.core.scheduled import cron
-from cronhpa.core.scheduled.windows import state
-from cronhpa.core.spec import CronWindow, DateRange, Days, OnceWindow
-from cronhpa.migration import job_windows
-from cronhpa.migration.job_windows import DaysOff, Job, NoWindows
+from cronhpa.core.model.instant import from_datetime
+from cronhpa.core.model.spec import CronWindow, DateRange, Days, OnceWindow
+from cronhpa.core.schedules import cron
+from cronhpa.core.schedules.windows import state
+from cronhpa.migration.documents import job_windows
+from cronhpa.migration.documents.job_windows import DaysOff, Job, NoWindows
 from migration.originals import last_job
 
 WALL = datetime.fromisoformat("2026-10-01T12:17")

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.core.instant import from_datetime
-from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.instant import from_datetime
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.core.schedules.bounds import resolve
 from migration.reading import converted, only, remarks
 
 

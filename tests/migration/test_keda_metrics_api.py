@@ -1,11 +1,14 @@
-"""cronhpa.migration.keda_metrics_api, cronhpa.migration.keda_servers: a metrics-api trigger's URL, without KEDA."""
+"""
+cronhpa.migration.dialects.keda_metrics_api, cronhpa.migration.dialects.keda_servers: a metrics-api trigger's URL,
+without KEDA.
+"""
 
 import json
 
 import pytest
 import yaml
 
-from cronhpa.core.instant import parse_instant
+from cronhpa.core.model.instant import parse_instant
 from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.url import read_number
 from migration.reading import converted, only, remarks

@@ -1,4 +1,4 @@
-"""cronhpa.migration.keda_thresholds: the load of one pod, from the field that KEDA uses."""
+"""cronhpa.migration.dialects.keda_thresholds: the load of one pod, from the field that KEDA uses."""
 
 import pytest
 

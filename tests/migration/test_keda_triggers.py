@@ -1,4 +1,7 @@
-"""cronhpa.migration.keda_triggers, cronhpa.migration.exporters, cronhpa.migration.sources: KEDA can go."""
+"""
+cronhpa.migration.dialects.keda_triggers, cronhpa.migration.documents.exporters, cronhpa.migration.documents.sources:
+KEDA can go.
+"""
 
 import pytest
 

@@ -1,11 +1,20 @@
-"""cronhpa.migration.manifest: fields in their order, foreign metadata left out, names unique, refusals foreseen."""
+"""
+cronhpa.migration.documents.manifest: fields in their order, foreign metadata left out, names unique, refusals foreseen.
+"""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.migration.document import FieldReader
-from cronhpa.migration.manifest import DEFAULT_METRICS, cron_hpa, has_load, metadata_of, problems, unique_names
+from cronhpa.migration.documents.document import FieldReader
+from cronhpa.migration.documents.manifest import (
+    DEFAULT_METRICS,
+    cron_hpa,
+    has_load,
+    metadata_of,
+    problems,
+    unique_names,
+)
 
 SPEC = {
     "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"},

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cronhpa.migration.convert import DIALECTS
-from cronhpa.migration.exporters import EXPORTERS
+from cronhpa.migration.documents.exporters import EXPORTERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "conversion.md").read_text("utf-8")
 KINDS = sorted({kind for group, kind in DIALECTS if group not in {"aws", "gcp"}})

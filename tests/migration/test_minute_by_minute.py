@@ -1,4 +1,7 @@
-"""cronhpa.migration.aws, cronhpa.migration.cloud, cronhpa.migration.day_windows: by the original's own rule."""
+"""
+cronhpa.migration.dialects.aws, cronhpa.migration.documents.cloud, cronhpa.migration.documents.day_windows: by the
+original's own rule.
+"""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -6,9 +9,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.core.instant import from_datetime
-from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.instant import from_datetime
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.core.schedules.bounds import resolve
 from migration.originals import Cron, last_job, next_edge_is_an_end, within_day
 from migration.reading import converted
 

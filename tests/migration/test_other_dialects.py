@@ -1,5 +1,5 @@
 """
-cronhpa.migration.tkestack, cronhpa.migration.huawei, cronhpa.migration.dtaniwaki, cronhpa.migration.d_kuro, cronhpa.migration.kapacity, cronhpa.migration.phpa, cronhpa.migration.zalando, cronhpa.migration.workload, cronhpa.migration.kube_downscaler, cronhpa.migration.kube_green, cronhpa.migration.gcp: each difference is named.
+cronhpa.migration.dialects.tkestack, cronhpa.migration.dialects.huawei, cronhpa.migration.dialects.dtaniwaki, cronhpa.migration.dialects.d_kuro, cronhpa.migration.dialects.kapacity, cronhpa.migration.dialects.phpa, cronhpa.migration.dialects.zalando, cronhpa.migration.documents.workload, cronhpa.migration.dialects.kube_downscaler, cronhpa.migration.dialects.kube_green, cronhpa.migration.dialects.gcp: each difference is named.
 
 That their windows are right is shown minute by minute in test_minute_by_minute.py.
 """  # noqa: E501 - the first line names the modules

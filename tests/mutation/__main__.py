@@ -1,5 +1,5 @@
 """
-Which changed operator or constant of core/reactive and core/behavior does no test notice?
+Which changed operator or constant of core/metrics and core/behavior does no test notice?
 
     make mutation            goes on where it was stopped; FRESH=1 begins anew, as after a change of the tests
 

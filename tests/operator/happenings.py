@@ -11,7 +11,7 @@ from lives import CPU, NEIGHBOURS, Life, at_rest, cronhpa, deployment, external,
 from model_api import ModelApi
 from virtual_time import live
 
-from cronhpa.core.instant import DAY, MINUTE, SECOND
+from cronhpa.core.model.instant import DAY, MINUTE, SECOND
 
 # Of an instant as text, behind its tenths of a second.
 FRACTION = re.compile(r"(T\d\d:\d\d:\d\d\.\d)\d+")

@@ -9,13 +9,13 @@ from typing import Any, Self
 from model_api import START, ModelApi, ModelClient
 
 from cronhpa.core.decide import decide
-from cronhpa.core.instant import SECOND
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ControllerOptions
-from cronhpa.history.series import LoadSample
-from cronhpa.operator.clock import Clock
+from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.history.database.series import LoadSample
+from cronhpa.kube.clock import Clock
 from cronhpa.operator.controller import Controller
-from cronhpa.operator.object_watch import ObjectWatch
+from cronhpa.operator.objects.object_watch import ObjectWatch
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
 

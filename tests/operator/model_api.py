@@ -20,7 +20,7 @@ from typing import Any
 from copied import copied
 from kubernetes.client import Configuration
 
-from cronhpa.core.instant import HOUR, SECOND, format_instant, parse_instant
+from cronhpa.core.model.instant import HOUR, SECOND, format_instant, parse_instant
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError
 

@@ -3,11 +3,11 @@
 import asyncio
 from contextlib import suppress
 
-from cronhpa.core.instant import SECOND, parse_instant
+from cronhpa.core.model.instant import SECOND, parse_instant
+from cronhpa.kube.clock import Clock
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import Lease, LeaseMeta, LeaseName
-from cronhpa.operator.clock import Clock
-from cronhpa.operator.election import Elector, Leadership, LeaseTiming
+from cronhpa.operator.leader.election import Elector, Leadership, LeaseTiming
 
 NAME = LeaseName("cronhpa-system", "cronhpa")
 START = parse_instant("2027-01-15T07:00:00Z")

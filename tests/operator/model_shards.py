@@ -3,13 +3,13 @@
 import asyncio
 from contextlib import suppress
 
-from cronhpa.core.instant import SECOND, parse_instant
+from cronhpa.core.model.instant import SECOND, parse_instant
+from cronhpa.kube.clock import Clock
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import Lease, LeaseMeta, LeaseName
 from cronhpa.kube.shard_scope import ShardScope
-from cronhpa.operator.clock import Clock
-from cronhpa.operator.election import LeaseTiming
-from cronhpa.operator.shard_election import Holdings, ShardElection, replica_lease, shard_lease
+from cronhpa.operator.leader.election import LeaseTiming
+from cronhpa.operator.leader.shard_election import Holdings, ShardElection, replica_lease, shard_lease
 
 INSTALLATION = LeaseName("cronhpa-system", "cronhpa")
 START = parse_instant("2027-01-15T07:00:00Z")

@@ -14,7 +14,7 @@ from typing import Any
 from simulated_replica import LEASE
 from simulated_world import LEASES, Violation, World
 
-from cronhpa.core.instant import SECOND
+from cronhpa.core.model.instant import SECOND
 from cronhpa.kube.lease import LeaseName
 
 # A decision is remembered under its grid instant, at most a tenth of a period and an answer earlier.

@@ -24,9 +24,9 @@ from simulated_world import Violation, World
 from virtual_time import live
 
 from cronhpa.core.decide import decide
-from cronhpa.core.instant import SECOND, format_instant
+from cronhpa.core.model.instant import SECOND, format_instant
 from cronhpa.kube.shard_scope import shard_of
-from cronhpa.operator.shard_election import shard_lease
+from cronhpa.operator.leader.shard_election import shard_lease
 
 HOUR = 3600.0
 _STIRRED = 2400.0

@@ -12,14 +12,14 @@ from simulated_world import SimulatedClient, World
 from virtual_time import process_context
 
 from cronhpa.core.decide import decide
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.kube.clock import Clock
 from cronhpa.kube.fence import unfenced
 from cronhpa.kube.lease import LeaseName, Leases
-from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller
-from cronhpa.operator.election import Elector, Leadership, LeaseTiming
-from cronhpa.operator.informer_watch import InformerWatch
-from cronhpa.operator.installations import NamedLeases
+from cronhpa.operator.leader.election import Elector, Leadership, LeaseTiming
+from cronhpa.operator.objects.informer_watch import InformerWatch
+from cronhpa.operator.objects.installations import NamedLeases
 
 LEASE = LeaseName("cronhpa-system", "cronhpa")
 # Four times client-go's: three quarters of an hour's requests would be those of the election.

@@ -9,11 +9,11 @@ from model_shards import lease_names
 from simulated_replica import LEASE, TIMING, SimulatedReplica
 from simulated_world import SimulatedClient
 
+from cronhpa.kube.clock import Clock
 from cronhpa.kube.lease import LeaseName, Leases
 from cronhpa.kube.shard_scope import ShardScope
-from cronhpa.operator.clock import Clock
-from cronhpa.operator.installations import NamedLeases
-from cronhpa.operator.shard_election import Holdings, ShardElection, shard_lease
+from cronhpa.operator.leader.shard_election import Holdings, ShardElection, shard_lease
+from cronhpa.operator.objects.installations import NamedLeases
 
 SHARDS = 4
 

@@ -22,11 +22,11 @@ from kubernetes.client import Configuration
 from model_api import PATH, START, ModelApi, RefusedError
 
 from cronhpa.api.identity import PLURAL
-from cronhpa.core.instant import SECOND
+from cronhpa.core.model.instant import SECOND
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.fence import FENCED, NOT_LEADING
-from cronhpa.operator.election import UNKNOWN
+from cronhpa.operator.leader.election import UNKNOWN
 
 _BOOKMARK_SECONDS = 60.0
 _WATCHED = {PLURAL, "deployments", "pods", "horizontalpodautoscalers"}

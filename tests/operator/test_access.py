@@ -1,4 +1,4 @@
-"""cronhpa.operator.access: users who may get the object may read its past, and nobody else may."""
+"""cronhpa.operator.readers.access: users who may get the object may read its past, and nobody else may."""
 
 import asyncio
 import base64
@@ -9,7 +9,7 @@ from virtual_time import live
 
 from cronhpa.api.identity import AUDIENCE
 from cronhpa.kube.errors import ClusterError
-from cronhpa.operator.access import AccessReviews, User, Verdict, account_of
+from cronhpa.operator.readers.access import AccessReviews, User, Verdict, account_of
 
 ANNA = {"username": "anna", "uid": "u-1", "groups": ["team-shop"], "extra": {"scopes": ["a"]}}
 

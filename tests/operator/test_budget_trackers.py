@@ -4,13 +4,13 @@ from msgspec.structs import replace
 
 from core.situations import NOW, forecast, spec
 from cronhpa.core.decide import decide
-from cronhpa.core.instant import HOUR, SECOND
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation, PodCounts, Scale
-from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric
-from cronhpa.history.series import Series
-from cronhpa.history.spend import Spend
-from cronhpa.operator.budget_trackers import BudgetTrackers
+from cronhpa.core.model.instant import HOUR, SECOND
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent, Observation, PodCounts, Scale
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, PodsMetric
+from cronhpa.history.database.series import Series
+from cronhpa.history.load.spend import Spend
+from cronhpa.operator.loop.budget_trackers import BudgetTrackers
 
 SHOP = Series("prod", "shop", "requests")
 HOUR_NOW = NOW // HOUR

@@ -1,4 +1,4 @@
-"""cronhpa.operator.clock: the command alone reads the system's clocks; the rest of the operator takes them."""
+"""cronhpa.kube.clock: the command alone reads the system's clocks; the rest of the operator takes them."""
 
 import subprocess
 import sys
@@ -11,7 +11,8 @@ PROJECT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("clock", ["time.time()", "time.time_ns()", "time.monotonic()"])
 @pytest.mark.parametrize(
-    "module", ["operator/app", "operator/control_loop", "kube/informer", "history/backfill", "forecasting/service"]
+    "module",
+    ["operator/app", "operator/loop/control_loop", "kube/informer", "history/imports/backfill", "forecasting/service"],
 )
 def test_the_linter_refuses_a_clock_below_the_command(module, clock):
     lint = [

@@ -1,11 +1,13 @@
-"""cronhpa.operator.contest: who sets back what was scaled is named after the third time, and scaling goes on."""
+"""
+cronhpa.operator.objects.contest: who sets back what was scaled is named after the third time, and scaling goes on.
+"""
 
 from lives import Life, condition, cronhpa, deployment, status, timeline, until
 from model_api import START, ModelApi
 from virtual_time import live
 
-from cronhpa.core.instant import MINUTE
-from cronhpa.operator.contest import Contest
+from cronhpa.core.model.instant import MINUTE
+from cronhpa.operator.objects.contest import Contest
 
 CALM = {"scaleDown": {"stabilizationWindowSeconds": 0}}
 ARGO = {"manager": "argocd-controller", "time": "2027-01-15T07:00:00Z", "fieldsV1": {"f:spec": {"f:replicas": {}}}}

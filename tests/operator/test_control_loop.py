@@ -1,4 +1,4 @@
-"""cronhpa.operator.control_loop, cronhpa.operator.reconciler: who is due, and when."""
+"""cronhpa.operator.loop.control_loop, cronhpa.operator.loop.reconciler: who is due, and when."""
 
 import asyncio
 
@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from virtual_time import live
 
 from cronhpa.core.decide import decide
-from cronhpa.core.instant import DAY, HOUR, SECOND
-from cronhpa.core.memory import Memory, ScaleEvent
-from cronhpa.operator.delaying_queue import following
-from cronhpa.operator.sync_grid import latest, remembered_at
+from cronhpa.core.model.instant import DAY, HOUR, SECOND
+from cronhpa.core.model.memory import Memory, ScaleEvent
+from cronhpa.operator.loop.delaying_queue import following
+from cronhpa.operator.loop.sync_grid import latest, remembered_at
 
 
 def shop(replicas=2, load=1000, **spec):

@@ -8,7 +8,7 @@ from model_api import ModelApi
 from virtual_time import live
 
 from cronhpa.core.decide import decide
-from cronhpa.operator.cooperative_yield import CooperativeYield
+from cronhpa.operator.loop.cooperative_yield import CooperativeYield
 
 NAMESPACES = [f"team-{number}" for number in range(20)]
 

@@ -1,4 +1,4 @@
-"""cronhpa.operator.decision_recorder, cronhpa.operator.recorded_change: what is kept, and its cost."""
+"""cronhpa.operator.writes.decision_recorder, cronhpa.operator.objects.recorded_change: what is kept, and its cost."""
 
 import asyncio
 import json
@@ -14,16 +14,16 @@ from virtual_time import live
 
 from core.situations import NO_METRICS, NOW, cpu, forecast, queue, recommended, seen, situations, spec
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Failed, Scaled, Withheld
-from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Observation, PodCounts, ScalarReading, Scale
-from cronhpa.core.reconciliation import Reconciliation
-from cronhpa.core.record import Record, decode
-from cronhpa.core.spec import ExternalMetric, MetricTarget
-from cronhpa.history.points import POINT_STEP
-from cronhpa.operator.decision_recorder import DecisionRecorder, encoded, point_of, spec_text
-from cronhpa.operator.object_state import ObjectState
+from cronhpa.core.model.decision import Failed, Scaled, Withheld
+from cronhpa.core.model.instant import MINUTE, SECOND
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Observation, PodCounts, ScalarReading, Scale
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.record import Record, decode
+from cronhpa.core.model.spec import ExternalMetric, MetricTarget
+from cronhpa.history.past.points import POINT_STEP
+from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.writes.decision_recorder import DecisionRecorder, encoded, point_of, spec_text
 
 SPEC = spec(metrics=(cpu(),))
 

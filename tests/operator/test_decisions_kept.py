@@ -10,14 +10,14 @@ from lives import Life, ModelWatch, cronhpa, deployment, timeline
 from model_api import ModelApi, ModelClient
 from virtual_time import live
 
-from cronhpa.history.database import Fault
+from cronhpa.history.database.database import Fault
 from cronhpa.history.store import Store
+from cronhpa.kube.clock import Clock
 from cronhpa.operator.app import Operator
-from cronhpa.operator.budget_trackers import BudgetTrackers
-from cronhpa.operator.clock import Clock
-from cronhpa.operator.decision_recorder import DecisionRecorder
 from cronhpa.operator.learning import Learning, LearningPauses
+from cronhpa.operator.loop.budget_trackers import BudgetTrackers
 from cronhpa.operator.settings import Settings
+from cronhpa.operator.writes.decision_recorder import DecisionRecorder
 
 
 def keeper(path, recorder, **more):

@@ -1,4 +1,4 @@
-"""cronhpa.operator.delaying_queue, cronhpa.operator.owners: whose turn it is, and whose target."""
+"""cronhpa.operator.loop.delaying_queue, cronhpa.operator.objects.owners: whose turn it is, and whose target."""
 
 import asyncio
 from types import SimpleNamespace
@@ -10,10 +10,10 @@ from lives import Life, condition, cronhpa, deployment, status, until
 from model_api import START, ModelApi
 from virtual_time import live
 
-from cronhpa.core.instant import MILLISECOND, SECOND
-from cronhpa.core.spec import Mode
-from cronhpa.operator.delaying_queue import DelayingQueue, following
-from cronhpa.operator.owners import Hpa, Owners
+from cronhpa.core.model.instant import MILLISECOND, SECOND
+from cronhpa.core.model.spec import Mode
+from cronhpa.operator.loop.delaying_queue import DelayingQueue, following
+from cronhpa.operator.objects.owners import Hpa, Owners
 
 A, B, C = ("prod", "a"), ("prod", "b"), ("test", "c")
 

@@ -14,9 +14,9 @@ import pytest
 from model_leases import NAME, START, ModelLeases, Replica, two_running, until
 from virtual_time import live
 
+from cronhpa.kube.clock import Clock
 from cronhpa.kube.lease import Lease, LeaseSpec
-from cronhpa.operator.clock import Clock
-from cronhpa.operator.election import UNKNOWN, Elector
+from cronhpa.operator.leader.election import UNKNOWN, Elector
 
 
 def test_the_first_replica_leads_and_writes_itself_into_a_new_lease():

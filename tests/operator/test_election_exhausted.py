@@ -1,5 +1,5 @@
 """
-cronhpa.operator.election: every way in which the first requests of two replicas can go.
+cronhpa.operator.leader.election: every way in which the first requests of two replicas can go.
 
 A request is answered, refused, done without an answer, never done, or its process is frozen behind it.
 """

@@ -1,4 +1,4 @@
-"""cronhpa.operator.app, cronhpa.operator.endpoints: probes, scrapers and the stop, in real time."""
+"""cronhpa.operator.app, cronhpa.operator.monitoring.endpoints: probes, scrapers and the stop, in real time."""
 
 import asyncio
 import re
@@ -10,16 +10,16 @@ from lives import Life, cronhpa, deployment, status
 from model_api import Fault, ModelApi, ModelClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from cronhpa.core.instant import SECOND
+from cronhpa.core.model.instant import SECOND
 from cronhpa.forecasting.work_counts import WorkCounts
-from cronhpa.history.series import Series
+from cronhpa.history.database.series import Series
 from cronhpa.history.store import Store
+from cronhpa.kube.clock import Clock
 from cronhpa.operator.app import Operator
-from cronhpa.operator.clock import Clock
-from cronhpa.operator.endpoints import Endpoints
-from cronhpa.operator.object_metrics import ObjectMetrics
-from cronhpa.operator.operator_metrics import OperatorMetrics
-from cronhpa.operator.replica import OnlyReplica
+from cronhpa.operator.leader.replica import OnlyReplica
+from cronhpa.operator.monitoring.endpoints import Endpoints
+from cronhpa.operator.monitoring.object_metrics import ObjectMetrics
+from cronhpa.operator.monitoring.operator_metrics import OperatorMetrics
 from cronhpa.operator.settings import Settings
 
 

@@ -9,11 +9,11 @@ from model_api import START, Fault, ModelApi, ModelClient
 from virtual_time import live
 
 from cronhpa.api.events import Event
-from cronhpa.core.instant import MINUTE
-from cronhpa.operator import event_recorder as module
-from cronhpa.operator.event_recorder import EventRecorder
-from cronhpa.operator.object_state import ObjectState
-from cronhpa.operator.write_places import Urgency, WritePlaces
+from cronhpa.core.model.instant import MINUTE
+from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.writes import event_recorder as module
+from cronhpa.operator.writes.event_recorder import EventRecorder
+from cronhpa.operator.writes.write_places import Urgency, WritePlaces
 
 GONE = Event("Warning", "FailedGetScale", 'deployments.apps "shop" not found')
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from cronhpa.history.database import Fault, StoreError
-from cronhpa.history.series import LoadSample, RecordedBatch, Series
+from cronhpa.history.database.database import Fault, StoreError
+from cronhpa.history.database.series import LoadSample, RecordedBatch, Series
 from cronhpa.history.store import Store
-from cronhpa.operator.budget_trackers import BudgetTrackers
-from cronhpa.operator.clock import Clock
+from cronhpa.kube.clock import Clock
 from cronhpa.operator.learning import Learning, LearningPauses
+from cronhpa.operator.loop.budget_trackers import BudgetTrackers
 
 SERIES = Series("prod", "shop", "cpu")
 SAMPLE = LoadSample(SERIES, 10**18, 3.0)

@@ -9,9 +9,9 @@ from virtual_time import live
 from cronhpa.api.identity import PLURAL
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import Lease, LeaseName, LeaseSpec
-from cronhpa.operator.installations import Installations, NamedLeases
-from cronhpa.operator.object_state import ObjectState
-from cronhpa.operator.replica import OnlyReplica
+from cronhpa.operator.leader.replica import OnlyReplica
+from cronhpa.operator.objects.installations import Installations, NamedLeases
+from cronhpa.operator.objects.object_state import ObjectState
 
 OWN, OTHER = LeaseName("ops", "cronhpa"), LeaseName("laptop", "cronhpa")
 

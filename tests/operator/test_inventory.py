@@ -1,4 +1,4 @@
-"""cronhpa.operator.inventory, cronhpa.operator.object_state: objects as last seen, in any order."""
+"""cronhpa.operator.objects.inventory, cronhpa.operator.objects.object_state: objects as last seen, in any order."""
 
 import asyncio
 import json
@@ -12,15 +12,15 @@ from lives import CPU, Life, ModelWatch, condition, cronhpa, deployment, status,
 from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
 
-from cronhpa.core.instant import DAY, SECOND
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import ScalarReading, Scale
-from cronhpa.core.reactive.replicas import MetricProposal
-from cronhpa.core.spec import ControllerOptions
-from cronhpa.operator.contest import Contest
-from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.object_watch import ObjectWatch
-from cronhpa.operator.owners import Owners
+from cronhpa.core.metrics.replicas import MetricProposal
+from cronhpa.core.model.instant import DAY, SECOND
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import ScalarReading, Scale
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.operator.objects.contest import Contest
+from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.operator.objects.object_watch import ObjectWatch
+from cronhpa.operator.objects.owners import Owners
 
 KEY = ("prod", "shop")
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}

@@ -1,6 +1,6 @@
 """
-cronhpa.operator.metric_queries, cronhpa.operator.pod_metric_lists: what hangs delays only those that asked it. The
-others keep their period of 15 s.
+cronhpa.operator.loop.metric_queries, cronhpa.operator.loop.pod_metric_lists: what hangs delays only those that asked
+it. The others keep their period of 15 s.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ from lives import CPU, Life, condition, cronhpa, deployment, external, until
 from model_api import START, Fault, ModelApi
 from virtual_time import live
 
-from cronhpa.core.instant import SECOND
-from cronhpa.operator.delaying_queue import following
+from cronhpa.core.model.instant import SECOND
+from cronhpa.operator.loop.delaying_queue import following
 
 NIGHT = {"name": "night", "start": "0 22 * * *", "end": "0 6 * * *", "minReplicas": 1}
 MEMORY = {

@@ -1,13 +1,16 @@
-"""cronhpa.operator.kopf_watch, cronhpa.operator.object_watch: whatever ends kopf, it begins again behind a list."""
+"""
+cronhpa.operator.objects.kopf_watch, cronhpa.operator.objects.object_watch: whatever ends kopf, it begins again behind a
+list.
+"""
 
 import asyncio
 
 import pytest
 
-from cronhpa.core.spec import ControllerOptions
-from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.kopf_watch import KopfWatch
-from cronhpa.operator.object_watch import ObjectWatch, WatchPauses
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.operator.objects.kopf_watch import KopfWatch
+from cronhpa.operator.objects.object_watch import ObjectWatch, WatchPauses
 from kube.fake_api import FakeApi, answering
 
 _LIST = "/apis/cronhpa.io/v1alpha1/cronhpas"

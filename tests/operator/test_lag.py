@@ -1,13 +1,13 @@
-"""cronhpa.operator.loop_metrics: how late decisions are, in buckets."""
+"""cronhpa.operator.loop.loop_metrics: how late decisions are, in buckets."""
 
 from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import MILLISECOND, SECOND
-from cronhpa.operator.families import DECISION_LAG
-from cronhpa.operator.loop_metrics import BOUNDS, LagHistogram, note_lags
+from cronhpa.core.model.instant import MILLISECOND, SECOND
+from cronhpa.operator.loop.loop_metrics import BOUNDS, LagHistogram, note_lags
+from cronhpa.operator.monitoring.families import DECISION_LAG
 
 
 def test_a_bucket_counts_the_lags_up_to_its_bound():

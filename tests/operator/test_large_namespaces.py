@@ -1,4 +1,4 @@
-"""cronhpa.operator.control_loop: many objects of one namespace, due together or one by one."""
+"""cronhpa.operator.loop.control_loop: many objects of one namespace, due together or one by one."""
 
 import asyncio
 
@@ -7,8 +7,8 @@ from model_api import START, ModelApi
 from virtual_time import live
 
 from cronhpa.core.decide import decide
-from cronhpa.core.instant import SECOND
-from cronhpa.operator.delaying_queue import following
+from cronhpa.core.model.instant import SECOND
+from cronhpa.operator.loop.delaying_queue import following
 
 
 def test_the_first_objects_of_a_large_namespace_are_written_before_the_last_are_decided():

@@ -9,16 +9,16 @@ from model_api import ModelApi
 from virtual_time import live
 
 from core.situations import forecast
-from cronhpa.core.instant import DAY, HOUR, SECOND
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
-from cronhpa.history.prometheus import Prometheus
-from cronhpa.history.series import Series
-from cronhpa.history.spend import Spend
+from cronhpa.core.model.instant import DAY, HOUR, SECOND
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.history.database.series import Series
+from cronhpa.history.imports.prometheus import Prometheus
+from cronhpa.history.load.spend import Spend
 from cronhpa.history.store import Store
-from cronhpa.operator.budget_trackers import BudgetTrackers
-from cronhpa.operator.clock import Clock
+from cronhpa.kube.clock import Clock
 from cronhpa.operator.learning import Learning, LearningPauses
-from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.loop.budget_trackers import BudgetTrackers
+from cronhpa.operator.objects.object_state import ObjectState
 from forecasting.answering import Answering
 
 SHOP = Series("prod", "shop", "cpu")

@@ -11,7 +11,7 @@ from simulated_replica import SimulatedReplica
 from simulated_world import World
 from virtual_time import live
 
-from cronhpa.core.instant import DAY, SECOND
+from cronhpa.core.model.instant import DAY, SECOND
 
 QUICK = {"scaleDown": {"stabilizationWindowSeconds": 0}}
 
@@ -295,7 +295,7 @@ def test_what_was_decided_in_2038_in_2100_and_on_a_leap_day_is_decided_as_today(
 
         async def scenario(day=day):
             api = ModelApi()
-            from cronhpa.core.instant import parse_instant
+            from cronhpa.core.model.instant import parse_instant
 
             api.clock_offset = parse_instant(day) - START
             deployment(api)

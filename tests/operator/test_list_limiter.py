@@ -1,4 +1,4 @@
-"""cronhpa.operator.list_limiter: one list at a time for each namespace, of 32 namespaces."""
+"""cronhpa.operator.loop.list_limiter: one list at a time for each namespace, of 32 namespaces."""
 
 import asyncio
 from itertools import pairwise
@@ -7,8 +7,8 @@ from lives import Life, at_rest, cronhpa, deployment, timeline, until
 from model_api import START, Fault, ModelApi
 from virtual_time import live
 
-from cronhpa.core.instant import HOUR, SECOND
-from cronhpa.operator.list_limiter import ListLimiter
+from cronhpa.core.model.instant import HOUR, SECOND
+from cronhpa.operator.loop.list_limiter import ListLimiter
 
 NAMES = [f"shop-{number}" for number in range(10)]
 

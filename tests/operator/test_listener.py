@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import pytest
 
-from cronhpa.operator.listener import Listener, limits_within, response
+from cronhpa.operator.monitoring.listener import Listener, limits_within, response
 from cronhpa.ports.connections import ConnectionLimits
 
 ASK = b"GET /healthz HTTP/1.1\r\nHost: operator\r\n\r\n"

@@ -1,4 +1,4 @@
-"""cronhpa.operator.log: the lines on standard error."""
+"""cronhpa.operator.monitoring.log: the lines on standard error."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 SCRIPT = """
 import logging, time
-from cronhpa.operator.log import configure
+from cronhpa.operator.monitoring.log import configure
 configure(FORM, LEVEL, time.monotonic)
 logging.getLogger("kopf.objects").info("chatter")
 logging.getLogger("kopf.objects").warning("a warning of kopf")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.operator import log
+from cronhpa.operator.monitoring import log
 
-FORGED = "2026-11-23 12:00:00,000 WARNING cronhpa.operator.writer: shop/web: scaled to 0"
+FORGED = "2026-11-23 12:00:00,000 WARNING cronhpa.operator.writes.writer: shop/web: scaled to 0"
 ENDS = ["\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"]
 hostile = st.lists(
     st.sampled_from([*ENDS, "\x1b[2J", "\u202e", "\u2066", "\x9b", "\x00", "\ud800", "%s", FORGED]) | st.text(),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.operator.log_rate import RateLimited
+from cronhpa.operator.monitoring.log_rate import RateLimited
 
 
 class Log:

@@ -1,4 +1,7 @@
-"""cronhpa.operator.object_metrics, cronhpa.operator.shortage, cronhpa.operator.families: what /metrics tells."""
+"""
+cronhpa.operator.monitoring.object_metrics, cronhpa.operator.objects.shortage, cronhpa.operator.monitoring.families:
+what /metrics tells.
+"""
 
 import asyncio
 from collections import defaultdict
@@ -11,14 +14,14 @@ from model_api import START, Fault, ModelApi
 from prometheus_client.parser import text_string_to_metric_families
 from virtual_time import live
 
-from cronhpa.core.decision import BY_NOBODY, Decision, DecisionKind
-from cronhpa.core.forecast import Forecast, TrackRecord
-from cronhpa.core.instant import MINUTE, SECOND, format_instant, to_datetime
-from cronhpa.core.observation import Absent, Observation, PodCounts, ScalarReading, Scale
-from cronhpa.core.reactive.replicas import MetricProposal
-from cronhpa.operator.families import FAMILIES, OBJECT_FAMILIES, FamilyKind
-from cronhpa.operator.object_metrics import ObjectMetrics, escaped
-from cronhpa.operator.shortage import Shortage
+from cronhpa.core.metrics.replicas import MetricProposal
+from cronhpa.core.model.decision import BY_NOBODY, Decision, DecisionKind
+from cronhpa.core.model.forecast import Forecast, TrackRecord
+from cronhpa.core.model.instant import MINUTE, SECOND, format_instant, to_datetime
+from cronhpa.core.model.observation import Absent, Observation, PodCounts, ScalarReading, Scale
+from cronhpa.operator.monitoring.families import FAMILIES, OBJECT_FAMILIES, FamilyKind
+from cronhpa.operator.monitoring.object_metrics import ObjectMetrics, escaped
+from cronhpa.operator.objects.shortage import Shortage
 
 WINDOW = {"name": "rush", "minReplicas": 5, "leadTimeSeconds": 0}
 

@@ -1,12 +1,12 @@
-"""cronhpa.operator.operator_metrics: every declared family of the operator is exposed, and no other."""
+"""cronhpa.operator.monitoring.operator_metrics: every declared family of the operator is exposed, and no other."""
 
 from types import SimpleNamespace
 
 from prometheus_client.parser import text_string_to_metric_families
 from test_endpoints_and_stop import Process, eventually, shop
 
-from cronhpa.operator.families import FAMILIES, OPERATOR_FAMILIES, FamilyKind
-from cronhpa.operator.operator_metrics import source_families
+from cronhpa.operator.monitoring.families import FAMILIES, OPERATOR_FAMILIES, FamilyKind
+from cronhpa.operator.monitoring.operator_metrics import source_families
 
 
 async def test_a_running_operator_tells_all_declared_families_with_their_help(tmp_path):

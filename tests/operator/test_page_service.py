@@ -1,4 +1,6 @@
-"""cronhpa.operator.page_service: the page of an operator: its objects, the rights of callers, and valid settings."""
+"""
+cronhpa.operator.readers.page_service: the page of an operator: its objects, the rights of callers, and valid settings.
+"""
 
 import ssl
 
@@ -7,13 +9,13 @@ import trustme
 from pydantic import ValidationError
 from test_access import ANNA, Clock, Reviews
 
-from cronhpa.core.instant import SECOND
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.kube.errors import ClusterError
-from cronhpa.operator.access import AccessReviews
-from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.page_service import InventoryObjects, ReviewedRights, page_server
-from cronhpa.operator.replica import OnlyReplica
+from cronhpa.operator.leader.replica import OnlyReplica
+from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.operator.readers.access import AccessReviews
+from cronhpa.operator.readers.page_service import InventoryObjects, ReviewedRights, page_server
 from cronhpa.operator.settings import Settings
 from cronhpa.page.rights import BusyError, NotAuthenticatedError, UnavailableError
 

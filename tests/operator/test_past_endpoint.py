@@ -1,4 +1,4 @@
-"""cronhpa.operator.past_endpoint: past decisions over HTTP, and what those are told who may not read them."""
+"""cronhpa.operator.readers.past_endpoint: past decisions over HTTP, and what those are told who may not read them."""
 
 import asyncio
 import threading
@@ -10,17 +10,17 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, format_instant, parse_instant
-from cronhpa.history.decisions import KeptDecision
-from cronhpa.history.past_answers import CHANGES_MAX, DecisionAnswer, LoadAnswer, TimelineAnswer
-from cronhpa.history.past_decision import PastDecision
-from cronhpa.history.points import Point
-from cronhpa.history.series import LoadSample, Series
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, format_instant, parse_instant
+from cronhpa.history.database.series import LoadSample, Series
+from cronhpa.history.past.decisions import KeptDecision
+from cronhpa.history.past.past_answers import CHANGES_MAX, DecisionAnswer, LoadAnswer, TimelineAnswer
+from cronhpa.history.past.past_decision import PastDecision
+from cronhpa.history.past.points import Point
 from cronhpa.history.store import Store
 from cronhpa.kube.errors import ClusterError
-from cronhpa.operator.access import Verdict
-from cronhpa.operator.listener import Listener, Request, response
-from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
+from cronhpa.operator.monitoring.listener import Listener, Request, response
+from cronhpa.operator.readers.access import Verdict
+from cronhpa.operator.readers.past_endpoint import BELOW, PastEndpoint
 
 NOW = parse_instant("2026-11-23T08:00:00Z")
 ANNA = {"Authorization": "Bearer t-anna"}

@@ -1,4 +1,6 @@
-"""cronhpa.operator.pod_metric_lists: a metrics server that hangs delays few namespaces, and none of them for long."""
+"""
+cronhpa.operator.loop.pod_metric_lists: a metrics server that hangs delays few namespaces, and none of them for long.
+"""
 
 import asyncio
 
@@ -8,7 +10,7 @@ from model_api import Fault, ModelApi
 from test_isolation import healthy, longest_gap
 from virtual_time import live
 
-from cronhpa.core.instant import SECOND
+from cronhpa.core.model.instant import SECOND
 
 NAMESPACES = [f"team-{number}" for number in range(100)]
 # It opens at 07:02, two minutes after the start. Its lead is a start-up of 5 s and a period of 15 s.

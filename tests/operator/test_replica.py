@@ -1,6 +1,6 @@
 """
-cronhpa.operator.replica, cronhpa.operator.thread_loop: the election's thread beside the operator's loop, with an API
-server of one Lease.
+cronhpa.operator.leader.replica, cronhpa.operator.leader.thread_loop: the election's thread beside the operator's loop,
+with an API server of one Lease.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from aiohttp import web
 from kubernetes.client import Configuration
 
 from cronhpa.kube.client import Client
+from cronhpa.kube.clock import Clock
 from cronhpa.kube.lease import LeaseName
-from cronhpa.operator.clock import Clock
-from cronhpa.operator.election import LeaseTiming
-from cronhpa.operator.replica import ElectedReplica, LeaderElectionConfig, OnlyReplica
+from cronhpa.operator.leader.election import LeaseTiming
+from cronhpa.operator.leader.replica import ElectedReplica, LeaderElectionConfig, OnlyReplica
 
 NAME = LeaseName("cronhpa-system", "cronhpa")
 COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/cronhpa-system/leases"

@@ -1,4 +1,4 @@
-"""cronhpa.operator.inventory, cronhpa.operator.writer: the API's store is restored from a backup."""
+"""cronhpa.operator.objects.inventory, cronhpa.operator.writes.writer: the API's store is restored from a backup."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lives import CPU, Life, condition, cronhpa, deployment, until
 from model_api import ModelApi
 from virtual_time import live
 
-from cronhpa.core.spec import ControllerOptions
-from cronhpa.operator.inventory import Inventory
+from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.operator.objects.inventory import Inventory
 
 KEY = ("prod", "shop")
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}

@@ -1,12 +1,14 @@
-"""cronhpa.operator.sync_grid, cronhpa.operator.reconciler: a restart into another period hastens no scale-down."""
+"""
+cronhpa.operator.loop.sync_grid, cronhpa.operator.loop.reconciler: a restart into another period hastens no scale-down.
+"""
 
 import pytest
 from lives import Life, cronhpa, deployment, timeline, until
 from model_api import START, ModelApi
 from virtual_time import live
 
-from cronhpa.core.instant import SECOND
-from cronhpa.operator.delaying_queue import following
+from cronhpa.core.model.instant import SECOND
+from cronhpa.operator.loop.delaying_queue import following
 
 
 def on_grid(period, after):

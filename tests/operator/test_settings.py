@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.spec import ControllerOptions
+from cronhpa.core.model.instant import MINUTE, SECOND
+from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.operator.settings import Settings
 
 

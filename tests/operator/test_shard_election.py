@@ -1,4 +1,4 @@
-"""cronhpa.operator.shard_election: shards among replicas that come, leave, freeze and die, in virtual time."""
+"""cronhpa.operator.leader.shard_election: shards among replicas that come, leave, freeze and die, in virtual time."""
 
 import asyncio
 import random
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from model_shards import INSTALLATION, TIMING, ModelLeases, ShardReplica
 from virtual_time import live
 
-from cronhpa.operator.shard_election import replica_lease, shard_lease
+from cronhpa.operator.leader.shard_election import replica_lease, shard_lease
 
 SHARDS = 16
 # Nobody takes a shard of a dead replica before its Lease has run out, and everybody looks each second.

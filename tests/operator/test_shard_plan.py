@@ -1,12 +1,12 @@
-"""cronhpa.operator.shard_plan: shares of shards, move by move."""
+"""cronhpa.operator.leader.shard_plan: shares of shards, move by move."""
 
 from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.operator.election import UNKNOWN
-from cronhpa.operator.shard_plan import ShardPlan, plan
+from cronhpa.operator.leader.election import UNKNOWN
+from cronhpa.operator.leader.shard_plan import ShardPlan, plan
 
 REPLICAS = st.lists(
     st.sampled_from([f"replica-{number}" for number in range(20)]), min_size=1, max_size=18, unique=True

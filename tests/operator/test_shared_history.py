@@ -10,22 +10,22 @@ from itertools import count
 import pytest
 
 from core.situations import forecast, spec
-from cronhpa.core.instant import HOUR, MINUTE, SECOND
-from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.budget import Hour
-from cronhpa.core.predictive.budget_tracker import BudgetTracker
-from cronhpa.core.spec import ForecastSettings
+from cronhpa.core.forecasts.budget import Hour
+from cronhpa.core.forecasts.budget_tracker import BudgetTracker
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ForecastSettings
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.address import PostgresAddress
-from cronhpa.history.database import StoreError
-from cronhpa.history.fits import Fit, FitInfo
-from cronhpa.history.series import LoadSample, Series
-from cronhpa.history.spend import Spend
+from cronhpa.history.database.address import PostgresAddress
+from cronhpa.history.database.database import StoreError
+from cronhpa.history.database.series import LoadSample, Series
+from cronhpa.history.load.fits import Fit, FitInfo
+from cronhpa.history.load.spend import Spend
 from cronhpa.history.store import Store
-from cronhpa.operator.budget_trackers import BudgetTrackers
-from cronhpa.operator.clock import Clock
+from cronhpa.kube.clock import Clock
 from cronhpa.operator.learning import Learning, LearningPauses
+from cronhpa.operator.loop.budget_trackers import BudgetTrackers
 
 SHOP = Series("prod", "shop", "requests")
 ALLOWED = spec(forecast=ForecastSettings(budget_percent=5))

@@ -10,12 +10,13 @@ from simulated_life import live_through
 from simulated_world import Violation
 
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Recommendation
-from cronhpa.core.memory import Memory
-from cronhpa.operator import reconciler, writer
-from cronhpa.operator.election import Leadership
-from cronhpa.operator.owners import Owners
-from cronhpa.operator.written_status import Need, WrittenStatus
+from cronhpa.core.model.decision import Recommendation
+from cronhpa.core.model.memory import Memory
+from cronhpa.operator.leader.election import Leadership
+from cronhpa.operator.loop import reconciler
+from cronhpa.operator.objects.owners import Owners
+from cronhpa.operator.writes import writer
+from cronhpa.operator.writes.written_status import Need, WrittenStatus
 
 # A quarter of a second of CPU each. A test each, so that several workers share them.
 _SEEDS = 200

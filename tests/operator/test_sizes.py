@@ -9,8 +9,8 @@ from model_api import ModelApi
 from virtual_time import live
 
 from cronhpa.api.events import Event
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import LabelRequirement, LabelSelector, TargetRef
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import LabelRequirement, LabelSelector, TargetRef
 from cronhpa.kube.label_selector import (
     REQUIREMENTS_MAX,
     SELECTOR_LENGTH_MAX,
@@ -21,10 +21,10 @@ from cronhpa.kube.label_selector import (
 )
 from cronhpa.kube.metrics import label_text
 from cronhpa.kube.pods import LABELS_MAX, RawPod, excess
-from cronhpa.operator.delaying_queue import DelayingQueue
-from cronhpa.operator.event_recorder import EventRecorder
-from cronhpa.operator.object_state import ObjectState
-from cronhpa.operator.write_places import WritePlaces
+from cronhpa.operator.loop.delaying_queue import DelayingQueue
+from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.writes.event_recorder import EventRecorder
+from cronhpa.operator.writes.write_places import WritePlaces
 
 WEB = TargetRef("apps/v1", "Deployment", "web")
 

@@ -1,5 +1,5 @@
 """
-cronhpa.operator.control_loop: how soon a step of the load is answered where the source is asked each second.
+cronhpa.operator.loop.control_loop: how soon a step of the load is answered where the source is asked each second.
 
 In virtual time; `make bench-reaction` measures the real time.
 """
@@ -10,9 +10,9 @@ from lives import Life, cronhpa, deployment, until
 from model_api import START, ModelApi
 from virtual_time import live
 
-from cronhpa.core.instant import SECOND
-from cronhpa.core.observation import Sample
-from cronhpa.core.spec import ExternalMetric
+from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.observation import Sample
+from cronhpa.core.model.spec import ExternalMetric
 from cronhpa.sources.metric_sources import MetricSources
 from cronhpa.sources.shared import SharedAnswers
 

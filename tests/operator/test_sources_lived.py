@@ -1,4 +1,4 @@
-"""cronhpa.operator.metric_queries: objects that ask named sources, through the whole operator, by HTTP."""
+"""cronhpa.operator.loop.metric_queries: objects that ask named sources, through the whole operator, by HTTP."""
 
 import asyncio
 import json
@@ -8,8 +8,8 @@ from aiohttp import web
 from lives import Life, condition, cronhpa, deployment
 from model_api import START, ModelApi
 
-from cronhpa.core.instant import SECOND
-from cronhpa.history.series import Series
+from cronhpa.core.model.instant import SECOND
+from cronhpa.history.database.series import Series
 from cronhpa.sources.definition import parse_sources
 
 QUICK = {"syncPeriodSeconds": 1, "maxReplicas": 20}

@@ -1,4 +1,4 @@
-"""cronhpa.operator.reconciler, cronhpa.operator.sync_grid: while a decision stands nothing is lost."""
+"""cronhpa.operator.loop.reconciler, cronhpa.operator.loop.sync_grid: while a decision stands nothing is lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model_api import START, Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.decide import decide
-from cronhpa.core.instant import DAY, MINUTE
+from cronhpa.core.model.instant import DAY, MINUTE
 
 
 @given(happenings, specs, st.sampled_from([None, 20.0]))

@@ -1,4 +1,6 @@
-"""cronhpa.operator.state_log: each change of an object's state is logged once, with what a collector searches by."""
+"""
+cronhpa.operator.writes.state_log: each change of an object's state is logged once, with what a collector searches by.
+"""
 
 import asyncio
 import json
@@ -12,11 +14,11 @@ from lives import Life, cronhpa, deployment, until
 from model_api import START, ModelApi
 from virtual_time import live
 
-from cronhpa.core.instant import SECOND, to_datetime
-from cronhpa.operator import log
-from cronhpa.operator.state_log import changes
+from cronhpa.core.model.instant import SECOND, to_datetime
+from cronhpa.operator.monitoring import log
+from cronhpa.operator.writes.state_log import changes
 
-LOGGER = "cronhpa.operator.state_log"
+LOGGER = "cronhpa.operator.writes.state_log"
 
 
 def logged(caplog):

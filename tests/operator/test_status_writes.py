@@ -1,5 +1,6 @@
 """
-cronhpa.operator.writer, cronhpa.operator.written_status: what people act on is written at once, what drifts later.
+cronhpa.operator.writes.writer, cronhpa.operator.writes.written_status: what people act on is written at once, what
+drifts later.
 """
 
 import asyncio
@@ -21,12 +22,12 @@ from core.situations import reconciliation_of
 from cronhpa.api.patch import merge_patch
 from cronhpa.api.render import render
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Withheld
-from cronhpa.core.instant import SECOND
-from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Observation, PodCounts, Scale
-from cronhpa.core.spec import MetricTarget, ResourceMetric, Spec, TargetRef
-from cronhpa.operator.written_status import Need, need
+from cronhpa.core.model.decision import Withheld
+from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Observation, PodCounts, Scale
+from cronhpa.core.model.spec import MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.operator.writes.written_status import Need, need
 
 SPEC = Spec(
     target=TargetRef("apps/v1", "Deployment", "web"),

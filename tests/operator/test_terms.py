@@ -1,4 +1,4 @@
-"""cronhpa.operator.controller, cronhpa.operator.inventory: the memories of a replica between two terms."""
+"""cronhpa.operator.controller, cronhpa.operator.objects.inventory: the memories of a replica between two terms."""
 
 import asyncio
 
@@ -7,8 +7,8 @@ from lives import Life, cronhpa, deployment, one_pod_each, rules, timeline, unti
 from model_api import START, Fault, ModelApi
 from virtual_time import live
 
-from cronhpa.core.instant import SECOND
-from cronhpa.operator.replica import OnlyReplica
+from cronhpa.core.model.instant import SECOND
+from cronhpa.operator.leader.replica import OnlyReplica
 
 
 class SometimesLeader(OnlyReplica):

@@ -1,11 +1,11 @@
-"""cronhpa.operator.writer: each change of an object is an event once, whatever is lost, restarted or refused."""
+"""cronhpa.operator.writes.writer: each change of an object is an event once, whatever is lost, restarted or refused."""
 
 import pytest
 from lives import Life, cronhpa, deployment, until
 from model_api import START, Fault, ModelApi
 from virtual_time import live
 
-from cronhpa.core.instant import MINUTE, SECOND, format_instant, to_datetime
+from cronhpa.core.model.instant import MINUTE, SECOND, format_instant, to_datetime
 
 CHANGES = {"WindowOpened", "WindowClosed", "OverrideSet", "OverrideEnded", "TargetLost", "TargetFound"}
 

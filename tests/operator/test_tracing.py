@@ -1,4 +1,7 @@
-"""cronhpa.operator.tracing, cronhpa.operator.reconciliation_trace: spans as an OTLP receiver gets them."""
+"""
+cronhpa.operator.monitoring.tracing, cronhpa.operator.monitoring.reconciliation_trace: spans as an OTLP receiver gets
+them.
+"""
 
 import asyncio
 import gzip
@@ -18,7 +21,7 @@ from test_endpoints_and_stop import Process, eventually
 
 from cronhpa.kube.client import Client
 from cronhpa.operator.app import open_tracing
-from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.objects.object_state import ObjectState
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
@@ -150,7 +153,7 @@ def test_nothing_is_imported_where_no_endpoint_is_set():
 
 def test_an_endpoint_without_the_extra_traces_nothing_and_says_so(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    monkeypatch.delitem(sys.modules, "cronhpa.operator.tracing", raising=False)
+    monkeypatch.delitem(sys.modules, "cronhpa.operator.monitoring.tracing", raising=False)
 
     assert open_tracing({ENDPOINTS[1]: "http://127.0.0.1:4318/v1/traces"}) is None
     assert "install cronhpa[tracing]" in caplog.text

@@ -1,5 +1,6 @@
 """
-cronhpa.operator.turnover, cronhpa.operator.sharded_replica: whole replicas that share shards, in virtual time.
+cronhpa.operator.leader.turnover, cronhpa.operator.leader.sharded_replica: whole replicas that share shards, in virtual
+time.
 
 Each write is held against the Leases as the API has them at that instant.
 """
@@ -18,14 +19,14 @@ from simulated_shards import SHARDS, SimulatedShardReplica
 from simulated_world import LEASES, World
 from virtual_time import live
 
-from cronhpa.core.instant import SECOND
+from cronhpa.core.model.instant import SECOND
 from cronhpa.kube.client import Client
+from cronhpa.kube.clock import Clock
 from cronhpa.kube.shard_scope import ShardScope, shard_of
-from cronhpa.operator.clock import Clock
-from cronhpa.operator.replica import LeaderElectionConfig
-from cronhpa.operator.shard_election import Holdings, shard_lease
-from cronhpa.operator.sharded_replica import ShardedReplica
-from cronhpa.operator.turnover import Turnover
+from cronhpa.operator.leader.replica import LeaderElectionConfig
+from cronhpa.operator.leader.shard_election import Holdings, shard_lease
+from cronhpa.operator.leader.sharded_replica import ShardedReplica
+from cronhpa.operator.leader.turnover import Turnover
 
 NAMESPACES = [f"team-{number}" for number in range(12)]
 

@@ -7,7 +7,7 @@ from lives import Life, condition, cronhpa, deployment, external, one_pod_each, 
 from model_api import START, ModelApi
 from virtual_time import live
 
-from cronhpa.core.instant import SECOND, format_instant
+from cronhpa.core.model.instant import SECOND, format_instant
 
 # 07:10:00, with START at 07:00:00.
 OPENS = 600

@@ -1,4 +1,6 @@
-"""cronhpa.operator.write_places: the most urgent first, over all namespaces, and never more than there are places."""
+"""
+cronhpa.operator.writes.write_places: the most urgent first, over all namespaces, and never more than there are places.
+"""
 
 import asyncio
 import time
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from virtual_time import live
 
-from cronhpa.operator.write_places import Urgency, WritePlaces
+from cronhpa.operator.writes.write_places import Urgency, WritePlaces
 
 UP, DOWN, REPORT = Urgency.SCALE_UP, Urgency.SCALE_DOWN, Urgency.STATUS
 

@@ -1,4 +1,4 @@
-"""cronhpa.operator.writer: what a batch of writes holds, and what is told of a write that is given up."""
+"""cronhpa.operator.writes.writer: what a batch of writes holds, and what is told of a write that is given up."""
 
 import asyncio
 import gc
@@ -9,7 +9,7 @@ from lives import Life, at_rest, cronhpa, deployment, until
 from model_api import Fault, ModelApi
 from virtual_time import live
 
-from cronhpa.core.reconciliation import Reconciliation
+from cronhpa.core.model.reconciliation import Reconciliation
 
 
 def reconciliations():

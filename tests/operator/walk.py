@@ -59,7 +59,7 @@ STATUS_FIELD = (
     "operator/held_status",
     "operator/worth_writing",
     "operator/rest",
-    "operator/written_status",
+    "operator/writes/written_status",
     "core/standing",
 )
 

@@ -16,16 +16,16 @@ from core.situations import reconciliation_of
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Scaled, Withheld
-from cronhpa.core.forecast import Forecast, TrackRecord
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.core.record import Record, encode
-from cronhpa.core.spec import ControllerOptions, Span
-from cronhpa.history.decisions import KeptDecision
-from cronhpa.history.past_decision import PastDecision
-from cronhpa.history.series import LoadSample, Series
+from cronhpa.core.model.decision import Scaled, Withheld
+from cronhpa.core.model.forecast import Forecast, TrackRecord
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.record import Record, encode
+from cronhpa.core.model.spec import ControllerOptions, Span
+from cronhpa.history.database.series import LoadSample, Series
+from cronhpa.history.past.decisions import KeptDecision
+from cronhpa.history.past.past_decision import PastDecision
 from cronhpa.history.store import Store
-from cronhpa.operator.decision_recorder import point_of
+from cronhpa.operator.writes.decision_recorder import point_of
 from cronhpa.page.objects import Leader, LiveObject
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import Trajectory

@@ -6,7 +6,7 @@ import json
 import msgspec
 import pytest
 
-from cronhpa.core.instant import HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.page import calendar
 from cronhpa.page.calendar import FleetCalendar
 from cronhpa.page.edges import EDGES_MAX

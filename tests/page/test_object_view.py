@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import yaml
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.page.object_view import commands, manifest_text, usual_loads
 from cronhpa.page.questions import ENCODER, DecisionQuestion, ViewQuestion, object_view, past_decision
 from page.made_fleet import BEGIN, INCIDENT, NOW, OVERRIDDEN, SPEC, live, lived_week

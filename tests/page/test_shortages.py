@@ -2,8 +2,8 @@
 
 import pytest
 
-from cronhpa.core.instant import HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.history.points import POINT_STEP, Point
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.history.past.points import POINT_STEP, Point
 from cronhpa.page.shortages import ready_pods, short_spans
 
 NOW = parse_instant("2026-11-25T10:20:00Z")

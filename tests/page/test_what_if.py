@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from cronhpa.core.instant import DAY
+from cronhpa.core.model.instant import DAY
 from cronhpa.forecasting.pool import WorkerError
 from cronhpa.page.questions import ENCODER, RerunQuestion, rerun
 from cronhpa.page.rerun import NotReadableError, spec_of

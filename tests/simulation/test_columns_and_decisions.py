@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from core.situations import cpu, spec
-from cronhpa.core.instant import DAY, MINUTE, SECOND
-from cronhpa.core.spec import ForecastSettings, Span
+from cronhpa.core.model.instant import DAY, MINUTE, SECOND
+from cronhpa.core.model.spec import ForecastSettings, Span
 from cronhpa.forecasting.columns import AutoscalerModel, simulate
 from cronhpa.simulation.forecast_effect import asking_for
 from cronhpa.simulation.load import Load

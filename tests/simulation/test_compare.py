@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.situations import at, schedule, spec
-from cronhpa.core.spec import ForecastSettings, Mode, Override
+from cronhpa.core.model.spec import ForecastSettings, Mode, Override
 from cronhpa.simulation.compare import Variant, variants
 
 

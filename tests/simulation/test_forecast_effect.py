@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.situations import NOW, at, cpu, forecast, queue, schedule, spec
-from cronhpa.core.decision import Source
-from cronhpa.core.forecast import TrackRecord
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import Behavior, ForecastSettings, Policy, ScalingRules, Span
+from cronhpa.core.model.decision import Source
+from cronhpa.core.model.forecast import TrackRecord
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import Behavior, ForecastSettings, Policy, ScalingRules, Span
 from cronhpa.simulation.forecast_effect import ForecastEffect, asking_for, measure_effect
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.run import run

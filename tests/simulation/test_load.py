@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import MINUTE
+from cronhpa.core.model.instant import MINUTE
 from cronhpa.simulation.load import Load, Shape
 
 POINTS = [(0, 10.0), (MINUTE, 20.0), (2 * MINUTE, 20.0), (3 * MINUTE, 0.0)]

@@ -6,10 +6,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.situations import cpu, queue, spec
-from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.observation import Absent, Scale
-from cronhpa.core.observe import observe
-from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric, ResourceMetric
+from cronhpa.core.metrics.observe import observe
+from cronhpa.core.model.instant import MINUTE, SECOND
+from cronhpa.core.model.observation import Absent, Scale
+from cronhpa.core.model.spec import ForecastSettings, MetricTarget, PodsMetric, ResourceMetric
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.observe import observe_simulated
 from cronhpa.simulation.target import Environment, SimulatedTarget

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import DAY, MINUTE, SECOND
+from cronhpa.core.model.instant import DAY, MINUTE, SECOND
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.score import ScoreAccumulator
 from cronhpa.simulation.target import Environment, SimulatedTarget

@@ -9,8 +9,8 @@ from math import ceil
 import pytest
 
 from core.situations import cpu, spec
-from cronhpa.core.instant import DAY, MINUTE, SECOND
-from cronhpa.core.spec import Span
+from cronhpa.core.model.instant import DAY, MINUTE, SECOND
+from cronhpa.core.model.spec import Span
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
 from cronhpa.simulation.target import Environment

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from core.situations import at, cpu, rises, schedule, spec
 from cronhpa.core.behavior import ramp
-from cronhpa.core.decision import WindowState
-from cronhpa.core.instant import DAY, MINUTE, SECOND
-from cronhpa.core.spec import ControllerOptions, Span
+from cronhpa.core.model.decision import WindowState
+from cronhpa.core.model.instant import DAY, MINUTE, SECOND
+from cronhpa.core.model.spec import ControllerOptions, Span
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
 from cronhpa.simulation.target import Environment

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.situations import NOW, at, behavior, cpu, exactly, forecast, queue, rules, schedule, spec
-from cronhpa.core.decision import Source, SourceRef
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
-from cronhpa.core.predictive.budget_tracker import BudgetTracker
-from cronhpa.core.spec import ControllerOptions, ForecastSettings, ResourceMetric, Span
+from cronhpa.core.forecasts.budget_tracker import BudgetTracker
+from cronhpa.core.model.decision import Source, SourceRef
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.model.spec import ControllerOptions, ForecastSettings, ResourceMetric, Span
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.run import ReplicaChange, run
 from cronhpa.simulation.target import Environment

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.decision import Source, SourceRef
-from cronhpa.core.instant import HOUR, MINUTE, SECOND
-from cronhpa.core.spec import Span
+from cronhpa.core.model.decision import Source, SourceRef
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND
+from cronhpa.core.model.spec import Span
 from cronhpa.simulation.score import ScoreAccumulator
 
 

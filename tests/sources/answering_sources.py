@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from cronhpa.core.instant import SECOND, parse_instant
-from cronhpa.core.observation import Container, Pod
-from cronhpa.core.spec import TargetRef
+from cronhpa.core.model.instant import SECOND, parse_instant
+from cronhpa.core.model.observation import Container, Pod
+from cronhpa.core.model.spec import TargetRef
 from cronhpa.sources.source import MeasuredObject
 
 NOON = parse_instant("2026-03-01T12:00:00Z")

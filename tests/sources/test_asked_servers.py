@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from answering_sources import NOON, measured, serving
 
-from cronhpa.core.spec import TargetRef
+from cronhpa.core.model.spec import TargetRef
 from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.prometheus import PrometheusValues
 from cronhpa.sources.url import UrlValues

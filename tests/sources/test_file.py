@@ -3,8 +3,8 @@
 import pytest
 from answering_sources import NOON, measured
 
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ExternalMetric, MetricTarget
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ExternalMetric, MetricTarget
 from cronhpa.sources.file import SourcesFile
 from cronhpa.sources.metric_sources import MetricSources
 

@@ -5,9 +5,9 @@ import json
 from aiohttp import web
 from answering_sources import NOON, measured, pod, serving, vector
 
-from cronhpa.core.observation import Absent
-from cronhpa.core.observe import INVALID_METRIC_SELECTOR
-from cronhpa.core.spec import ExternalMetric, LabelSelector, MetricTarget, PodsMetric
+from cronhpa.core.metrics.observe import INVALID_METRIC_SELECTOR
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ExternalMetric, LabelSelector, MetricTarget, PodsMetric
 from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.metric_sources import MetricSources
 

@@ -7,7 +7,7 @@ from answering_sources import NOON
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import SECOND
+from cronhpa.core.model.instant import SECOND
 from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.url import UrlDefinition, read_number
 

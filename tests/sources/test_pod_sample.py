@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.observation import Pod
+from cronhpa.core.model.observation import Pod
 from cronhpa.sources.pods import chosen, extended, sample_size, variation_of
 
 

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from pod_servers import raw_pods
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from cronhpa.core.observation import Absent
-from cronhpa.core.reactive.pod_counts import pod_counts
-from cronhpa.core.spec import ControllerOptions, MetricTarget, PodsMetric
+from cronhpa.core.metrics.pod_counts import pod_counts
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ControllerOptions, MetricTarget, PodsMetric
 from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.page_process import PageProcess

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.history.promql import Names, QueryError
+from cronhpa.history.imports.promql import Names, QueryError
 from cronhpa.sources.url_template import UrlTemplate
 
 SHOP = {"namespace": "prod", "name": "shop", "kind": "Deployment", "target": "web.1", "metric": "queue:length/s"}

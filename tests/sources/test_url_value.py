@@ -9,8 +9,8 @@ import trustme
 from aiohttp import web
 from answering_sources import NOON, drips, endless, measured, serving
 
-from cronhpa.core.observation import Absent
-from cronhpa.core.spec import TargetRef
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import TargetRef
 from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.url import UrlValues
 

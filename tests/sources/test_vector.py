@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import SECOND, parse_instant
-from cronhpa.core.observation import Absent
+from cronhpa.core.model.instant import SECOND, parse_instant
+from cronhpa.core.model.observation import Absent
 from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.prometheus import read_vector
 

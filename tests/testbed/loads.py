@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
-from cronhpa.core.instant import Nanoseconds, parse_instant
+from cronhpa.core.model.instant import Nanoseconds, parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

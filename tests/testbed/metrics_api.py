@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from aiohttp import web
 
-from cronhpa.core.instant import SECOND, format_instant
+from cronhpa.core.model.instant import SECOND, format_instant
 from testbed.selector import parse_selector
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ import aiohttp
 import msgspec
 import trustme
 
-from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.model.instant import SECOND, Nanoseconds
 from testbed.client import Client, Expired, NotFound
 from testbed.loads import Constant, Load
 from testbed.metrics_api import GROUP, VERSION, Fault, MetricsApi

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from cronhpa.core.instant import SECOND
+from cronhpa.core.model.instant import SECOND
 from testbed.differential import Clocks, Plateau, Step, Timeline, compare
 
 STEP = Step("rise", level=4.0, ratio=1.0, ticks=3)

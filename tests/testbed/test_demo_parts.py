@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cronhpa.core.instant import MINUTE, SECOND, parse_instant
+from cronhpa.core.model.instant import MINUTE, SECOND, parse_instant
 from testbed.demo.__main__ import Options
 from testbed.demo.cluster import _with_token
 from testbed.demo.observation import Moment, Proposal, Twin, Verdict, twin, verdict

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cronhpa.core.instant import SECOND
+from cronhpa.core.model.instant import SECOND
 from testbed.loads import Constant, Trace
 from testbed.selector import parse_selector
 from testbed.world import FRESH, IDLE_CORES, SeenPod, Target, World

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from cronhpa.core.instant import Nanoseconds, parse_instant
+from cronhpa.core.model.instant import Nanoseconds, parse_instant
 from testbed.control_plane import ControlPlane
 from testbed.objects import deployment
 from testbed.wait import wait_until

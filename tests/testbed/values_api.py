@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from cronhpa.core.instant import Nanoseconds, format_instant
+from cronhpa.core.model.instant import Nanoseconds, format_instant
 from testbed.loads import Load
 from testbed.metrics_api import Fault, answer
 from testbed.selector import parse_selector

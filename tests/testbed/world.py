@@ -18,7 +18,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.model.instant import SECOND, Nanoseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

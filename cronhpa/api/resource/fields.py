@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pydantic.alias_generators import to_camel
 
 from cronhpa.api.resource.cel import QUANTITY, quoted, rule, rules
-from cronhpa.core.instant import parse_instant
-from cronhpa.core.scheduled import cron
+from cronhpa.core.model.instant import parse_instant
+from cronhpa.core.schedules import cron
 
 INT32_MAX = 2**31 - 1
 

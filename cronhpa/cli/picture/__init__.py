@@ -12,13 +12,13 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from cronhpa.cli.moments import format_moment
 from cronhpa.cli.picture.band import draw_band
 from cronhpa.cli.picture.calendar import draw_calendar
 from cronhpa.cli.picture.style import CONFLICT, RC, Labels, entitle, save
-from cronhpa.cli.timetable import Subject, conflict_texts
-from cronhpa.core.instant import DAY
-from cronhpa.core.printable import printable, shortened
+from cronhpa.cli.tables.moments import format_moment
+from cronhpa.cli.tables.timetable import Subject, conflict_texts
+from cronhpa.core.model.instant import DAY
+from cronhpa.core.model.printable import printable, shortened
 
 # Windows of hours are thinner than a line where a picture shows more days than these.
 _BAND_SPAN_MAX = 35 * DAY

@@ -13,7 +13,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from cronhpa.cli.moments import format_length
 from cronhpa.cli.picture.style import (
     CAP,
     CONFLICT,
@@ -31,9 +30,10 @@ from cronhpa.cli.picture.style import (
     why,
     x_of,
 )
-from cronhpa.cli.timetable import Subject, conflict_texts
-from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.scheduled.timeline import OVERRIDE, Kind, WindowInterval, window_intervals
+from cronhpa.cli.tables.moments import format_length
+from cronhpa.cli.tables.timetable import Subject, conflict_texts
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.schedules.timeline import OVERRIDE, Kind, WindowInterval, window_intervals
 
 _BAND = "#dfeaf3"
 _OPEN, _OVERRIDE, _LEAD = "#4a8ab8", "#8e5bb5", "#ffffff"

@@ -17,7 +17,6 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from cronhpa.cli.moments import local
 from cronhpa.cli.picture.style import (
     CONFLICT,
     EXCEPTION,
@@ -30,9 +29,10 @@ from cronhpa.cli.picture.style import (
     named,
     why,
 )
-from cronhpa.cli.timetable import Subject
-from cronhpa.core.instant import HOUR, Nanoseconds, from_datetime
-from cronhpa.core.scheduled.timeline import BoundsInterval, clock_changes
+from cronhpa.cli.tables.moments import local
+from cronhpa.cli.tables.timetable import Subject
+from cronhpa.core.model.instant import HOUR, Nanoseconds, from_datetime
+from cronhpa.core.schedules.timeline import BoundsInterval, clock_changes
 
 _INCHES_HIGH = 7.0
 _LEGEND_MAX = 14

@@ -21,10 +21,10 @@ from matplotlib.ticker import FuncFormatter
 from matplotlib.transforms import Bbox
 from msgspec import Struct
 
-from cronhpa.cli.moments import local
-from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds, from_datetime
-from cronhpa.core.printable import printable, shortened
-from cronhpa.core.scheduled.timeline import Kind, Mark, Timeline
+from cronhpa.cli.tables.moments import local
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds, from_datetime
+from cronhpa.core.model.printable import printable, shortened
+from cronhpa.core.schedules.timeline import Kind, Mark, Timeline
 
 PAPER = "#ffffff"
 FLOOR, CAP = "#1b6ca8", "#b8470f"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 
-from cronhpa.core.instant import SECOND, format_instant
+from cronhpa.core.model.instant import SECOND, format_instant
 from testbed.build import BuildError
 from testbed.control_plane import ControlPlane, ControlPlaneError
 from testbed.demo.api import Api, ApiError

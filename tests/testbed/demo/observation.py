@@ -11,7 +11,7 @@ from testbed.demo.twins import CRONHPA, TWINS, UPSTREAM
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cronhpa.core.instant import Nanoseconds
+    from cronhpa.core.model.instant import Nanoseconds
     from testbed.demo.api import Api
     from testbed.demo.scenario import Scenario
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant, parse_instant, to_datetime
+from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds, format_instant, parse_instant, to_datetime
 from testbed.loads import K8S_APP11, Trace
 
 if TYPE_CHECKING:

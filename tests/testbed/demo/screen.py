@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from cronhpa.core.instant import to_datetime
+from cronhpa.core.model.instant import to_datetime
 from testbed.demo.observation import LABELS
 from testbed.demo.score import table
 from testbed.demo.twins import CRONHPA, TWINS, UPSTREAM

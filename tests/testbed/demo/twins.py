@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from cronhpa.core.instant import HOUR, format_instant
+from cronhpa.core.model.instant import HOUR, format_instant
 from testbed.demo.api import Api, path_of
 from testbed.demo.scenario import BOUNDS, TARGET_PERCENT, Scenario
 from testbed.objects import deployment, horizontal_pod_autoscaler

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from cronhpa.core.instant import MINUTE, SECOND
+from cronhpa.core.model.instant import MINUTE, SECOND
 from testbed.control_plane import ControlPlane
 from testbed.demo.api import Api
 from testbed.operator import NAMESPACE as SYSTEM

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cronhpa.core.instant import SECOND, Nanoseconds, to_datetime
+from cronhpa.core.model.instant import SECOND, Nanoseconds, to_datetime
 from testbed.loads import Trace
 from testbed.objects import deployment, horizontal_pod_autoscaler
 from testbed.pod_pages import METRIC

@@ -1,0 +1,193 @@
+"""`cronhpa convert`: other autoscalers' objects as CronHPA manifests."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cronhpa.cli.objects.cluster import Context, Kubeconfig, connected
+from cronhpa.cli.objects.documents import UnreadableFileError, as_yaml, read_documents
+from cronhpa.cli.tables.lines import complain, fail, say
+from cronhpa.core.model.printable import shortened
+
+File = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="FILE|-", help="YAML or JSON, several documents or a List; - is standard input."),
+]
+
+
+def convert(  # noqa: PLR0913, PLR0917 - the options of a command
+    files: File = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to write a file for each object to. Default: standard output."),
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(help="Time zone of the source's controller, for objects that name none (Aliyun, some of Crane)."),
+    ] = None,
+    sources: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File to write the chart values to that define the metric sources needed."),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The Prometheus that exporters of queues and databases are scraped into."),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="Without files: read the autoscalers of this namespace of a cluster.",
+        ),
+    ] = None,
+    everywhere: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Without files: read those of all namespaces.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if there is any remark.")] = False,
+) -> None:
+    """
+    Convert other autoscalers' objects to CronHPA manifests, and name each field that cannot be carried over.
+
+    Accepted are HorizontalPodAutoscalers (autoscaling/v1, v2beta1, v2beta2, v2), KEDA ScaledObjects, the cron HPAs of
+    Aliyun, tkestack, Huawei CCE, dtaniwaki and d-kuro, Crane, Kapacity, PHPA, ScalingSchedules of Zalando with their
+    HPAs, workloads with annotations of kube-downscaler, SleepInfos of kube-green with their workloads, and the JSON in
+    which AWS and Google Cloud describe scheduled actions. docs/reference/conversion.md says what becomes of each. Give
+    related objects in one call, or name a namespace of a cluster. CronHPAs, other workloads and Secrets are passed
+    over.
+
+    A query that KEDA asks a Prometheus becomes a named metric source, which the operator asks itself, and so does the
+    URL of a metrics-api trigger: --sources writes the chart values that define it. Scalers of queues and databases
+    become sources on what a Prometheus exporter serves if --prometheus names that Prometheus.
+
+    Manifests go to standard output, remarks to standard error, one a line: FILE:OBJECT.FIELD: value: meaning. No
+    manifest is made of an object without an equivalent CronHPA.
+
+    Differences without a remark: a window's floor is exact; with KEDA and Crane it is a metric within 10 %.
+    The clock decides whether a window is open, so an outage of the controller misses nothing, and a replica count that
+    was set by hand lasts until the next reconciliation. A time in a spring gap moves to the first instant after it.
+
+        cronhpa convert -n prod -o out/ --sources values.yaml
+        kubectl get hpa,scaledobject -n prod -o yaml | cronhpa convert - -o out/
+        cronhpa convert scaledobject.yaml --sources values.yaml > chpa.yaml
+
+    Exit codes: 0 done; 1 no manifest was made, or --strict and a remark or a source without --sources; 2 a
+    file is unreadable, or the cluster does not answer.
+    """
+    from cronhpa.migration.convert import Document
+    from cronhpa.migration.convert import convert as converted
+
+    if namespace is not None or everywhere:
+        if files:
+            raise typer.BadParameter("files and a namespace: name one of them")
+        documents = [
+            Document("cluster", body) for body in _of_cluster(None if everywhere else namespace, kubeconfig, context)
+        ]
+    else:
+        if not files and sys.stdin.isatty():
+            raise typer.BadParameter(
+                "name files or a namespace, or pipe objects in: kubectl get hpa -o yaml | ... convert -"
+            )
+        documents = [Document(str(path), body) for path in files or [Path("-")] for body in _documents(path)]
+    conversion = converted(documents, now=time.time_ns(), zone=time_zone, prometheus=prometheus)
+    for remark in conversion.remarks:
+        say(str(remark), err=True)
+    if not documents:
+        complain(
+            "convert",
+            "there is no document in what was given: YAML or JSON objects belong there; kubectl prints none if it does "
+            "not know one of the kinds, and -n NAMESPACE reads those that there are",
+        )
+    if output is None:
+        if conversion.manifests:
+            typer.echo(as_yaml(conversion.manifests), nl=False)
+    else:
+        _write(output, conversion.manifests)
+    _write_sources(sources, conversion.sources)
+    is_whole = not conversion.remarks and (sources is not None or not conversion.sources)
+    raise typer.Exit(int(not conversion.manifests or (strict and not is_whole)))
+
+
+def _write_sources(file: Path | None, sources: Mapping[str, Any]) -> None:
+    """Writes the chart values that define the metric sources of the manifests, or says that they are needed."""
+    if not sources:
+        return
+    if file is None:
+        complain(
+            "convert", f"metric sources are needed ({', '.join(sources)}): --sources FILE writes their chart values"
+        )
+        return
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(as_yaml(({"sources": dict(sources)},)))
+    except OSError as error:
+        fail("convert", error, code=2)
+    say(str(file), err=True)
+
+
+def _of_cluster(namespace: str | None, kubeconfig: str | None, context: str | None) -> list[dict[str, Any]]:
+    """The autoscalers of a cluster; ends the command if the cluster does not answer."""
+    from cronhpa.cli.objects.live_autoscalers import read_autoscalers
+    from cronhpa.kube.errors import ClusterError
+
+    async def read() -> tuple[list[dict[str, Any]], list[str]]:
+        async with connected(kubeconfig, context, namespace) as cluster:
+            return await read_autoscalers(cluster.client, namespace)
+
+    try:
+        bodies, missing = asyncio.run(read())
+    except ClusterError as error:
+        fail("convert", error, code=2)
+    if missing:
+        say(f"not in this cluster: {', '.join(missing)}", err=True)
+    return bodies
+
+
+def _documents(path: Path) -> Iterator[Any]:
+    """The documents of a file; ends the command if they cannot be read."""
+    try:
+        yield from read_documents(path)
+    except UnreadableFileError as error:
+        fail("convert", error, code=2)
+
+
+def _write(folder: Path, manifests: tuple[dict[str, Any], ...]) -> None:
+    """Writes a file for each object, named after namespace and name; an existing file is not overwritten."""
+    try:
+        # All names first: a refused name must not leave some of the files written.
+        named = [(f"{_file_name(manifest['metadata'])}.yaml", manifest) for manifest in manifests]
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, manifest in named:
+            with (folder / name).open("x", encoding="utf-8") as file:
+                file.write(as_yaml((manifest,)))
+            say(str(folder / name))
+    except OSError as error:
+        fail("convert", error, code=2)
+
+
+_TOLD_MAX = 300
+# Names of these objects and of namespaces that the API server accepts.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+
+
+def _file_name(metadata: dict[str, Any]) -> str:
+    """The name of a file, without suffix. Raises OSError for a text that is no object's name: it may be a path."""
+    parts = [part for part in (metadata.get("namespace"), metadata["name"]) if part]
+    for part in parts:
+        if not isinstance(part, str) or _NAME.fullmatch(part) is None:
+            raise OSError(
+                f"{shortened(str(part), _TOLD_MAX)!r} is no name of a Kubernetes object: "
+                "lower-case letters, digits, - and . are accepted, and no file is made of it"
+            )
+    return ".".join(parts)

@@ -1,0 +1,103 @@
+"""`cronhpa explain`: the reasons for an object's replica count, from its status or from what the operator kept."""
+
+from __future__ import annotations
+
+import json
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cronhpa.cli.objects.cluster import (
+    Context,
+    Kubeconfig,
+    Namespace,
+    NotAllNamespaces,
+    connected,
+    namespace_of,
+    read_object,
+)
+from cronhpa.cli.objects.object_names import object_names
+from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
+from cronhpa.cli.tables.lines import fail, say, show
+from cronhpa.explained.explanation import as_json, explanation
+from cronhpa.explained.explanation_text import explained, folded
+
+
+class ExplainOutput(StrEnum):
+    """How an explanation is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.", autocompletion=object_names)
+    ],
+    namespace: Namespace = None,
+    _everywhere: NotAllNamespaces = False,
+    at: At = None,
+    begin: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="A timeline from then on. Default: a day ago.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Its end, or its length such as 2h. Default: now.")
+    ] = None,
+    output: Annotated[ExplainOutput, typer.Option("--output", "-o", help="text or json.")] = ExplainOutput.TEXT,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the timeline into this file, .svg or .png.", dir_okay=False)
+    ] = None,
+    store: StoreFile = None,
+    operator: Operator = OPERATOR,
+    token_file: TokenFile = None,
+    service_account: ServiceAccount = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """
+    Explain an object's replica count: the measured metrics, the bounds with their sources and ends, the limits that
+    changed the count, the next change, the forecast with its cost, and each problem with what to do about it.
+
+    With --at the decision of that time, with --from and --to a timeline: the operator keeps each change for a week and
+    a point of every hour for 90 days, and gives them to everybody who may get the object. Times are in the object's
+    zone.
+
+        cronhpa explain shop -n prod
+        cronhpa explain shop --at "yesterday 08:02"
+        cronhpa explain shop --from "monday 6:00" --to 4h
+
+    Exit codes: 0 done; 1 the object, or its past, cannot be read; 2 an option is wrong.
+    """
+    if any(given is not None for given in (at, begin, end, picture, store)):
+        from cronhpa.cli.past.explain_past import AskedPast, explain_past
+
+        where = PastWhere(store, operator, token_file, service_account, kubeconfig, context)
+        explain_past(
+            namespace_of(kubeconfig, context, namespace),
+            name,
+            AskedPast(at, begin, end, output, picture),
+            where,
+            time.time_ns(),
+        )
+        return
+    import asyncio
+
+    from cronhpa.kube.errors import ClusterError
+
+    async def read() -> dict[str, Any]:
+        async with connected(kubeconfig, context, namespace) as cluster:
+            return await read_object(cluster.client, cluster.namespace, name)
+
+    try:
+        body = asyncio.run(read())
+    except ClusterError as error:
+        fail("explain", error)
+    if output is ExplainOutput.JSON:
+        show(json.dumps(as_json(explanation(body)), indent=2))
+        return
+    for line in explained(body, time.time_ns()):
+        for part in folded(line):
+            say(part)

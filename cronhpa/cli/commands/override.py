@@ -1,0 +1,283 @@
+"""`cronhpa override`: bounds set by hand for a while, which outrank every schedule and end by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any, NoReturn
+
+import typer
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.cli.objects.cluster import (
+    Context,
+    Kubeconfig,
+    Namespace,
+    NotAllNamespaces,
+    connected,
+    path_of_object,
+    read_object,
+)
+from cronhpa.cli.objects.object_names import object_names
+from cronhpa.cli.tables.lines import say
+from cronhpa.cli.tables.moments import format_length, format_moment, parse_length, parse_moment
+from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, format_instant, parse_instant
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.spec import ControllerOptions, Override, Spec
+from cronhpa.explained.explanation_text import folded
+
+Json = dict[str, Any]
+# A longer override is likely to be forgotten; a schedule would be better.
+_LONG = 30 * DAY
+
+
+def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.", autocompletion=object_names)
+    ],
+    namespace: Namespace = None,
+    _everywhere: NotAllNamespaces = False,
+    minimum: Annotated[int | None, typer.Option("--min", min=0, help="At least this many replicas.")] = None,
+    maximum: Annotated[int | None, typer.Option("--max", min=0, help="At most this many replicas.")] = None,
+    replicas: Annotated[
+        int | None, typer.Option("--replicas", min=0, help="Exactly this many replicas; 0 is allowed.")
+    ] = None,
+    length: Annotated[
+        str | None, typer.Option("--for", metavar="LENGTH", help="Duration, such as 90m, 2h or 1d.")
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help='End: "18:00" or "2026-11-23T18:00" in the object\'s zone, or with an offset.'
+        ),
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, such as the number of an incident.")] = None,
+    above_max: Annotated[
+        bool, typer.Option("--above-max", help="Allow a bound above maxReplicas of the object.")
+    ] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove the override.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Let the API server check the override, without a change.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """
+    Set bounds by hand for a while, above all schedules, or remove them.
+
+    To set an override, give one of --min, --max and --replicas, one of --for and --until, and --reason. It is the
+    object's field spec.override: it replaces an earlier override and ends by itself. The rate policies of behavior
+    still apply. Without these options the command shows the bounds in force.
+
+    A bound above maxReplicas needs --above-max. The command warns of more than twice the current replicas, and of more
+    than 30 days, before it writes.
+
+        cronhpa override shop -n prod --min 30 --for 2h --reason INC-4711
+        cronhpa override shop -n prod --clear
+
+    Exit codes: 0 done; 1 the API server refused or could not be reached; 2 an option is wrong.
+    """
+    from cronhpa.kube.errors import ClusterError
+
+    asked = _Asked(minimum, maximum, replicas, length, until, reason)
+    if clear and asked != _Asked():
+        raise typer.BadParameter("an override is either taken back or set", param_hint="--clear")
+    if not clear and asked != _Asked():
+        _check(asked)
+
+    async def act() -> list[str]:
+        async with connected(kubeconfig, context, namespace) as cluster:
+            before = await read_object(cluster.client, cluster.namespace, name)
+            now = time.time_ns()
+            if clear:
+                wanted = None
+            elif asked == _Asked():
+                return _shown(before, now)
+            else:
+                wanted = _wanted(asked, before, now)
+                for remark in remarks(wanted, before, now, above_max=above_max):
+                    say(f"cronhpa override: {_label(before)}: {remark}", err=True)
+            after = await cluster.client.merge_patch(
+                path_of_object(cluster.namespace, name),
+                {"spec": {"override": wanted}},
+                dict,
+                {"fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})},
+            )
+            return _told(before, after, now, is_dry=dry_run)
+
+    try:
+        lines = asyncio.run(act())
+    except ClusterError as error:
+        _refuse(name, error)
+    for line in lines:
+        for part in folded(line):
+            say(part)
+
+
+class _Asked(Struct, frozen=True):
+    """The options that describe an override."""
+
+    minimum: int | None = None
+    maximum: int | None = None
+    replicas: int | None = None
+    length: str | None = None
+    until: str | None = None
+    reason: str | None = None
+
+
+def _check(asked: _Asked) -> None:
+    """Raises BadParameter where the options do not make one override."""
+    if sum(number is not None for number in (asked.minimum, asked.maximum, asked.replicas)) != 1:
+        raise typer.BadParameter("an override states one of them", param_hint="--min, --max, --replicas")
+    if (asked.length is None) == (asked.until is None):
+        raise typer.BadParameter("an override ends: state one of them", param_hint="--for, --until")
+    if not asked.reason:
+        raise typer.BadParameter("say why, for whoever finds it", param_hint="--reason")
+
+
+def _wanted(asked: _Asked, body: Json, now: Nanoseconds) -> Json:
+    """The field spec.override, with null for each bound that an earlier override may have. Raises BadParameter."""
+    zone = _zone(body)
+    if asked.length is not None:
+        try:
+            end = now + parse_length(asked.length)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--for") from error
+    else:
+        try:
+            end = parse_moment(asked.until or "", zone, now, is_end=True)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--until") from error
+        if end <= now:
+            text = f"{format_moment(end, zone)} is past, by {format_length(now - end)}: name a time to come"
+            raise typer.BadParameter(text, param_hint="--until")
+    return {
+        "minReplicas": asked.minimum,
+        "maxReplicas": asked.maximum,
+        "replicas": asked.replicas,
+        "until": format_instant(-(-end // SECOND) * SECOND),
+        "reason": asked.reason,
+    }
+
+
+def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> list[str]:
+    """
+    Warnings of a probable slip, such as 500 typed for 50, or a year for a day.
+
+    Raises BadParameter for a bound above the object's own maximum, unless `above_max`.
+    """
+    from cronhpa.core.schedules.bounds import resolve
+
+    spec = _parsed(body)
+    stated = [wanted[key] for key in ("minReplicas", "maxReplicas", "replicas") if wanted[key] is not None]
+    allowed = max(spec.max_replicas, resolve(replace(spec, override=None), now).maximum)
+    if max(stated) > allowed and not above_max:
+        raise typer.BadParameter(
+            f"{max(stated)} is above the {allowed} that the object allows: name a smaller number, or add --above-max",
+            param_hint="--min, --max, --replicas",
+        )
+    floor = wanted["minReplicas"] if wanted["replicas"] is None else wanted["replicas"]
+    current = (body.get("status") or {}).get("currentReplicas")
+    left = parse_instant(wanted["until"]) - now
+    warnings = []
+    if floor is not None and current is not None and floor > 2 * current:
+        warnings.append(f"{floor} is more than twice the {current} replicas that there were when last seen")
+    if left > _LONG:
+        warnings.append(f"it lasts {format_length(left)}, until {format_moment(now + left, _zone(body))}")
+    return warnings
+
+
+# --- output ------------------------------------------------------------------------------------------------------
+
+
+def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[str]:
+    """The change that was made, and the bounds that follow."""
+    old, new = (_parsed(body).override for body in (before, after))
+    zone, label = _zone(after), _label(after)
+    would = "would be " if is_dry else ""
+    lines = []
+    if new is not None:
+        lines.append(f"{label}: {would}{_asks(new, zone, now)}")
+        if old is not None:
+            lines.append(f"  it replaces: {_asks(old, zone, now)}")
+    elif old is not None:
+        lines.append(f"{label}: {would}taken back: {_asks(old, zone, now)}")
+    else:
+        lines.append(f"{label}: there is no override to take back")
+    return [*lines, *in_force(after, now)]
+
+
+def _shown(body: Json, now: Nanoseconds) -> list[str]:
+    """The present override and bounds, for a call without a change."""
+    present = _parsed(body).override
+    said = "no override" if present is None else _asks(present, _zone(body), now)
+    return [f"{_label(body)}: {said}", *in_force(body, now)]
+
+
+def _asks(override: Override, zone: str, now: Nanoseconds) -> str:
+    if override.floor is not None and override.floor == override.cap:
+        bound = f"exactly {override.floor}"
+    elif override.floor is not None:
+        bound = f"at least {override.floor}"
+    else:
+        bound = f"at most {override.cap}"
+    left = f"for {format_length(override.until - now)} more" if now < override.until else "which is past"
+    return f"{bound} replicas until {format_moment(override.until, zone)}, {left}: {override.reason}"
+
+
+def in_force(body: Json, now: Nanoseconds) -> list[str]:
+    """The bounds now and after the override, and why they are not acted on, if so."""
+    from cronhpa.api.status_memory import parse_memory
+
+    spec, status = _parsed(body), body.get("status") or {}
+    memory = parse_memory(status)
+    current = status.get("currentReplicas")
+    seen = "" if current is None else f"; {current} replicas when last seen"
+    lines = [f"  in force now: {_bounds(spec, memory, now)}{seen}"]
+    if spec.override is not None and now < spec.override.until:
+        lines.append(f"  from then on: {_bounds(spec, memory, spec.override.until)}")
+    if spec.mode == "Preview":
+        lines.append("  its mode is Preview: it decides and scales nothing")
+    lines += [
+        f"  {condition['type']} is False: {condition.get('message', '')}"
+        for condition in status.get("conditions") or ()
+        if condition.get("type") in {"TargetOwned", "SpecAccepted"} and condition.get("status") == "False"
+    ]
+    return lines
+
+
+def _bounds(spec: Spec, memory: Memory, at: Nanoseconds) -> str:
+    from cronhpa.core.schedules.bounds import resolve
+
+    bounds = resolve(spec, at, memory.start_up, memory.leads)
+    return f"{bounds.minimum} ({bounds.minimum_by}) to {bounds.maximum} ({bounds.maximum_by})"
+
+
+def _parsed(body: Json) -> Spec:
+    from cronhpa.api.parse import SpecError, parse_spec
+
+    try:
+        return parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())
+    except SpecError as error:
+        say(f"cronhpa override: {_label(body)} cannot be read: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+def _zone(body: Json) -> str:
+    return str(body["spec"].get("timeZone") or "UTC")
+
+
+def _label(body: Json) -> str:
+    return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+
+
+def _refuse(label: str, error: Any) -> NoReturn:
+    """Prints each refused field on a line of its own, or else the API's message; ends the command."""
+    if error.causes:
+        say(f"cronhpa override: {label}: the API server refused it:", err=True)
+        for cause in error.causes:
+            say(f"  {cause.field}: {cause.message}", err=True)
+    else:
+        say(f"cronhpa override: {error}", err=True)
+    raise typer.Exit(1)

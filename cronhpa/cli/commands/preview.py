@@ -1,0 +1,321 @@
+"""`cronhpa preview`: the coming bounds, as a table, as JSON, as a picture, or as a difference."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec import Struct
+
+from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace
+from cronhpa.cli.objects.given import Given, GivenError, Where, find
+from cronhpa.cli.objects.object_names import object_names
+from cronhpa.cli.tables.lines import complain, fail, say, show
+from cronhpa.core.model.instant import DAY, Nanoseconds
+
+if TYPE_CHECKING:
+    from cronhpa.cli.commands.difference import ObjectDifference
+    from cronhpa.cli.tables.timetable import Line, Subject
+    from cronhpa.core.model.decision import Lead
+
+# The longest span: nobody plans further ahead by the hour.
+_SPAN_MAX = 10 * 366 * DAY
+# The width of a pipe, of a log, and of a terminal of the usual size.
+_WIDTH = 80
+_CONFLICT = 3
+_TWO = 2
+# Characters of an object's name that a file's name does not keep.
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
+_NAME_MAX = 100
+
+
+class PreviewOutput(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE|FOLDER|-|NAME",
+            help="YAML or JSON with CronHPA objects, folders of them, or names of objects in the cluster. "
+            "Default: all objects of the namespace.",
+            autocompletion=object_names,
+        ),
+    ] = None,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show what changes from the first to the second of two: --diff OLD NEW.")
+    ] = False,
+    recursive: Annotated[bool, typer.Option("--recursive", "-R", help="Read the folders below a folder, too.")] = False,
+    begin: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="Begin: a local date or time, or one with an offset.")
+    ] = "now",
+    end: Annotated[
+        str, typer.Option("--to", metavar="TIME|LENGTH", help="End: a time, or a length such as 12h or 90d.")
+    ] = "7d",
+    zone: Annotated[str | None, typer.Option(help="IANA time zone of the times shown. Default: the object's.")] = None,
+    output: Annotated[PreviewOutput, typer.Option("--output", "-o", help="Output format.")] = PreviewOutput.TABLE,
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg|.png", help="Draw it, too; each of several objects into a file of its own."),
+    ] = None,
+    start_up: Annotated[
+        str | None,
+        typer.Option(
+            "--pod-startup",
+            metavar="LENGTH",
+            help="Time from a pod's creation to Ready, for measured leads. Default: as measured, else 1m.",
+        ),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also show days that are as usual for their weekday.")] = False,
+    fail_on_conflict: Annotated[
+        bool, typer.Option("--fail-on-conflict", help="Exit with 3 if schedules contradict each other.")
+    ] = False,
+    namespace: Namespace = None,
+    everywhere: AllNamespaces = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """
+    Show the coming bounds, when they change, and the source of each.
+
+    Metrics and forecasts move the replicas within these bounds. BY names the schedules that are open or lead, each with
+    the bound that it sets: (min), (max), or both if nothing is added; an empty BY means the spec. Clock changes, days
+    without a window and schedules that contradict each other are marked. Files need no cluster. For an object in the
+    cluster its override and the measured start-up time of its pods count, too.
+
+        cronhpa preview shop.yaml --to 30d
+        cronhpa preview deploy/ -R --fail-on-conflict
+        cronhpa preview shop -n prod --picture shop.svg
+        git show main:shop.yaml | cronhpa preview --diff - shop.yaml
+
+    Exit codes: 0 done; 1 a file or object cannot be read, or its spec is wrong; 2 an option is wrong; 3
+    --fail-on-conflict and a conflict. With --diff, as of diff: 0 no difference; 1 a difference; 2 or more an error.
+    """
+    from cronhpa.cli.picture.drawing import check_picture
+    from cronhpa.core.schedules.wall_clock import zone_problem
+
+    if zone is not None and (problem := zone_problem(zone)):
+        raise typer.BadParameter(problem, param_hint="--zone")
+    if picture is not None:
+        check_picture(picture, "preview")
+    asked = _Asked(begin, end, zone, None if start_up is None else _length(start_up), time.time_ns())
+    where = Where(namespace, everywhere, recursive, kubeconfig, context)
+    if diff:
+        if len(what or ()) != _TWO or picture is not None:
+            raise typer.BadParameter("two are compared, without a picture: --diff OLD NEW", param_hint="--diff")
+        old, new = (_given([word], where, code=_TWO) for word in what or ())
+        differences = _differences(old, new, asked)
+        _print_differences(differences, output, every=every)
+        remaining = [changed.new for changed in differences if changed.new is not None]
+        _end_on_conflict(remaining, is_asked=fail_on_conflict)
+        raise typer.Exit(int(any(changed.change != "Same" for changed in differences)))
+    subjects = [_subject(given, asked) for given in _given(what or (), where, code=1)]
+    if output is PreviewOutput.JSON:
+        from cronhpa.cli.tables import timetable
+
+        show(timetable.as_json(subjects))
+    else:
+        _print(subjects, every=every)
+    if picture is not None:
+        _draw(subjects, picture)
+    _end_on_conflict(subjects, is_asked=fail_on_conflict)
+
+
+# --- input -------------------------------------------------------------------------------------------------------
+
+
+class _Asked(Struct, frozen=True):
+    """The options: the span as it was typed, the zone, the start-up time of a pod; None for an option not given."""
+
+    begin: str
+    end: str
+    zone: str | None
+    start_up: Nanoseconds | None
+    now: Nanoseconds
+
+
+def _given(what: Sequence[str], where: Where, *, code: int) -> list[Given]:
+    try:
+        return find(what, where)
+    except GivenError as error:
+        for problem in error.problems:
+            complain("preview", problem)
+        raise typer.Exit(code) from error
+
+
+def _length(text: str) -> Nanoseconds:
+    from cronhpa.cli.tables.moments import parse_length
+
+    try:
+        return parse_length(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--pod-startup") from error
+
+
+def _subject(given: Given, asked: _Asked) -> Subject:
+    from cronhpa.cli.objects.manifests import own_zone
+
+    # A status in a file was copied from a cluster at some other time, so it does not count.
+    memory = given.memory if given.is_live else None
+    measured = None if memory is None else memory.start_up
+    start_up = measured if asked.start_up is None else asked.start_up
+    shown = asked.zone or own_zone(given.body["spec"], given.spec)
+    return _with_timeline(given, shown, _span(asked, shown), start_up, () if memory is None else memory.leads)
+
+
+def _with_timeline(
+    given: Given,
+    zone: str,
+    span: tuple[Nanoseconds, Nanoseconds],
+    start_up: Nanoseconds | None,
+    leads: tuple[Lead, ...],
+) -> Subject:
+    from cronhpa.cli.tables.timetable import Subject
+    from cronhpa.core.schedules.timeline import timeline
+
+    line = timeline(given.spec, *span, zones=[zone], start_up=start_up, leads=leads)
+    return Subject(given.label, given.spec, zone, line, start_up)
+
+
+def _differences(old: Sequence[Given], new: Sequence[Given], asked: _Asked) -> list[ObjectDifference]:
+    """The difference of each object: both versions over one span, in one zone, with one start-up time of the pods."""
+    from cronhpa.cli.commands.difference import ObjectDifference
+    from cronhpa.cli.objects.manifests import own_zone
+
+    out = []
+    for pair in _pairs(old, new):
+        was, becomes = _comparable(*pair)
+        either = becomes or was
+        assert either is not None
+        zone = asked.zone or own_zone(either.body["spec"], either.spec)
+        memories = [given.memory for given in (was, becomes) if given is not None and given.is_live]
+        measured = next((memory.start_up for memory in memories if memory.start_up is not None), None)
+        start_up = measured if asked.start_up is None else asked.start_up
+        leads = memories[0].leads if memories else ()
+        one, other = (
+            None if given is None else _with_timeline(given, zone, _span(asked, zone), start_up, leads)
+            for given in (was, becomes)
+        )
+        out.append(ObjectDifference(one, other))
+    return out
+
+
+def _comparable(was: Given | None, becomes: Given | None) -> tuple[Given | None, Given | None]:
+    """Both versions; the new one takes from the old one what `kubectl apply` would leave in place."""
+    from msgspec.structs import replace
+
+    if was is None or becomes is None:
+        return was, becomes
+    namespace = was.spec.namespace or becomes.spec.namespace
+    # Applying a manifest without an override leaves the live object's override in place.
+    is_kept = was.is_live and not becomes.is_live and becomes.spec.override is None
+    override = was.spec.override if is_kept else becomes.spec.override
+    return (
+        replace(was, spec=replace(was.spec, namespace=namespace)),
+        replace(becomes, spec=replace(becomes.spec, namespace=namespace, override=override)),
+    )
+
+
+def _pairs(old: Sequence[Given], new: Sequence[Given]) -> list[tuple[Given | None, Given | None]]:
+    """Pairs of the old and the new version of each object, in the order of the new ones. Objects are the same if their
+    names are equal, and their namespaces if both state one."""
+    left = list(old)
+    pairs: list[tuple[Given | None, Given | None]] = []
+    for given in new:
+        alike = [other for other in left if other.name == given.name]
+        same = [other for other in alike if other.spec.namespace == given.spec.namespace]
+        same = same or [other for other in alike if not other.spec.namespace or not given.spec.namespace]
+        if len(same) > 1 or any(other is not None and other.label == given.label for _, other in pairs):
+            fail("preview", f"{given.label}: it is there twice: give each object once", code=_TWO)
+        pairs.append((same[0] if same else None, given))
+        left = [other for other in left if other not in same]
+    return [*pairs, *((removed, None) for removed in left)]
+
+
+def _span(asked: _Asked, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
+    from cronhpa.cli.tables.moments import parse_length, parse_moment
+
+    begin, end = asked.begin, asked.end
+    try:
+        start = parse_moment(begin, zone, asked.now)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--from") from error
+    try:
+        stop = start + parse_length(end)
+    except ValueError as no_length:
+        try:
+            stop = parse_moment(end, zone, start)
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}; or a length such as 7d", param_hint="--to") from no_length
+    if not start < stop <= start + _SPAN_MAX:
+        raise typer.BadParameter(f'"{end}" must be after "{begin}", by ten years at most', param_hint="--to")
+    return start, stop
+
+
+# --- output ------------------------------------------------------------------------------------------------------
+
+
+def _print(subjects: Sequence[Subject], *, every: bool) -> None:
+    from cronhpa.cli.tables.timetable import table
+
+    for number, subject in enumerate(subjects):
+        _echo(table(subject, every=every, width=_width()), is_first=not number)
+
+
+def _print_differences(differences: Sequence[ObjectDifference], output: PreviewOutput, *, every: bool) -> None:
+    from cronhpa.cli.commands import difference
+
+    if output is PreviewOutput.JSON:
+        show(difference.as_json(differences))
+        return
+    for number, changed in enumerate(one for one in differences if one.change != "Same"):
+        _echo(difference.as_lines(changed, every=every, width=_width()), is_first=not number)
+
+
+def _width() -> int:
+    from rich.console import Console
+
+    console = Console()
+    return console.width if console.is_terminal else _WIDTH
+
+
+def _echo(lines: Iterable[Line], *, is_first: bool) -> None:
+    """Prints lines, with their styles on a terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        for line in lines:
+            console.print(Text(line.text, style=line.style), soft_wrap=True)
+    typer.echo("\n" * (not is_first) + captured.get().rstrip("\n"))
+
+
+def _draw(subjects: Sequence[Subject], path: Path) -> None:
+    from cronhpa.cli.picture import draw
+
+    drawn: set[Path] = set()
+    for subject in subjects:
+        name = _NOT_IN_NAMES.sub("-", subject.label.replace("/", "."))[:_NAME_MAX]
+        own = path if len(subjects) == 1 else path.with_stem(f"{path.stem}-{name}")
+        while own in drawn:
+            # The names of two objects may differ only in characters that a file's name does not keep.
+            own = own.with_stem(f"{own.stem}-{len(drawn) + 1}")
+        drawn.add(own)
+        try:
+            draw(subject, own)
+        except OSError as error:
+            fail("preview", f"{own}: {error.strerror or error}")
+        say(f"drawn: {own}", err=True)
+
+
+def _end_on_conflict(subjects: Iterable[Subject], *, is_asked: bool) -> None:
+    if is_asked and not all(subject.timeline.is_consistent for subject in subjects):
+        raise typer.Exit(_CONFLICT)

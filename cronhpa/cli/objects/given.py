@@ -1,0 +1,171 @@
+"""The objects that a command is given: files, folders, standard input, names in a cluster, or all of a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from msgspec import Struct
+
+from cronhpa.cli.objects.cluster import connected, read_all, read_object
+from cronhpa.cli.objects.documents import STANDARD_INPUT
+from cronhpa.cli.objects.manifests import ManifestError, label_of, read_specs
+from cronhpa.core.model.spec import ControllerOptions, Spec
+
+if TYPE_CHECKING:
+    from cronhpa.core.model.memory import Memory
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class Where(Struct, frozen=True):
+    """
+    Where to look for objects: the options of a command.
+
+    namespace None: that of the context. everywhere: all namespaces. recursive: also the folders below a folder.
+    """
+
+    namespace: str | None = None
+    everywhere: bool = False
+    recursive: bool = False
+    kubeconfig: str | None = None
+    context: str | None = None
+
+
+class Given(Struct, frozen=True):
+    """An object and its spec. is_live: whether it was read from a cluster, and its status with it."""
+
+    body: Mapping[str, Any]
+    spec: Spec
+    is_live: bool
+
+    @property
+    def label(self) -> str:
+        """Namespace and name, its name alone where no namespace is known."""
+        return "/".join(part for part in (self.spec.namespace, self.name) if part)
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def memory(self) -> Memory:
+        """The memory in the status; an empty one for a file without a status."""
+        from cronhpa.api.status_memory import parse_memory
+
+        status = self.body.get("status")
+        return parse_memory(status if isinstance(status, Mapping) else {})
+
+
+class GivenError(Exception):
+    """The objects cannot be read. problems: all of them."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+def is_file(what: str, where: Where) -> bool:
+    """
+    Whether a file or folder is meant, and no object's name.
+
+    A word with a slash or with a suffix of _SUFFIXES means a file. Any other word means a file if there is one and no
+    option names a cluster.
+    """
+    if what == str(STANDARD_INPUT) or "/" in what or what.endswith(_SUFFIXES):
+        return True
+    return not (where.namespace or where.kubeconfig or where.context) and Path(what).exists()
+
+
+def find(what: Sequence[str], where: Where) -> list[Given]:
+    """
+    The objects that are named, files before names; without any all of the namespace, or of all namespaces.
+
+    Raises GivenError with every problem of all of them.
+    """
+    files = [Path(word) for word in what if is_file(word, where)]
+    names = [word for word in what if not is_file(word, where)]
+    if names and where.everywhere:
+        raise GivenError([f"{names[0]}: -A shows the objects of all namespaces, without names"])
+    given, problems = _from_files(files, where) if files else ([], [])
+    if names or not files:
+        live, unread = _from_cluster(names, where)
+        if unread and not live and names and not (where.namespace or where.context):
+            unread = [f"there is no file {names[0]}, and from the cluster: {unread[0]}", *unread[1:]]
+        given, problems = [*given, *live], [*problems, *unread]
+    if problems:
+        raise GivenError(problems)
+    return given
+
+
+def find_named(target: str, where: Where) -> list[Given]:
+    """
+    The object of a cluster that NAMESPACE/NAME means, or NAME in the namespace of the options, else of the context.
+
+    Raises GivenError.
+    """
+    from msgspec.structs import replace
+
+    namespace, name = split_name(target, where.namespace)
+    given, problems = _from_cluster([name], replace(where, namespace=namespace))
+    if problems:
+        raise GivenError(problems)
+    return given
+
+
+def split_name(target: str, namespace: str | None) -> tuple[str | None, str]:
+    """Namespace and name of NAMESPACE/NAME, or of NAME with a namespace. Raises BadParameter for anything else."""
+    of, slash, name = target.rpartition("/")
+    if not name or (slash and not of) or "/" in of:
+        raise typer.BadParameter(f"{target!r}: NAMESPACE/NAME is accepted, such as shop/checkout, or NAME with -n")
+    if slash and namespace is not None and of != namespace:
+        raise typer.BadParameter(f"{target!r} is not in namespace {namespace}", param_hint="--namespace")
+    return (of if slash else namespace), name
+
+
+def _from_files(files: Sequence[Path], where: Where) -> tuple[list[Given], list[str]]:
+    from msgspec.structs import replace
+
+    try:
+        read = read_specs(files, recursive=where.recursive)
+    except ManifestError as error:
+        return [], list(error.problems)
+    # As with `kubectl apply -n`, the option is the namespace of objects that state none.
+    return [
+        Given(manifest.body, spec if spec.namespace else replace(spec, namespace=where.namespace or ""), is_live=False)
+        for manifest, spec in read
+    ], []
+
+
+def _from_cluster(names: Sequence[str], where: Where) -> tuple[list[Given], list[str]]:
+    import asyncio
+
+    from cronhpa.api.parse import SpecError, parse_spec
+    from cronhpa.kube.errors import ClusterError
+
+    async def read() -> list[Mapping[str, Any]]:
+        async with connected(where.kubeconfig, where.context, where.namespace) as cluster:
+            if not names:
+                bodies = await read_all(cluster.client, None if where.everywhere else cluster.namespace)
+                if not bodies:
+                    of = "any namespace" if where.everywhere else f"namespace {cluster.namespace}"
+                    raise GivenError([f"there is no CronHPA in {of}: name a file, or another namespace with -n or -A"])
+                return list(bodies)
+            return [await read_object(cluster.client, cluster.namespace, name) for name in names]
+
+    try:
+        bodies = asyncio.run(read())
+    except ClusterError as error:
+        return [], [str(error)]
+    given: list[Given] = []
+    problems: list[str] = []
+    for body in bodies:
+        try:
+            spec = parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())
+        except SpecError as error:
+            problems += [f"{label_of(body)}: {problem}" for problem in error.problems]
+        else:
+            given.append(Given(body, spec, is_live=True))
+    return given, problems

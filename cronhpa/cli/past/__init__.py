@@ -1,0 +1,1 @@
+"""The past of an object."""

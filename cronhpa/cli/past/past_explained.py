@@ -1,0 +1,172 @@
+"""An object's past as commands print it: one decision, a timeline, both as text and JSON."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from cronhpa.cli.tables.moments import format_clock, format_length, format_moment, local
+from cronhpa.core.model.instant import Nanoseconds, format_instant
+from cronhpa.core.model.printable import printable
+from cronhpa.core.schedules.wall_clock import zone_problem
+from cronhpa.explained.explanation_text import explained, folded
+from cronhpa.history.past.past_answers import DecisionAnswer, DecisionChange, TimelineAnswer
+from cronhpa.history.past.points import POINT_STEP, Point
+
+
+def body_of(answer: DecisionAnswer) -> dict[str, Any]:
+    """The object as it was after the decision, as the API would have served it."""
+    body: dict[str, Any] = msgspec.json.decode(answer.decision.body)
+    return body
+
+
+def zone_of(body: dict[str, Any]) -> str:
+    """The object's zone; UTC if this machine lacks that zone, as the API server's list may be newer."""
+    zone = str((body.get("spec") or {}).get("timeZone") or "UTC")
+    return "UTC" if zone_problem(zone) else zone
+
+
+def decision_lines(answer: DecisionAnswer, zone: str) -> list[str]:
+    """The time of the decision, then the text of `cronhpa explain` at that time."""
+    body = body_of(answer)
+    held = (
+        "still the newest"
+        if answer.until is None
+        else f"in force until {_when(answer.until, answer.decision.at, zone)}"
+    )
+    left_out = _left_out(answer.decision.left_out)
+    then = [part for line in explained(body, answer.decision.at) for part in folded(line)]
+    return [f"Decided {format_moment(answer.decision.at, zone)}, {held}{left_out}:", *then]
+
+
+def decision_json(answer: DecisionAnswer) -> str:
+    return _json(
+        {
+            "decidedAt": format_instant(answer.decision.at),
+            "until": None if answer.until is None else format_instant(answer.until),
+            "keptFrom": format_instant(answer.first),
+            "release": answer.decision.release,
+            "changesLeftOut": answer.decision.left_out,
+            "object": body_of(answer),
+            "turn": msgspec.json.decode(answer.decision.turn),
+        }
+    )
+
+
+def timeline_lines(
+    label: str, answer: TimelineAnswer, begin: Nanoseconds, end: Nanoseconds, zone: str, width: int
+) -> list[str]:
+    """A heading, a row for each change below its day, and a summary of the points."""
+    changes = [*([answer.before] if answer.before is not None else []), *answer.changes]
+    span = f"{format_moment(begin, zone)} to {_when(end, begin, zone)}, {format_length(end - begin)}"
+    heading = f"{printable(label)}: {span}"
+    if not changes:
+        return [heading, *_kept_from(answer, begin, zone), "  nothing is kept of this time"]
+    table = Table("TIME", "REPLICAS", "DECIDED BY", "WHY", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    # The decision in force at the begin is no change of the count.
+    befores = [None if answer.before is None else answer.before.desired, *(change.desired for change in changes)]
+    day = None
+    for before, change in zip(befores, changes, strict=False):
+        date = local(change.at, zone).date()
+        if date != day:
+            # On a line of its own: the reasons have more room.
+            table.add_row(f"{date:%a} {date.isoformat()}")
+        day = date
+        clock = format_clock(change.at, zone)
+        table.add_row(clock, _count(before, change), printable(change.decided_by or "-"), _why(change))
+    console = Console(highlight=False, markup=False, emoji=False, width=width)
+    with console.capture() as captured:
+        console.print(table)
+    rows = [line.rstrip() for line in captured.get().splitlines()]
+    return [heading, *_kept_from(answer, begin, zone), *rows, *_points_told(answer.points), *_rest(answer)]
+
+
+def timeline_json(label: str, answer: TimelineAnswer, begin: Nanoseconds, end: Nanoseconds) -> str:
+    return _json(
+        {
+            "object": label,
+            "from": format_instant(begin),
+            "to": format_instant(end),
+            "keptFrom": None if answer.first is None else format_instant(answer.first),
+            "before": None if answer.before is None else _change(answer.before),
+            "changes": [_change(change) for change in answer.changes],
+            "moreFrom": None if answer.go_on is None else format_instant(answer.go_on),
+            "points": [_point(point) for point in answer.points],
+        }
+    )
+
+
+def _when(at: Nanoseconds, other: Nanoseconds, zone: str) -> str:
+    """An instant, without its date if `other` has the same date."""
+    is_same_day = local(at, zone).date() == local(other, zone).date()
+    return format_clock(at, zone) if is_same_day else format_moment(at, zone)
+
+
+def _left_out(count: int) -> str:
+    return "" if not count else f" ({count} changes before it came too fast to be kept)"
+
+
+def _count(before: int | None, change: DecisionChange) -> str:
+    if change.desired is None:
+        return "-"
+    count = change.current if before is None else before
+    return str(change.desired) if count in {None, change.desired} else f"{count} -> {change.desired}"
+
+
+def _why(change: DecisionChange) -> str:
+    parts = [printable(change.reason), f"withheld: {printable(change.withheld)}" if change.withheld else ""]
+    return "; ".join(part for part in parts if part) + _left_out(change.left_out)
+
+
+def _kept_from(answer: TimelineAnswer, begin: Nanoseconds, zone: str) -> list[str]:
+    if answer.first is None or answer.first <= begin:
+        return []
+    return [f"  decisions are kept from {format_moment(answer.first, zone)} on"]
+
+
+def _points_told(points: list[Point]) -> list[str]:
+    if not points:
+        return []
+    counts = [point.replicas for point in points]
+    loads = [point.load for point in points if point.load is not None]
+    load = f", load {min(loads):.4g} to {max(loads):.4g}" if loads else ""
+    gaps = sum(max(later.at - point.at - POINT_STEP, 0) for point, later in pairwise(points))
+    unseen = f"; nothing was seen for {format_length(gaps)} of the time" if gaps >= POINT_STEP else ""
+    return [f"{len(points)} points: {min(counts)} to {max(counts)} replicas{load}{unseen}"]
+
+
+def _rest(answer: TimelineAnswer) -> list[str]:
+    return [] if answer.go_on is None else [f"and more: ask again with --from {format_instant(answer.go_on)}"]
+
+
+def _change(change: DecisionChange) -> dict[str, Any]:
+    return {
+        "time": format_instant(change.at),
+        "currentReplicas": change.current,
+        "desiredReplicas": change.desired,
+        "decidedBy": change.decided_by,
+        "reason": change.reason,
+        "withheld": change.withheld,
+        "changesLeftOut": change.left_out,
+    }
+
+
+def _point(point: Point) -> dict[str, Any]:
+    return {
+        "time": format_instant(point.at),
+        "replicas": point.replicas,
+        "ready": point.ready,
+        "load": point.load,
+        "floor": point.floor,
+        "cap": point.cap,
+        "forecast": point.forecast,
+    }
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2)

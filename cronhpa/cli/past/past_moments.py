@@ -1,0 +1,75 @@
+"""Past times as people type them on the command line: `yesterday 08:02`, `last tuesday 9:00`, `2h ago`."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from cronhpa.cli.tables.moments import format_length, format_moment, local, parse_length, parse_moment
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.schedules.wall_clock import to_instant
+
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_SAID = re.compile(
+    r"(?:(?P<day>today|yesterday|(?:last )?(?:" + "|".join(f"{day[:3]}(?:{day[3:]})?" for day in _DAYS) + r"))(?: |$))?"
+    r"(?P<clock>(?:[01]?[0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9])?)?",
+    re.ASCII,
+)
+_AGO = re.compile(r"(?P<length>[0-9a-z]+) ago", re.ASCII)
+_WEEK = 7
+
+
+def parse_past_moment(text: str, zone: str, now: Nanoseconds, *, is_end: bool = False) -> Nanoseconds:
+    """
+    The instant that a text means, looking back from `now`.
+
+    Accepted are
+    - `now`;
+    - a time of day: the latest such time;
+    - `today`, `yesterday` or a weekday with a time of day, or alone for its begin; a weekday is the latest one, with
+      `last` the latest one before today;
+    - a length and `ago`;
+    - a local date or time, or an RFC 3339 text.
+
+    is_end: take the second one of a local time that the clocks repeat. Raises ValueError for any other text, and for a
+    time that lies ahead.
+    """
+    said = " ".join(text.lower().split())
+    if said == "now":
+        return now
+    ago = _AGO.fullmatch(said)
+    try:
+        if ago:
+            return now - parse_length(ago["length"])
+        words = _SAID.fullmatch(said)
+        if words and said:
+            moment = _said(words["day"], words["clock"], zone, now, is_end=is_end)
+        else:
+            moment = parse_moment(text.strip(), zone, now, is_end=is_end)
+    except (ValueError, OverflowError) as error:
+        examples = '"08:02", "yesterday 08:02", "last tuesday 9:00", "2h ago", "2026-11-23T18:00" (local time of '
+        raise ValueError(f'"{text}" is no time: write for example {examples}{zone}), "2026-11-23T17:00:00Z"') from error
+    if moment > now:
+        ahead = f"{format_moment(moment, zone)}, which lies {format_length(moment - now)} ahead"
+        raise ValueError(f'"{text}" is {ahead}: name a time that has passed')
+    return moment
+
+
+def _said(day: str | None, clock: str | None, zone: str, now: Nanoseconds, *, is_end: bool) -> Nanoseconds:
+    today = local(now, zone).replace(tzinfo=None)
+    hour, minute, second = (*(int(part) for part in (clock or "0:00").split(":")), 0)[:3]
+    wall = today.replace(hour=hour, minute=minute, second=second, microsecond=0)
+
+    def instant(moment: datetime) -> Nanoseconds:
+        return to_instant(moment, zone, is_end=is_end)
+
+    if day is None:
+        return instant(wall) if instant(wall) <= now else instant(wall - timedelta(days=1))
+    if day in {"today", "yesterday"}:
+        return instant(wall - timedelta(days=day == "yesterday"))
+    name = day.removeprefix("last ")
+    weekday = next(number for number, full in enumerate(_DAYS) if full.startswith(name))
+    back = (today.weekday() - weekday) % _WEEK
+    if back == 0 and (day != name or instant(wall) > now):
+        back = _WEEK
+    return instant(wall - timedelta(days=back))

@@ -1,0 +1,348 @@
+"""
+Sources from which commands read past decisions: the operator, through `kubectl port-forward`, or a copy of its store.
+
+Each replica of the operator keeps its own decisions. So all replicas are asked, and their answers are joined.
+
+The operator answers callers that may get the object, and identifies them by a bearer token: that of the kubeconfig, or
+one of a ServiceAccount, made for the operator alone and for ten minutes. A token is sent to this machine alone, or by
+HTTPS: port-forward carries it from here within the connection to the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+import typer
+from msgspec import Struct
+
+from cronhpa.api.identity import AUDIENCE
+from cronhpa.cli.past.past_of_replicas import PastSource, PastSourceError, Replicas
+from cronhpa.cli.tables.lines import say
+from cronhpa.core.model.instant import Nanoseconds, format_instant_exact
+from cronhpa.history.database.series import Series
+from cronhpa.history.past.past_answers import (
+    DecisionAnswer,
+    LoadAnswer,
+    TimelineAnswer,
+    decision_answer,
+    load_answer,
+    timeline_answer,
+)
+
+if TYPE_CHECKING:
+    import aiohttp
+    from kubernetes.client import Configuration
+
+    from cronhpa.history.store import Store
+
+At = Annotated[
+    str | None,
+    typer.Option("--at", metavar="TIME", help='A past decision: "yesterday 08:02", "last tuesday 9:00", "2h ago".'),
+]
+StoreFile = Annotated[
+    Path | None,
+    typer.Option("--store", help="A copy of the operator's store to read, instead of the operator.", dir_okay=False),
+]
+Operator = Annotated[
+    str,
+    typer.Option(
+        "--operator",
+        metavar="NAMESPACE/POD[,POD]",
+        # The help text states the default, as typer would cut off the end of a long one.
+        show_default=False,
+        help="The operator's pods, reached by `kubectl port-forward`; or the URL of a port that is forwarded already. "
+        "Default: cronhpa-0 and cronhpa-1 of cronhpa-system.",
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file", help="A file with the bearer token to show. Default: that of the kubeconfig.", dir_okay=False
+    ),
+]
+ServiceAccount = Annotated[
+    str | None,
+    typer.Option(
+        "--service-account",
+        metavar="[NAMESPACE/]NAME",
+        help="An account to ask as, by a token made for this, where the kubeconfig holds a certificate and no token.",
+    ),
+]
+OPERATOR = "cronhpa-system/cronhpa-0,cronhpa-1"
+PORT = 8082
+# Runs in the operator's pod, while the operator writes: prints the store as of one instant, as one file. The image has
+# no shell and no tar, which `kubectl cp` would need.
+COPYING = (
+    "import os, shutil, sqlite3, sys; "
+    'sqlite3.connect(os.environ["CRONHPA_STORE"]).backup(sqlite3.connect("/tmp/copy.db")); '
+    'shutil.copyfileobj(open("/tmp/copy.db", "rb"), sys.stdout.buffer)'
+)
+_TOKEN_SECONDS = 600
+_FORWARD_SECONDS = 20
+_ANSWER_SECONDS = 40
+_ANSWER_BYTES = 2**26
+_FORWARDING = re.compile(rb"Forwarding from (127\.0\.0\.1:[0-9]+) ")
+
+
+class PastWhere(Struct, frozen=True):
+    """The options of a command that name a source. copy_option: the option that names a copy of the store."""
+
+    store: Path | None = None
+    operator: str = OPERATOR
+    token_file: Path | None = None
+    service_account: str | None = None
+    kubeconfig: str | None = None
+    context: str | None = None
+    copy_option: str = "--store"
+
+
+class _TokenStatus(Struct):
+    token: str
+
+
+class _TokenRequest(Struct):
+    status: _TokenStatus
+
+
+@asynccontextmanager
+async def opened(where: PastWhere) -> AsyncIterator[PastSource]:
+    """The source that the options name. Raises PastSourceError, and ClusterError if the kubeconfig cannot be read."""
+    if where.store is not None:
+        async with _store(where.store) as source:
+            yield source
+        return
+    from cronhpa.kube.credentials import load_configuration
+
+    configuration = load_configuration(where.kubeconfig, where.context)
+    token = await _token(where, configuration)
+    async with AsyncExitStack() as held:
+        session = await held.enter_async_context(_session())
+        sources: list[PastSource] = []
+        problems: list[PastSourceError] = []
+        for operator in _operators(where.operator):
+            try:
+                url = await held.enter_async_context(_reached(where, operator))
+                sources.append(_OperatorPast(session, url, token, operator))
+            except PastSourceError as problem:
+                problems.append(problem)
+        if not sources:
+            raise PastSourceError(f"{problems[0]}{_copying(where)}")
+        # What an unreachable replica kept is missing: the others do not have it.
+        for unasked in problems:
+            say(f"not asked: {unasked}", err=True)
+        yield Replicas(sources)
+
+
+def _operators(text: str) -> list[str]:
+    """Each pod as NAMESPACE/POD, or the URL. Raises PastSourceError."""
+    if text.startswith(("http://", "https://")):
+        return [text]
+    namespace, _, pods = text.partition("/")
+    names = pods.split(",")
+    if not namespace or not all(names):
+        raise PastSourceError(f'--operator: "{text}" is neither NAMESPACE/POD nor a URL')
+    return [f"{namespace}/{name}" for name in names]
+
+
+def _copying(where: PastWhere) -> str:
+    """A hint for a person who may enter the operator's pod: how to copy its store. "" if no pod is named."""
+    if where.operator.startswith(("http://", "https://")):
+        return ""
+    namespace, _, pods = where.operator.partition("/")
+    pod = pods.partition(",")[0]
+    return (
+        f"\nWho may enter the pod reads a copy of its store with {where.copy_option} copy.db:"
+        f"\nkubectl exec -n {namespace} {pod} -- python3 -c '{COPYING}' > copy.db"
+    )
+
+
+@asynccontextmanager
+async def _store(path: Path) -> AsyncIterator[PastSource]:
+    from cronhpa.history.database.database import StoreError
+    from cronhpa.history.store import Store
+
+    try:
+        store = Store.open_to_read(path)
+    except StoreError as problem:
+        raise PastSourceError(str(problem)) from problem
+    try:
+        yield _StorePast(store)
+    except StoreError as problem:
+        old = ": a release before past decisions wrote it" if "no such table" in str(problem) else ""
+        raise PastSourceError(f"{problem}{old}") from problem
+    finally:
+        store.close()
+
+
+class _StorePast:
+    def __init__(self, store: Store) -> None:
+        self._decisions, self._loads = store.decisions, store.loads
+
+    async def decision(self, namespace: str, name: str, at: Nanoseconds) -> DecisionAnswer | None:
+        return decision_answer(self._decisions, namespace, name, at)
+
+    async def timeline(
+        self, namespace: str, name: str, since: Nanoseconds, until: Nanoseconds
+    ) -> TimelineAnswer | None:
+        return timeline_answer(self._decisions, namespace, name, since, until)
+
+    async def load(self, series: Series) -> LoadAnswer | None:
+        return load_answer(self._loads, series)
+
+
+class _OperatorPast:
+    """operator: the pod or the URL, as problems name it."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, token: str, operator: str) -> None:
+        self._session, self._url, self._token, self._operator = session, url.rstrip("/"), token, operator
+
+    async def decision(self, namespace: str, name: str, at: Nanoseconds) -> DecisionAnswer | None:
+        answer = await self._ask(namespace, name, "decision", {"at": format_instant_exact(at)})
+        return None if answer is None else _decoded(answer, DecisionAnswer)
+
+    async def timeline(
+        self, namespace: str, name: str, since: Nanoseconds, until: Nanoseconds
+    ) -> TimelineAnswer | None:
+        span = {"from": format_instant_exact(since), "to": format_instant_exact(until)}
+        answer = await self._ask(namespace, name, "timeline", span)
+        return None if answer is None else _decoded(answer, TimelineAnswer)
+
+    async def load(self, series: Series) -> LoadAnswer | None:
+        answer = await self._ask(series.namespace, series.name, "load", {"metric": series.metric})
+        return None if answer is None else _decoded(answer, LoadAnswer)
+
+    async def _ask(self, namespace: str, name: str, asked: str, query: dict[str, str]) -> bytes | None:
+        """The answer; None for 404."""
+        import aiohttp
+
+        path = f"/v1/namespaces/{quote(namespace, safe='')}/cronhpas/{quote(name, safe='')}/{asked}"
+        headers = {"Authorization": f"Bearer {self._token}"}
+        try:
+            async with self._session.get(
+                self._url + path, params=query, headers=headers, allow_redirects=False
+            ) as response:
+                body = bytearray()
+                async for part in response.content.iter_any():
+                    body += part
+                    if len(body) > _ANSWER_BYTES:
+                        raise PastSourceError(f"{self._operator}: the answer is longer than {_ANSWER_BYTES} bytes")
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            raise PastSourceError(f"{self._operator}: {type(problem).__name__}: {problem}") from problem
+        if response.status == HTTPStatus.NOT_FOUND:
+            return None
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            raise PastSourceError(
+                "the API server does not know your token: name an account of yours with --service-account, or a token "
+                "with --token-file"
+            )
+        if response.status != HTTPStatus.OK:
+            text = body[:500].decode(errors="replace").strip()
+            raise PastSourceError(f"{self._operator}: the operator answered {response.status}: {text}")
+        return bytes(body)
+
+
+def _decoded(answer: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        raise PastSourceError(f"the operator's answer cannot be read: {problem}: is it of this release?") from problem
+
+
+def _session() -> aiohttp.ClientSession:
+    import aiohttp
+
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS))
+
+
+async def _token(where: PastWhere, configuration: Configuration) -> str:
+    """The token to show. Raises PastSourceError, ClusterError."""
+    from cronhpa.kube.credentials import bearer_token
+
+    if where.token_file is not None:
+        try:
+            return where.token_file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as problem:
+            raise PastSourceError(f"{where.token_file}: {problem}") from problem
+    if where.service_account is not None:
+        return await _account_token(where.service_account, configuration)
+    value = bearer_token(configuration)
+    if value is None:
+        raise PastSourceError(
+            "your kubeconfig proves who you are by a certificate, which nobody but the API server can be shown: name "
+            "an account with --service-account NAMESPACE/NAME, one that may get the object and whose tokens you may "
+            "create, or a token with --token-file"
+        )
+    return value.removeprefix("Bearer ")
+
+
+async def _account_token(account: str, configuration: Configuration) -> str:
+    from cronhpa.kube.client import Client, path_of
+
+    namespace, _, name = account.rpartition("/")
+    path = path_of("api", "v1", "namespaces", namespace or "default", "serviceaccounts", name, "token")
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"audiences": [AUDIENCE], "expirationSeconds": _TOKEN_SECONDS},
+    }
+    async with Client(configuration) as client:
+        return (await client.create(path, body, _TokenRequest)).status.token
+
+
+@asynccontextmanager
+async def _reached(where: PastWhere, operator: str) -> AsyncIterator[str]:
+    """The URL at which a replica answers. Raises PastSourceError."""
+    if operator.startswith(("http://", "https://")):
+        host = urlsplit(operator).hostname
+        if not operator.startswith("https://") and host not in {"127.0.0.1", "::1", "localhost"}:
+            raise PastSourceError(
+                f"{operator}: a token is sent to this machine alone, or by https: forward the operator's port"
+            )
+        yield operator
+        return
+    namespace, _, pod = operator.partition("/")
+    named = (("--kubeconfig", where.kubeconfig), ("--context", where.context))
+    options = [f"{option}={value}" for option, value in named if value is not None]
+    command = ["kubectl", *options, f"--namespace={namespace}", "port-forward", f"pod/{pod}", f":{PORT}"]
+    try:
+        forwarding = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+    except FileNotFoundError:
+        raise PastSourceError(
+            f"kubectl is not installed: it forwards the operator's port; or use {where.copy_option}"
+        ) from None
+    try:
+        yield f"http://{await _forwarded(forwarding, operator)}"
+    finally:
+        # Not forwarding.kill(): it takes the exit code of a kubectl that has ended from asyncio, which complains.
+        with suppress(ProcessLookupError):
+            os.kill(forwarding.pid, signal.SIGKILL)
+        await forwarding.communicate()
+
+
+async def _forwarded(forwarding: asyncio.subprocess.Process, operator: str) -> str:
+    """The local address, as soon as kubectl prints it."""
+    assert forwarding.stdout is not None
+    assert forwarding.stderr is not None
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FORWARD_SECONDS):
+            async for line in forwarding.stdout:
+                address = _FORWARDING.match(line)
+                if address:
+                    return address[1].decode()
+            said = (await forwarding.stderr.read(2000)).decode(errors="replace").strip()
+            if "(Forbidden)" in said:
+                said += ": the chart binds who may by decisionHistory.readers"
+            raise PastSourceError(f"kubectl cannot forward the port of {operator}: {said or 'it says nothing'}")
+    raise PastSourceError(f"kubectl does not forward the port of {operator} within {_FORWARD_SECONDS} s")

@@ -1,0 +1,147 @@
+"""The outcome of a backtest, as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from cronhpa.cli.tables.moments import format_length, format_moment
+from cronhpa.core.model.decision import SourceRef
+from cronhpa.core.model.instant import SECOND, format_instant
+from cronhpa.core.model.printable import printable
+from cronhpa.core.model.spec import Span, Spec
+from cronhpa.simulation.compare import Variant
+from cronhpa.simulation.load import Load
+from cronhpa.simulation.run import Run
+from cronhpa.simulation.score import Score
+from cronhpa.simulation.target import Environment
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """
+    One object under one recorded load.
+
+    spec: as it is run. zone: of the times that are shown. runs: the results by variant, in the order to show them.
+    forecasts: a description of the forecasts.
+    """
+
+    label: str
+    spec: Spec
+    load: Load
+    environment: Environment
+    span: Span
+    zone: str
+    runs: Mapping[Variant, Run] = field(default_factory=dict)
+    forecasts: str = ""
+
+    @property
+    def compared_with(self) -> Variant:
+        """The variant that the others are compared with: metrics alone, or else the first."""
+        return next(iter(self.runs))
+
+
+def as_table(backtest: Backtest, width: int) -> str:
+    """Lines for people: the object and the span, a row for each variant, and the environment."""
+    table = Table(
+        "", "under-provisioned", "unserved", "pod-hours", "actions", "most pods", box=None, padding=(0, 2, 0, 0)
+    )
+    for column in table.columns:
+        column.no_wrap = True
+    base = backtest.runs[backtest.compared_with].score
+    for variant, run in backtest.runs.items():
+        table.add_row(variant.value, *_row(run.score, base, is_base=variant is backtest.compared_with))
+    console = Console(highlight=False, markup=False, emoji=False, width=width)
+    with console.capture() as captured:
+        console.print(table)
+    span = backtest.span
+    length = format_length(span.end - span.begin)
+    begin, end = (format_moment(at, backtest.zone) for at in (span.begin, span.end))
+    below = [
+        *(f"{variant} decided by: {_deciders(run.score)}" for variant, run in backtest.runs.items()),
+        _environment(backtest.environment),
+    ]
+    if backtest.forecasts:
+        below.append(f"Forecasts: {backtest.forecasts}.")
+    if base.unknown:
+        below.append(f"The load of {format_length(base.unknown)} is not known: nothing is said about that time.")
+    wrapped = (line for text in below for line in textwrap.wrap(printable(text), width, subsequent_indent="  "))
+    lines = (f"{printable(backtest.label)}: {begin} to {end}, {length}", *captured.get().splitlines(), *wrapped)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def as_json(backtest: Backtest) -> str:
+    """An object with the span, the environment and a score for each variant; times in UTC, lengths in seconds."""
+    environment = backtest.environment
+    return json.dumps(
+        {
+            "object": backtest.label,
+            "from": format_instant(backtest.span.begin),
+            "to": format_instant(backtest.span.end),
+            "conditions": {
+                "podCapacity": environment.capacity,
+                "podRequestMilli": dict(environment.requests),
+                "startUpSeconds": environment.start_up / SECOND,
+                "metricDelaySeconds": environment.metric_delay / SECOND,
+                "metricWindowSeconds": environment.metric_window / SECOND,
+                "syncPeriodSeconds": backtest.spec.options.sync_period / SECOND,
+            },
+            **({"forecasts": backtest.forecasts} if backtest.forecasts else {}),
+            "variants": {variant.value: _score(run.score) for variant, run in backtest.runs.items()},
+        },
+        indent=2,
+    )
+
+
+def _row(score: Score, base: Score, *, is_base: bool) -> list[str]:
+    minutes = f"{score.under_provisioned_minutes:,.1f} min"
+    if not is_base and base.under_provisioned:
+        minutes += f" ({100 * (score.under_provisioned - base.under_provisioned) / base.under_provisioned:+.0f} %)"
+    pod_hours = f"{score.pod_hours:,.1f}"
+    if not is_base and base.pod_time:
+        pod_hours += f" ({100 * (score.pod_time / base.pod_time - 1):+.1f} %)"
+    return [minutes, f"{score.unserved_percent:.3f} %", pod_hours, f"{score.actions:,}", f"{score.most_replicas:,}"]
+
+
+def _deciders(score: Score) -> str:
+    """The sources with their shares of the decisions, the largest share first."""
+    turns = sum(score.turns_by.values())
+    shares = sorted(score.turns_by.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{by or 'nobody'} {100 * count / turns:.1f} %" for by, count in shares)
+
+
+def _environment(environment: Environment) -> str:
+    requests = "".join(f", requests {amount / 1000:g} {name}" for name, amount in environment.requests.items())
+    return (
+        f"A pod carries {environment.capacity:.4g}{requests}, is ready after {format_length(environment.start_up)}; "
+        f"metrics are means of {format_length(environment.metric_window)}, "
+        f"{format_length(environment.metric_delay)} old."
+    )
+
+
+def _source(by: SourceRef | None) -> str:
+    return "" if by is None else str(by)
+
+
+def _score(score: Score) -> dict[str, Any]:
+    return {
+        "underProvisionedMinutes": round(score.under_provisioned_minutes, 3),
+        "unservedLoadHours": round(score.unserved_hours, 6),
+        "unservedPercent": round(score.unserved_percent, 4),
+        "podHours": round(score.pod_hours, 3),
+        "scaleActions": score.actions,
+        "mostReplicas": score.most_replicas,
+        "unknownSeconds": round(score.unknown / SECOND),
+        "turnsDecidedBy": {_source(by): count for by, count in score.turns_by.items()},
+        "actionsDecidedBy": {_source(by): count for by, count in score.actions_by.items()},
+        "underProvisioned": [
+            {"from": format_instant(span.begin), "seconds": round((span.end - span.begin) / SECOND, 1)}
+            for span in score.stretches
+        ],
+    }

@@ -1,0 +1,1 @@
+"""The floor of a forecast, and its budget."""

@@ -1,0 +1,1 @@
+"""The HPA's arithmetic: pods and samples become counts."""

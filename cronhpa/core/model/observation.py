@@ -1,0 +1,133 @@
+"""The observation of one reconciliation: scale, pods and metrics. A part that could not be read is an `Absent`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from cronhpa.core.model.instant import Nanoseconds
+
+
+class Absent(Struct, frozen=True, tag=True):
+    """An unknown value, with the reason."""
+
+    reason: str
+    """A word for machines (CamelCase)."""
+    message: str
+    """A sentence for people."""
+    error: str = ""
+    """The longer text that the upstream returns instead of `message`, where the two differ."""
+
+
+class Scale(Struct, frozen=True, tag=True):
+    """The target's scale subresource."""
+
+    spec_replicas: int
+    status_replicas: int
+    selector: str
+    """The label selector as text."""
+    resource_version: str = ""
+
+
+class Container(Struct, frozen=True, gc=False):
+    """A container of a pod."""
+
+    name: str
+    requests: Mapping[str, int]
+    """Milli-units by resource name."""
+    is_init: bool = False
+    restartable: bool = False
+    """An init container that keeps running (a sidecar)."""
+    ports: Mapping[str, int] = {}
+    """Of TCP, by name."""
+
+
+class Pod(Struct, frozen=True, gc=False):
+    """A pod of the target."""
+
+    name: str
+    phase: str
+    deleting: bool
+    ready: str
+    """The status of the Ready condition; "" if there is none."""
+    ready_since: Nanoseconds
+    """The Ready condition's last transition."""
+    start_time: Nanoseconds | None
+    created: Nanoseconds
+    containers: tuple[Container, ...]
+    """Regular containers, then init containers: the order in which the upstream looks for a missing request."""
+    pod_requests: Mapping[str, int] | None = None
+    """Requests of the pod as a whole; None if there are none."""
+    overhead: Mapping[str, int] = {}
+    """Added to the sum of the requests."""
+    first_ready: Nanoseconds | None = None
+    """The first transition to Ready that was seen; None if that is `ready_since`."""
+    ip: str = ""
+    """From the pod's status; "" while there is none."""
+    on_host_network: bool = False
+    """Whether the IP is that of the node."""
+
+
+class Sample(Struct, frozen=True, gc=False):
+    """One pod's value of one metric: milli-units, measured over `window` up to `at`."""
+
+    value: int
+    at: Nanoseconds
+    window: Nanoseconds
+
+
+class PodCounts(Struct, frozen=True, tag="Tally"):
+    """Pods and samples of one metric, grouped: the input of a replica count."""
+
+    ready: int
+    """Pods that count fully."""
+    unready: int
+    """Pods whose sample is not trusted."""
+    missing: int
+    """Pods without a sample."""
+    counted: int
+    """Samples of pods that are neither ignored nor unready."""
+    matched: int
+    """Those of the counted samples whose pod has a request."""
+    usage: int
+    """Sum over the matched samples (over the counted ones without a request), milli-units."""
+    request: int
+    """Sum over the matched samples."""
+    missing_usage: int
+    """The usage assumed for missing pods when load is low."""
+    missing_request: int
+    """Sum of the requests of missing pods."""
+    unready_request: int
+    """Sum of the requests of unready pods."""
+    load: int
+    """Usage of all pods, ready or not."""
+
+
+class ScalarReading(Struct, frozen=True, tag="Gauge"):
+    """One value for the whole target."""
+
+    value: int
+    """Milli-units."""
+    ready: int | Absent
+    """Running and ready pods; counted for a Value target only."""
+
+
+Reading = PodCounts | ScalarReading | Absent
+
+
+class Observation(Struct, frozen=True):
+    """What was seen in one reconciliation."""
+
+    scale: Scale | Absent
+    """The scale subresource, or why it could not be read."""
+    readings: tuple[Reading, ...] = ()
+    """One for each of the spec's metrics, in order; empty if none was requested."""
+    selector_problem: Absent | None = None
+    """Why the selector cannot be used (missing, unreadable, ambiguous)."""
+    start_up: Nanoseconds | None = None
+    """90th percentile of creation to Ready of the target's own pods; None while unknown."""
+    request_per_pod: Mapping[str, int] = {}
+    """Milli-units that a ready pod requests, by resource name. It turns a load into pods."""
+    unseen: Absent | None = None
+    """Why fewer pods are seen than the target's status states; the metrics may scale up then, but not down."""

@@ -1,0 +1,271 @@
+"""
+The spec of an object, parsed and defaulted.
+
+Quantities are integer milli-units, durations and instants integer nanoseconds, percentages integers. Values that are
+keys of a cache remember their hash (`cache_hash`).
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct, field
+
+from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+
+
+class Mode(StrEnum):
+    ACTIVE = "Active"
+    PREVIEW = "Preview"
+
+
+class TargetRef(Struct, frozen=True):
+    """The object whose scale subresource is read and written."""
+
+    api_version: str
+    kind: str
+    name: str
+
+
+class MetricTarget(Struct, frozen=True):
+    """A valid spec sets one of the three values."""
+
+    type: str
+    value: int | None = None
+    """Milli-units."""
+    average_value: int | None = None
+    """Milli-units."""
+    average_utilization: int | None = None
+    """Percent."""
+
+
+class LabelRequirement(Struct, frozen=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Struct, frozen=True):
+    """Labels sorted by key, as the upstream prints them."""
+
+    match_labels: tuple[tuple[str, str], ...] = ()
+    match_expressions: tuple[LabelRequirement, ...] = ()
+
+
+class ResourceMetric(Struct, frozen=True, tag=True):
+    """Usage of a resource by the target's pods; of one container when `container` is named (ContainerResource)."""
+
+    name: str
+    target: MetricTarget
+    container: str | None = None
+
+
+class PodsMetric(Struct, frozen=True, tag=True):
+    name: str
+    target: MetricTarget
+    selector: LabelSelector | None = None
+
+
+class ObjectMetric(Struct, frozen=True, tag=True):
+    name: str
+    target: MetricTarget
+    described: TargetRef
+    selector: LabelSelector | None = None
+
+
+class ExternalMetric(Struct, frozen=True, tag=True):
+    name: str
+    target: MetricTarget
+    selector: LabelSelector | None = None
+
+
+class UnknownMetric(Struct, frozen=True, tag=True):
+    """A metric of an unknown type: it abstains, as upstream."""
+
+    given: str
+
+
+Metric = ResourceMetric | PodsMetric | ObjectMetric | ExternalMetric | UnknownMetric
+
+
+class SelectPolicy(StrEnum):
+    MAX = "Max"
+    MIN = "Min"
+    DISABLED = "Disabled"
+
+
+class Policy(Struct, frozen=True, cache_hash=True):
+    """The largest change within `period`: a number of pods, or percent of the pods."""
+
+    type: str
+    value: int
+    period: Nanoseconds
+
+
+class ScalingRules(Struct, frozen=True, cache_hash=True):
+    """One direction of `spec.behavior`."""
+
+    policies: tuple[Policy, ...]
+    select_policy: SelectPolicy = field(default=SelectPolicy.MAX, name="select")
+    stabilization_window: Nanoseconds | None = field(default=None, name="window")
+    """None: the operator's default (scale-down only)."""
+    tolerance: float | None = None
+
+    @property
+    def longest_period(self) -> Nanoseconds:
+        return max((policy.period for policy in self.policies), default=0)
+
+
+class Behavior(Struct, frozen=True, cache_hash=True):
+    scale_up: ScalingRules
+    scale_down: ScalingRules
+
+
+class ControllerOptions(Struct, frozen=True, cache_hash=True):
+    """The upstream controller's flags, with its defaults; an object may override some of them."""
+
+    sync_period: Nanoseconds = 15 * SECOND
+    tolerance: float = 0.1
+    downscale_stabilization: Nanoseconds = 5 * MINUTE
+    cpu_initialization_period: Nanoseconds = 5 * MINUTE
+    initial_readiness_delay: Nanoseconds = 30 * SECOND
+    metric_max_age: Nanoseconds | None = None
+
+
+class DateRange(Struct, frozen=True, cache_hash=True):
+    """Local dates, both inclusive."""
+
+    first: date
+    last: date
+
+
+class Holidays(Struct, frozen=True, cache_hash=True):
+    """The public holidays of a country, or of a part of it, by their ISO codes."""
+
+    country: str
+    subdivision: str | None = None
+
+
+class Days(Struct, frozen=True, cache_hash=True):
+    """A set of local dates: the union of ranges and holidays."""
+
+    ranges: tuple[DateRange, ...] = ()
+    holidays: tuple[Holidays, ...] = ()
+
+
+class CronWindow(Struct, frozen=True, tag=True, cache_hash=True):
+    """Opens at each `start`; closes at the first `end` after it, or after `duration`."""
+
+    start: str
+    """A cron text."""
+    zone: str
+    """The IANA time zone in which the cron texts are read."""
+    end: str | None = None
+    duration: Nanoseconds | None = None
+    exclude: Days | None = None
+    """Starts on these dates are dropped."""
+    only: Days | None = None
+    """Starts on all other dates are dropped."""
+
+
+class OnceWindow(Struct, frozen=True, tag=True, cache_hash=True):
+    """One planned event."""
+
+    opens: str
+    """Local wall time `YYYY-MM-DDTHH:MM`."""
+    closes: str
+    """Local wall time, too."""
+    zone: str
+    """The IANA time zone of both."""
+
+
+class Schedule(Struct, frozen=True, cache_hash=True):
+    """Bounds that hold while a window is open."""
+
+    name: str
+    window: CronWindow | OnceWindow
+    floor: int | None = None
+    cap: int | None = None
+    headroom_percent: int = 0
+    priority: int = 0
+    lead: Nanoseconds | None = None
+    """How long before the start the floor and the headroom count; None: measured."""
+    suspend: bool = False
+    problem: str | None = None
+    """Why the schedule cannot be read. An unreadable schedule abstains and blocks scale-down."""
+
+
+class Override(Struct, frozen=True, cache_hash=True):
+    """Bounds that a person sets: they have the highest rank until they expire."""
+
+    until: Nanoseconds
+    reason: str
+    floor: int | None = None
+    cap: int | None = None
+
+
+class Span(Struct, frozen=True):
+    """The time from `begin` up to, but not including, `end`."""
+
+    begin: Nanoseconds
+    end: Nanoseconds
+
+
+class ForecastSettings(Struct, frozen=True):
+    """`spec.forecast`."""
+
+    mode: Mode = Mode.ACTIVE
+    pod_capacity_percent: int | None = None
+    """The load that a pod can carry, in percent of its target; None: by the kind of target."""
+    max_floor: int | None = None
+    """The largest floor; None: no such limit."""
+    budget_percent: int = 5
+    """Pod-hours that the forecast may add to those of metrics and schedules alone, averaged over a week."""
+    ignored: tuple[Span, ...] = ()
+    """Spans of history that no method is fitted on."""
+    methods: tuple[str, ...] = ()
+    """Names of the methods to choose from; none: the default ones."""
+
+
+class Spec(Struct, frozen=True, cache_hash=True, dict=True):
+    """The spec of an object."""
+
+    target: TargetRef
+    min_replicas: int
+    max_replicas: int
+    namespace: str = ""
+    """Of the object and its target."""
+    metrics: tuple[Metric, ...] = ()
+    behavior: Behavior | None = None
+    options: ControllerOptions = field(default=ControllerOptions(), name="tuning")
+    mode: Mode = Mode.ACTIVE
+    schedules: tuple[Schedule, ...] = ()
+    override: Override | None = None
+    forecast: ForecastSettings | None = None
+
+    @cached_property
+    def computed(self) -> dict[str, Any]:
+        """
+        Results of pure functions of this spec, by their name, for as long as the spec lives.
+
+        They save time and are no part of its value: no copy, comparison or record of the spec has them.
+        """
+        return {}
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether schedules or an override may move the bounds."""
+        return bool(self.schedules) or self.override is not None
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a source asks for capacity ahead of time, so that the pods' start-up time matters."""
+        return bool(self.schedules) or self.forecast is not None
+
+    @property
+    def scales_to_zero(self) -> bool:
+        """Whether a metric can wake the target from zero: only Object and External metrics need no pods."""
+        return any(isinstance(metric, ObjectMetric | ExternalMetric) for metric in self.metrics)

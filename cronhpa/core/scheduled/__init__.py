@@ -1,1 +1,0 @@
-"""Schedules and overrides become bounds: a function of their text, the time zone data and now."""

@@ -1,0 +1,1 @@
+"""Schedules: cron, zones, windows, bounds, leads."""

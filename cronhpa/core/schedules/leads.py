@@ -1,0 +1,194 @@
+"""
+Leads: a schedule counts before its start, by the time that pods and policies need to reach its floor.
+
+Floors and headroom lead. A cap, and a floor below the current minimum, hold from the start on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.core.behavior import ramp
+from cronhpa.core.model.decision import (
+    Abstention,
+    Ahead,
+    Edge,
+    Lead,
+    Proposal,
+    Role,
+    Source,
+    Window,
+    WindowState,
+    Yielding,
+)
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.memory import lead_time
+from cronhpa.core.model.spec import Schedule, Spec
+from cronhpa.core.schedules import windows
+from cronhpa.core.schedules.ranks import RankedBound, Settled, rank_of, settle, settled_at, stated_by
+
+
+class Leading(Struct, frozen=True, gc=False):
+    """A schedule that counts before its start. floor: the raised minimum; None if it raises none."""
+
+    schedule: Schedule
+    start: Nanoseconds
+    length: Nanoseconds
+    floor: int | None
+
+
+class SeenSchedules(Struct):
+    """The schedules and the override at an instant. closed: index and start of the schedules that may lead."""
+
+    states: list[Window]
+    stated: list[RankedBound]
+    abstentions: list[Abstention]
+    closed: list[tuple[int, Nanoseconds]]
+    headroom: int = 0
+    edge: Edge | None = None
+
+    def meets(self, at: Nanoseconds | None, name: str, state: WindowState) -> None:
+        """Sets the next edge if this one is the earliest so far."""
+        if at is not None and (self.edge is None or at < self.edge.at):
+            self.edge = Edge(at, name, state)
+
+
+def leading_schedules(
+    spec: Spec,
+    seen: SeenSchedules,
+    settled: Settled,
+    now: Nanoseconds,
+    start_up: Nanoseconds | None,
+    leads: tuple[Lead, ...],
+) -> list[Leading]:
+    """The closed schedules that count already. Enters them, and the edge at which the next lead begins, in `seen`."""
+    assert seen.edge is not None
+    first = seen.edge.at
+    then: Settled | None = None
+    begun = {(lead.schedule, lead.start): lead.length for lead in leads}
+    # Schedules that open at the same instant share these bounds.
+    settled_then: dict[Nanoseconds, Settled] = {}
+    out: list[Leading] = []
+    for index, start in seen.closed:
+        length = begun.get((spec.schedules[index].name, start))
+        # Only leads that have begun, or may begin before the next edge, are computed.
+        if length is None and start - _longest(spec, index, start_up) >= seen.edge.at:
+            continue
+        if start == first:
+            then = then or _then(spec, seen, first)
+            leading = _lead(spec, index, start, start_up, settled, then)
+        else:
+            for at in (start - 1, start):
+                if at not in settled_then:
+                    settled_then[at] = settled_at(spec, at)
+            leading = _lead(spec, index, start, start_up, settled_then[start - 1], settled_then[start])
+        if leading is None:
+            continue
+        if length is not None and leading.schedule.lead is None:
+            leading = replace(leading, length=length)  # as long as it was when it began
+        name, begin = leading.schedule.name, start - leading.length
+        if now < begin:
+            seen.meets(begin, name, WindowState.LEADING)
+            continue
+        out.append(leading)
+        seen.states[index] = Window(name, WindowState.LEADING, start, leading.length)
+        seen.headroom = max(seen.headroom, leading.schedule.headroom_percent)
+    return out
+
+
+def kept_leads(
+    spec: Spec, seen: SeenSchedules, leading: Sequence[Leading], now: Nanoseconds, begun: tuple[Lead, ...]
+) -> tuple[Lead, ...]:
+    """
+    The measured leads that have begun, including those that raise nothing now.
+
+    An override hides a lead: if it is removed before the start, the lead continues with its former length.
+    """
+    kept = [
+        Lead(schedule.schedule.name, schedule.start, schedule.length)
+        for schedule in leading
+        if schedule.schedule.lead is None
+    ]
+    if begun:
+        measured = {
+            (spec.schedules[index].name, start) for index, start in seen.closed if spec.schedules[index].lead is None
+        }
+        measured -= {(lead.schedule, lead.start) for lead in kept}
+        kept += [lead for lead in begun if (lead.schedule, lead.start) in measured and lead.start - lead.length <= now]
+    return tuple(kept)
+
+
+def look_behind(spec: Spec, seen: SeenSchedules, start_up: Nanoseconds | None) -> None:
+    """Sets the next edge to LEADING if a window's next lead begins at or before its end."""
+    assert seen.edge is not None
+    at = seen.edge.at
+    for index, (schedule, window) in enumerate(zip(spec.schedules, seen.states, strict=True)):
+        if window.state is not WindowState.OPEN or (window.changes, window.name) != (at, seen.edge.schedule):
+            continue
+        start = windows.state(schedule.window, at).until
+        if start is None or start - _longest(spec, index, start_up) > at:
+            return
+        leading = _lead(spec, index, start, start_up, settled_at(spec, start - 1), settled_at(spec, start))
+        if leading is not None and start - leading.length <= at:
+            seen.edge = Edge(at, schedule.name, WindowState.LEADING)
+
+
+def _then(spec: Spec, seen: SeenSchedules, edge: Nanoseconds) -> Settled:
+    """The bounds at the next edge, from `seen`: the same as `settled_at`, without evaluating every window."""
+    stated = [bound for bound in seen.stated if bound.proposal.until != edge]
+    for schedule, window in zip(spec.schedules, seen.states, strict=True):
+        if window.changes == edge and window.state is not WindowState.OPEN:
+            stated += stated_by(schedule, None)
+    return settle(spec, stated)
+
+
+def _longest(spec: Spec, index: int, start_up: Nanoseconds | None) -> Nanoseconds:
+    """The longest possible lead of this schedule: that of a rise from zero."""
+    schedule = spec.schedules[index]
+    if schedule.lead is not None:
+        return schedule.lead
+    return lead_time(start_up, spec.options) + ramp(spec.behavior, 0, schedule.floor or 0, spec.options.sync_period)
+
+
+def _lead(
+    spec: Spec, index: int, start: Nanoseconds, start_up: Nanoseconds | None, before: Settled, then: Settled
+) -> Leading | None:
+    """
+    The lead of a schedule that opens at `start`; None if neither minimum nor headroom rises there.
+
+    before, then: the bounds just before the start, and from the start on. An outranked floor raises nothing.
+    """
+    schedule = spec.schedules[index]
+    low = high = before.minimum.number
+    if schedule.floor is not None and then.low.rank <= rank_of(schedule):
+        high = min(schedule.floor, then.minimum.number)
+    floor = high if high > low else None
+    if floor is None and not schedule.headroom_percent:
+        return None
+    length = schedule.lead
+    if length is None:
+        length = lead_time(start_up, spec.options) + ramp(spec.behavior, low, high, spec.options.sync_period)
+    return Leading(schedule, start, length, floor)
+
+
+def ahead_of_start(leading: Leading) -> RankedBound:
+    assert leading.floor is not None
+    stated = leading.schedule.floor
+    basis = Ahead(leading.start, leading.length, None if stated == leading.floor else stated)
+    proposal = Proposal(Source.SCHEDULE, leading.schedule.name, Role.FLOOR, leading.floor, basis=basis)
+    return RankedBound(rank_of(leading.schedule), proposal)
+
+
+def yielding(cap: RankedBound, leading: Iterable[Leading]) -> RankedBound:
+    """Raises a cap that ends by the start of a leading schedule to the schedule's floor, unless its rank is higher."""
+    until = cap.proposal.until
+    if cap.proposal.role is not Role.CAP or until is None:
+        return cap
+    yields_to = (lead for lead in leading if until <= lead.start and cap.rank <= rank_of(lead.schedule))
+    needed = max((lead.floor for lead in yields_to if lead.floor is not None), default=0)
+    if needed <= cap.number:
+        return cap
+    return RankedBound(cap.rank, replace(cap.proposal, replicas=needed, basis=Yielding(cap.number)))

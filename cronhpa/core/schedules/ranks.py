@@ -1,0 +1,124 @@
+"""
+The order of sources that state bounds. The source of the highest rank sets the minimum, and likewise the maximum.
+
+At equal rank the largest minimum and the smallest maximum hold. If the minimum is above the maximum, both become the
+bound of higher rank; at equal rank, the maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+
+from cronhpa.core.model.decision import Proposal, Role, Source, SourceRef
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.spec import OnceWindow, Override, Schedule, Spec
+from cronhpa.core.schedules import windows
+
+# gc=False: these values have no cycles, and an edge that all objects share creates very many at once.
+Rank = tuple[int, int, int]
+SPEC_RANK: Rank = (0, 0, 0)
+OVERRIDE_RANK: Rank = (1, 0, 0)
+
+
+class RankedBound(Struct, frozen=True, gc=False):
+    """A bound with its source and its rank."""
+
+    rank: Rank
+    proposal: Proposal
+
+    @property
+    def number(self) -> int:
+        return self.proposal.replicas
+
+    @property
+    def by(self) -> SourceRef:
+        return self.proposal.by
+
+
+class Settled(Struct, frozen=True, gc=False):
+    """
+    low, high: the minimum and the maximum of the highest rank, each for itself. minimum, maximum: the bounds in force;
+    if low > high, both are the same one of the two.
+    """
+
+    low: RankedBound
+    high: RankedBound
+    minimum: RankedBound
+    maximum: RankedBound
+
+
+def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
+    """The bounds of the windows that are open at an instant, the override and the spec together, without leads."""
+    stated: list[RankedBound] = []
+    for schedule in spec.schedules:
+        if schedule.problem is None and not schedule.suspend:
+            state = windows.state(schedule.window, at)
+            if state.is_open:
+                stated += stated_by(schedule, state.until)
+    if spec.override is not None and at < spec.override.until:
+        stated += statements(Source.OVERRIDE, spec.override, OVERRIDE_RANK, spec.override.until)
+    return settle(spec, stated)
+
+
+def contradiction(settled: Settled) -> str:
+    """
+    A sentence about a minimum above a maximum, and which of them holds; "" if low <= high.
+
+    An override may contradict schedules: that is its purpose.
+    """
+    low, high = settled.low, settled.high
+    if low.number <= high.number or OVERRIDE_RANK in {low.rank, high.rank}:
+        return ""
+    asked = f"{low.by} asks for at least {low.number}, {high.by} for at most {high.number}"
+    if low.rank == high.rank:
+        return f"{asked}, at equal rank: the maximum wins"
+    return f"{asked}: {settled.minimum.by} is of higher rank and wins"
+
+
+def settle(spec: Spec, stated: Sequence[RankedBound], ahead: RankedBound | None = None) -> Settled:
+    """The minimum and the maximum by rank. ahead: a floor that leads; it raises the minimum of any rank."""
+    low, high = _of_spec(spec.min_replicas, spec.max_replicas)
+    for bound in stated:
+        if bound.proposal.role is Role.FLOOR:
+            if (bound.rank, bound.number) > (low.rank, low.number):
+                low = bound
+        elif (bound.rank, -bound.number) > (high.rank, -high.number):
+            high = bound
+    if ahead is not None and ahead.number > low.number:
+        low = ahead
+    if low.number <= high.number:
+        return Settled(low, high, low, high)
+    # The higher rank moves the other; at equal rank the maximum wins.
+    winner = low if low.rank > high.rank else high
+    return Settled(low, high, winner, winner)
+
+
+# 600 bytes each.
+@lru_cache(maxsize=4096)
+def _of_spec(minimum: int, maximum: int) -> tuple[RankedBound, RankedBound]:
+    return (
+        RankedBound(SPEC_RANK, Proposal(Source.SPEC, "", Role.FLOOR, minimum)),
+        RankedBound(SPEC_RANK, Proposal(Source.SPEC, "", Role.CAP, maximum)),
+    )
+
+
+def stated_by(schedule: Schedule, until: Nanoseconds | None) -> list[RankedBound]:
+    return statements(Source.SCHEDULE, schedule, rank_of(schedule), until)
+
+
+def rank_of(schedule: Schedule) -> Rank:
+    """Above the spec's own bounds, by priority; at equal priority a planned event ranks above a recurring window."""
+    return (0, 1, 2 * schedule.priority + isinstance(schedule.window, OnceWindow))
+
+
+def statements(source: Source, by: Schedule | Override, rank: Rank, until: Nanoseconds | None) -> list[RankedBound]:
+    """The bounds of a schedule or an override while it is in force."""
+    name = by.name if isinstance(by, Schedule) else ""
+    return [
+        RankedBound(rank, Proposal(source, name, role, number, until))
+        for role, number in ((Role.FLOOR, by.floor), (Role.CAP, by.cap))
+        if number is not None
+    ]

@@ -1,0 +1,193 @@
+"""
+Windows: open or closed at an instant, and until when.
+
+open(t): let s be the latest start <= t. With `end`: open if s is kept and no end lies in (s, t]. Without: open if s is
+kept and t < s + duration. `occurrences` computes starts and ends and drops starts; `wall_clock` computes instants.
+
+The days of windows are cached; objects with equal windows share them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from datetime import date, datetime
+from functools import lru_cache
+from itertools import pairwise
+from zlib import crc32
+
+from msgspec import Struct
+
+from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
+from cronhpa.core.model.spec import CronWindow, OnceWindow
+from cronhpa.core.schedules import cron
+from cronhpa.core.schedules.occurrences import PlainDays, next_date, occurrences_on, start_date
+from cronhpa.core.schedules.wall_clock import (
+    ONE_DAY,
+    dates_near_change,
+    steady_offset,
+    to_instant,
+    to_instants,
+    utc_date,
+    utc_midnight,
+)
+
+# The end of a window that its own starts keep open (hourly, for two hours) is unknown if the search finds none within
+# this many dates with starts, or this many years.
+_DATES_MAX = 366
+_YEARS_MAX = 41
+_OVERLAP_DATES_MAX = 64
+
+
+class State(Struct, frozen=True, gc=False):
+    """Whether a window is open, and the instant at which that changes; None if that instant is not known."""
+
+    is_open: bool
+    until: Nanoseconds | None
+
+
+class _WindowDay(Struct, frozen=True, gc=False):
+    """
+    A day of a window. Its state is `is_open` until the first edge, and changes at each edge.
+
+    begin: of the day. edges: nanoseconds after it, eight bytes each, as a window may have an edge a minute. following:
+    the first edge after the day.
+    """
+
+    begin: Nanoseconds
+    is_open: bool
+    edges: array[int]
+    following: Nanoseconds | None
+
+    def at(self, now: Nanoseconds) -> State:
+        passed = bisect_right(self.edges, now - self.begin)
+        until = self.begin + self.edges[passed] if passed < len(self.edges) else self.following
+        return State(self.is_open ^ bool(passed % 2), until)
+
+
+def state(window: CronWindow | OnceWindow, now: Nanoseconds) -> State:
+    """The state of a window; `cron.problem`, `calendars.problem` and `zone_problem` must be None for its texts."""
+    if isinstance(window, OnceWindow):
+        opens, closes = once(window)
+        if now < opens:
+            return State(is_open=False, until=opens)
+        return State(is_open=now < closes, until=closes if now < closes else None)
+    phase = _phase(window.start, window.end, window.duration, window.zone)
+    return _window_day(window, (now + phase) // DAY * DAY - phase).at(now)
+
+
+# 700 bytes each.
+@lru_cache(maxsize=4096)
+def once(window: OnceWindow) -> tuple[Nanoseconds, Nanoseconds]:
+    """The instants at which a planned event opens and closes."""
+    return (
+        to_instant(datetime.fromisoformat(window.opens), window.zone, is_end=False),
+        to_instant(datetime.fromisoformat(window.closes), window.zone, is_end=True),
+    )
+
+
+def never_opens(window: CronWindow, now: Nanoseconds) -> bool:
+    """Whether a window is closed and stays so: its exceptions leave no start within ten years."""
+    current = state(window, now)
+    return not current.is_open and current.until is None
+
+
+def never_closes(window: CronWindow, now: Nanoseconds) -> bool:
+    """Whether a window is open and a year of its starts and ends would not close it."""
+    current = state(window, now)
+    return current.is_open and current.until is None
+
+
+def overlaps_itself(window: CronWindow, now: Nanoseconds) -> Nanoseconds | None:
+    """
+    The first start from the UTC day of `now` on that comes before the duration of the previous start has passed.
+
+    None for a window with an `end`, which may be open at its starts, and if the next 64 dates with starts bring none.
+    """
+    return None if window.duration is None else _overlap(window, window.duration, utc_date(now))
+
+
+@lru_cache(maxsize=1024)
+def _overlap(window: CronWindow, duration: Nanoseconds, today: date) -> Nanoseconds | None:
+    minutes = cron.minutes(window.start)
+    is_spaced = all((later - one) * MINUTE >= duration for one, later in pairwise(minutes))
+    before: Nanoseconds | None = None
+    day = cron.date_until(window.start, today - ONE_DAY)
+    day = start_date(window, today if day is None else day, is_kept=True)
+    for _ in range(_OVERLAP_DATES_MAX):
+        if day is None:
+            return None
+        # Without a clock change the starts of one date are as far apart as they are written.
+        is_plain = is_spaced and steady_offset(window.zone, day) is not None
+        for start in to_instants(
+            minutes[:: max(len(minutes) - 1, 1)] if is_plain else minutes, window.zone, day, is_end=False
+        ):
+            # A gap may move two starts to one instant.
+            if before is not None and before < start < before + duration and start >= utc_midnight(today):
+                return start
+            before = start
+        day = start_date(window, day + ONE_DAY, is_kept=True)
+    return None
+
+
+# --- from edge to edge -------------------------------------------------------------------------------------------
+
+
+# 700 bytes each.
+@lru_cache(maxsize=2048)
+def _phase(start: str, end: str | None, duration: Nanoseconds | None, zone: str) -> Nanoseconds:
+    """
+    How long before midnight the days of a window begin. It differs by window, so that no reconciliation computes all
+    days.
+    """
+    return crc32(f"{start}|{end}|{duration}|{zone}".encode()) * DAY >> 32
+
+
+# 12 kB each with an edge a minute, 400 bytes with two a day. One or two days of a window are in use at a time, so there
+# is room for a thousand different windows.
+@lru_cache(maxsize=2048)
+def _window_day(window: CronWindow, begin: Nanoseconds) -> _WindowDay:
+    """The day of a window that begins then."""
+    is_open = False
+    edges = array("q")
+    following: Nanoseconds | None = None
+    for edge in _edges(window, begin):
+        if edge >= begin + DAY:
+            following = edge
+            break
+        if edge > begin:
+            edges.append(edge - begin)
+        else:
+            is_open = not is_open
+    return _WindowDay(begin, is_open, edges, following)
+
+
+def _edges(window: CronWindow, now: Nanoseconds) -> Iterator[Nanoseconds]:
+    """The edges from shortly before `now` on, ascending. The window is closed before the first of them."""
+    # Only the latest start at or before `now` matters. A start three days ago lies before `now` in any zone.
+    origin = cron.date_until(window.start, utc_date(now) - 3 * ONE_DAY)
+    day = None if origin is None else dates_near_change(window.zone, origin)[0]
+    day = next_date(window, day or utc_date(now) - 3 * ONE_DAY, is_open=False)
+    is_open, closes, visited = False, 0, 0
+    last = utc_date(now) + _YEARS_MAX * 365 * ONE_DAY
+    plain: PlainDays = {}
+    while day is not None and day <= last and visited < _DATES_MAX:
+        visited += 1
+        occurrences, day = occurrences_on(window, day, plain)
+        for occurrence in occurrences:
+            if (
+                is_open
+                and window.duration is not None
+                and (closes < occurrence.first or (closes == occurrence.first and not occurrence.opens))
+            ):
+                yield closes
+                is_open, visited = False, 0
+            if occurrence.opens != is_open:
+                yield occurrence.first
+                is_open, visited = occurrence.opens, 0
+            if occurrence.opens and window.duration is not None:
+                closes = occurrence.last + window.duration
+        day = next_date(window, day, is_open=is_open)
+    if day is None and is_open and window.duration is not None:
+        yield closes

@@ -1,0 +1,1 @@
+"""Where loads are imported from."""

@@ -1,0 +1,235 @@
+"""
+Load history from a Prometheus: range queries over the HTTP API, also from before an object existed.
+
+The query is the operator's setting and never the object's: a tenant's query under the operator's credentials would be a
+leak. Of an object only checked names go into the query (`promql`). An answer is distrusted: its length, its duration
+and its instants. A gap stays a gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from base64 import b64encode
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+from yarl import URL
+
+from cronhpa.core.model.instant import DAY, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.printable import shortened, without_secrets, without_url_secrets
+from cronhpa.core.model.spec import TargetRef
+from cronhpa.history.imports.promql import Names, QueryError, QueryTemplate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from cronhpa.history.database.series import Series
+
+# cAdvisor's own names, as the metrics API reads them. container!="" leaves out the sum over a pod that cAdvisor adds,
+# POD the container that holds its network.
+_OF_PODS = '{namespace="$namespace", pod=~"$target-.+", container!="", container!="POD"}'
+QUERIES = {
+    "cpu": f"sum(rate(container_cpu_usage_seconds_total{_OF_PODS}[2m]))",
+    "memory": f"sum(container_memory_working_set_bytes{_OF_PODS})",
+}
+RESOLUTION: Nanoseconds = MINUTE
+# A Prometheus refuses more than 11,000 points in one answer; seven days of minutes are 10,080.
+_SPAN: Nanoseconds = 7 * DAY
+_POINTS_MAX = _SPAN // RESOLUTION + 1
+# Seven days of minutes are 400 kB with every digit of a number.
+_ANSWER_BYTES = 2 * 2**20
+# For a whole answer, however slowly it arrives.
+_TIMEOUT_SECONDS = 60
+_TEXT_MAX = 300
+
+
+class PrometheusError(Exception):
+    """There is no history; the text states the Prometheus, the query, its answer and what is needed."""
+
+
+class PrometheusUnusableError(PrometheusError):
+    """The Prometheus is of no use whatever the query is: the next query would fail alike."""
+
+
+class _Line(Struct, frozen=True):
+    """values: (seconds since the epoch, number as text)."""
+
+    values: list[tuple[float, str]] = []
+
+
+class _Data(Struct, frozen=True, rename="camel"):
+    result_type: str = ""
+    result: list[msgspec.Raw] = []
+
+
+class _Answer(Struct, frozen=True):
+    status: str = ""
+    data: _Data = _Data()
+    error: str = ""
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
+_LINE = msgspec.json.Decoder(_Line)
+
+
+class Prometheus:
+    """One Prometheus, and the templates of its queries. `async with` keeps its connections."""
+
+    def __init__(self, url: str, queries: Mapping[str, str] | None = None, token_file: Path | None = None) -> None:
+        """
+        queries: a PromQL template for each metric, beside those for cpu and memory. $namespace, $name, $kind, $target
+            and $metric stand for the object's and its target's; `$$` is a dollar sign.
+        token_file: holds a bearer token, and is read at every query, as such tokens are renewed. It takes the place of
+            a user and a password in the URL.
+        Raises PrometheusError for a text that is no URL.
+        """
+        stated = prometheus_url(url)
+        # From here on the password is in the header alone.
+        self._url = str(stated.with_user(None)).rstrip("/")
+        self._login: str | None = None
+        # The parts of the login that no text may show, even if an answer repeats them.
+        self._secrets: tuple[str, ...] = ()
+        if stated.user is not None and token_file is None:
+            pair = b64encode(f"{stated.user}:{stated.password or ''}".encode()).decode()
+            self._login, self._secrets = f"Basic {pair}", (pair, stated.password or "")
+        self._queries = {**QUERIES, **(queries or {})}
+        self._token_file = token_file
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
+        self._session = aiohttp.ClientSession(timeout=timeout)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def query_for(self, series: Series, target: TargetRef) -> str:
+        """The PromQL of an object's load. Raises PrometheusError if no query is stated for its metric."""
+        template = self._queries.get(series.metric)
+        if template is None:
+            metrics = ", ".join(sorted(self._queries))
+            raise PrometheusError(f"there is no query for {series.metric}, only for {metrics}: add one for this metric")
+        try:
+            names = Names.of(
+                namespace=series.namespace,
+                name=series.name,
+                kind=target.kind,
+                target=target.name,
+                metric=series.metric,
+            )
+            return QueryTemplate(template).filled(names)
+        except QueryError as problem:
+            raise PrometheusError(f"the query for {series.metric}: {problem}") from None
+
+    async def load(
+        self, query: str, begin: Nanoseconds, end: Nanoseconds
+    ) -> AsyncIterator[list[tuple[Nanoseconds, float]]]:
+        """
+        (instant, value) of every minute in [begin, end) that has one, in order, some days at a time.
+
+        Raises PrometheusError.
+        """
+        first = -(-begin // RESOLUTION) * RESOLUTION
+        while first < end:
+            last = min(first + _SPAN, end) - 1
+            yield await self._range(query, first, last - last % RESOLUTION)
+            first += _SPAN
+
+    async def _range(self, query: str, first: Nanoseconds, last: Nanoseconds) -> list[tuple[Nanoseconds, float]]:
+        form = {
+            "query": query,
+            "start": str(first // SECOND),
+            "end": str(last // SECOND),
+            "step": str(RESOLUTION // SECOND),
+        }
+        status, body = await self._ask(form)
+        # In a thread: decoding ten thousand points would hold up the event loop, where a decision may be due.
+        return await asyncio.to_thread(self._points, query, status, body, range(first // SECOND, last // SECOND + 1))
+
+    def _points(self, query: str, status: int, body: bytes, asked: range) -> list[tuple[Nanoseconds, float]]:
+        """The numbers of an answer at the seconds that were asked for. Raises PrometheusError."""
+        try:
+            answer = _ANSWER.decode(body)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            text = body[:_TEXT_MAX].decode(errors="replace")
+            told = f"{self._url}: {status}: {text!r}: an answer of Prometheus' HTTP API is needed"
+            raise PrometheusUnusableError(told) from None
+        if status != HTTPStatus.OK or answer.status != "success" or answer.data.result_type != "matrix":
+            said = answer.error or answer.data.result_type or answer.status
+            raise PrometheusError(f"{self._url}: {status}: {shortened(said, _TEXT_MAX)}: asked was {query}")
+        if len(answer.data.result) > 1:
+            raise PrometheusError(
+                f"{self._url}: {query} gives {len(answer.data.result)} series: "
+                "one is needed, such as a sum(...) of them"
+            )
+        try:
+            line = _LINE.decode(answer.data.result[0]) if answer.data.result else _Line()
+            points = [(round(at), float(text)) for at, text in line.values]
+        except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError) as problem:
+            raise PrometheusError(
+                f"{self._url}: {query} gives no numbers over time: {shortened(str(problem), _TEXT_MAX)}"
+            ) from None
+        if len(points) > _POINTS_MAX:
+            raise PrometheusError(
+                f"{self._url}: {query} gives {len(points)} points: {_POINTS_MAX} at most were asked for"
+            )
+        # Instants that were not asked for are left out.
+        return [(at * SECOND, value) for at, value in points if at in asked and not math.isnan(value)]
+
+    async def _ask(self, form: dict[str, str]) -> tuple[int, bytes]:
+        """The status and the body of an answer. Raises PrometheusUnusableError."""
+        assert self._session is not None, "opened by `async with`"
+        where = f"{self._url}/api/v1/query_range"
+        try:
+            headers = {} if self._login is None else {"Authorization": self._login}
+            if self._token_file is not None:
+                token = await asyncio.to_thread(self._token_file.read_text)
+                headers, self._secrets = {"Authorization": f"Bearer {token.strip()}"}, (token.strip(),)
+            # A redirect would send the credentials and the query to wherever it points.
+            async with self._session.post(where, data=form, headers=headers, allow_redirects=False) as response:
+                status = response.status
+                if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+                    raise PrometheusUnusableError(
+                        f"{where}: {status}: it points elsewhere, which is not followed: name the address that answers"
+                    )
+                return status, without_secrets(await _bounded(response, where), self._secrets)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
+            # aiohttp's error texts may quote the request, down to a header.
+            told = without_url_secrets(str(problem)) or type(problem).__name__
+            raise PrometheusUnusableError(f"{where}: {shortened(told, _TEXT_MAX)}: is that a Prometheus?") from None
+
+
+def prometheus_url(text: str) -> URL:
+    """The URL of a Prometheus. Raises PrometheusError for any other text; its message shows no password."""
+    problem = ""
+    try:
+        url = URL(text)
+    except ValueError:
+        url, problem = URL(), "it cannot be read"
+    if not problem and (url.scheme not in {"http", "https"} or not url.host):
+        problem = "it is no http or https URL with a host"
+    if not problem and (url.query_string or url.fragment or "@" in url.path):
+        problem = "it holds more than a host, a port and a path, or a password that is not percent-encoded"
+    if problem:
+        raise PrometheusError(f"the URL of Prometheus: {problem}: http://prometheus.monitoring:9090 is accepted")
+    return url
+
+
+async def _bounded(response: aiohttp.ClientResponse, where: str) -> bytes:
+    """The unpacked answer. Raises PrometheusUnusableError as soon as it is too long."""
+    body = bytearray()
+    async for part in response.content.iter_any():
+        body += part
+        if len(body) > _ANSWER_BYTES:
+            raise PrometheusUnusableError(
+                f"{where}: its answer is longer than {_ANSWER_BYTES} bytes, and seven days of one series are a fifth "
+                "of that: is that a Prometheus?"
+            )
+    return bytes(body)

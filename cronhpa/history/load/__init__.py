@@ -1,0 +1,1 @@
+"""Loads, fits and forecasts, as they are stored."""

@@ -1,0 +1,89 @@
+"""The pod-seconds that forecasts added, by hour of the clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from cronhpa.core.model.instant import DAY, HOUR, Nanoseconds
+from cronhpa.history.database.series import Series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cronhpa.history.database.database import Connection, Database, Fault
+
+# A budget is averaged over seven days; the eighth keeps the first hour of the seven whole.
+SPEND_KEPT: Nanoseconds = 8 * DAY
+
+
+class Spend(Struct, frozen=True):
+    """
+    Pod-seconds of one object's pods within one hour of the clock.
+
+    hour: counted from the Unix epoch. extra: of the pods that the forecast added. base: of the pods without the
+    forecast.
+    """
+
+    series: Series
+    hour: int
+    extra: float
+    base: float
+
+
+class HourlySpend:
+    """Keeps what the forecasts of all series spent in each hour."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, spends: Iterable[Spend]) -> Fault | None:
+        """Add pod-seconds to those of the same series and hour."""
+        upsert = """
+            INSERT INTO spend VALUES (?, ?, ?, ?) ON CONFLICT (hour, series)
+            DO UPDATE SET extra = spend.extra + excluded.extra, base = spend.base + excluded.base
+        """
+
+        def work(db: Connection) -> None:
+            find_or_add = self._database.ids.find_or_add
+            rows = [(spend.hour, find_or_add(db, spend.series), spend.extra, spend.base) for spend in spends]
+            db.executemany(upsert, rows)
+
+        return self._database.write(work)
+
+    def since(self, begin: Nanoseconds) -> list[Spend]:
+        """The spend of all series in the hours that begin at `begin` or later, in order of the hours."""
+        query = """
+            SELECT s.namespace, s.name, s.metric, spend.hour, spend.extra, spend.base
+            FROM spend JOIN series s ON s.id = spend.series WHERE spend.hour >= ? ORDER BY spend.hour
+        """
+        values = (-(-begin // HOUR),)
+        return self._database.read(lambda db: [Spend(Series(*row[:3]), *row[3:]) for row in db.execute(query, values)])
+
+    def total(self, series: Series, since: Nanoseconds) -> tuple[float, float]:
+        """(extra, base) of one series, summed over the hours that begin at `since` or later."""
+        query = """
+            WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
+            SELECT coalesce(sum(extra), 0.0), coalesce(sum(base), 0.0)
+            FROM clock CROSS JOIN spend WHERE hour = at AND series = ?
+        """
+        first = -(-since // HOUR)
+
+        def work(db: Connection) -> tuple[float, float]:
+            (last,) = db.execute("SELECT max(hour) FROM spend").fetchone()
+            if last is None or last < first:
+                return 0.0, 0.0
+            extra, base = db.execute(query, (first, last, self._database.ids.find(db, series))).fetchone()
+            return extra, base
+
+        return self._database.read(work)
+
+    def compact(self, db: Connection, now: Nanoseconds) -> None:
+        """
+        Forget hours that are too old to keep, and those of series that are gone.
+
+        Part of `Store.compact`, which gives the transaction.
+        """
+        db.execute("DELETE FROM spend WHERE hour < ?", ((now - SPEND_KEPT) // HOUR,))
+        db.execute("DELETE FROM spend WHERE series NOT IN (SELECT id FROM series)")

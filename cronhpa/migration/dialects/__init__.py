@@ -1,0 +1,1 @@
+"""Other autoscalers' objects, a file each."""

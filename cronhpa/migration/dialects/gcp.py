@@ -1,0 +1,102 @@
+"""
+Scaling schedules of Google Cloud's managed instance groups, from the JSON of `gcloud compute instance-groups managed
+describe` and of autoscalers: a minimum from each time of a cron text, for a duration. The largest one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cronhpa.core.schedules import cron
+from cronhpa.migration.documents import cloud
+from cronhpa.migration.documents.clock_changes import remark_clock_changes
+from cronhpa.migration.documents.context import ConversionContext
+from cronhpa.migration.documents.document import FieldReader, Json
+from cronhpa.migration.documents.manifest import cron_hpa, unique_names, zone_problem
+
+GROUP, KIND = "gcp", "Autoscaler"
+_WITH_YEAR = 6
+_PREDICTIVE = "OPTIMIZE_AVAILABILITY"
+
+
+def objects_of(body: Mapping[str, Any]) -> Iterator[Json] | None:
+    """The object of an autoscaler or of a group with one; None for another document."""
+    inner = body.get("autoscaler")
+    autoscaler = inner if isinstance(inner, Mapping) else body
+    policy = autoscaler.get("autoscalingPolicy")
+    if not isinstance(policy, Mapping):
+        return None
+    name = str(body.get("name") or autoscaler.get("name"))
+    metadata = {"name": cloud.object_name(name)}
+    return iter([{"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": metadata, "policy": policy}])
+
+
+def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
+    document.ignore("apiVersion", "kind")
+    policy = document.mapping("policy")
+    target = cloud.target(document, "a group of machines")
+    lowest, highest = policy.integer("minNumReplicas"), policy.integer("maxNumReplicas")
+    if highest is None:
+        raise policy.unconvertible("maxNumReplicas", "there is none", "Google Cloud refuses it too")
+    cpu = policy.mapping("cpuUtilization")
+    metrics = _metrics(cpu)
+    if "mode" in policy and policy.text("mode") != "ON":
+        policy.remark("mode", f"found {policy.text('mode')}", "left out: mode of a CronHPA is Active or Preview")
+    for key in ("coolDownPeriodSec", "scaleInControl", "customMetricUtilizations", "loadBalancingUtilization"):
+        if policy.raw(key):
+            policy.remark(key, "found a setting", "there is no counterpart: see behavior and metrics")
+    schedules = policy.mapping("scalingSchedules")
+    windows = [_window(name, schedules.mapping(str(name)), context) for name in schedules]
+    readable = [window for window in windows if window is not None]
+    return cron_hpa(
+        {"name": document.mapping("metadata").text("name")},
+        {
+            "scaleTargetRef": target,
+            "minReplicas": 1 if lowest is None else lowest,
+            "maxReplicas": highest,
+            "metrics": metrics,
+            "schedules": unique_names(readable) or None,
+            "forecast": _forecast(cpu, metrics),
+        },
+    )
+
+
+def _metrics(cpu: FieldReader) -> list[Json] | None:
+    share = cpu.raw("utilizationTarget")
+    if not isinstance(share, int | float):
+        return None
+    percent = round(share * 100)
+    cpu.remark("utilizationTarget", f"found {share}, of a machine", f"took {percent} %, of what the pods request")
+    target = {"type": "Utilization", "averageUtilization": percent}
+    return [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+
+
+def _forecast(cpu: FieldReader, metrics: list[Json] | None) -> Json | None:
+    if cpu.text("predictiveMethod") != _PREDICTIVE or metrics is None:
+        return None
+    cpu.remark("predictiveMethod", f"found {_PREDICTIVE}", "forecast has methods of its own: after two days of load")
+    return {}
+
+
+def _window(name: str, schedule: FieldReader, context: ConversionContext) -> Json | None:
+    schedule.ignore("description")
+    zone = schedule.text("timeZone") or "UTC"
+    problem = zone_problem(zone)
+    fields = schedule.text("schedule").split()
+    if not problem and len(fields) == _WITH_YEAR and fields[5] != "*":
+        problem = f"found the year {fields[5]}"
+    text = " ".join(fields[:5])
+    problem = problem or cron.problem(text)
+    seconds, replicas = schedule.integer("durationSec"), schedule.integer("minRequiredReplicas")
+    if problem or not seconds or replicas is None:
+        schedule.remark(
+            "schedule", problem or "durationSec or minRequiredReplicas is missing", "left out: write it by hand"
+        )
+        return None
+    if seconds % 60:
+        schedule.remark("durationSec", f"found {seconds}", "a window is whole minutes: rounded up")
+    remark_clock_changes(schedule, "schedule", [text], zone, context.wall(zone))
+    suspended = {"suspend": True} if schedule.raw("disabled") else {}
+    times = {"start": text, "durationMinutes": -(-seconds // 60), "timeZone": zone}
+    return {"name": cloud.object_name(str(name))} | times | {"minReplicas": replicas} | suspended

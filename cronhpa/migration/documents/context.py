@@ -1,0 +1,40 @@
+"""The input of a conversion besides its object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct, field
+
+from cronhpa.core.model.instant import Nanoseconds, to_datetime
+from cronhpa.migration.documents.document import FieldReader
+from cronhpa.migration.documents.sources import NamedSources
+
+ObjectKey = tuple[str, str]
+"""Namespace and name."""
+
+
+class ConversionContext(Struct, frozen=True):
+    """
+    now: dates before it are past. zone: of the source's controller, None if it was not given.
+    prometheus: URL of the Prometheus that exporters are scraped into, None if it is not known.
+    hpas: the HorizontalPodAutoscalers in the input. objects: all objects of the input, by group and kind.
+    sources: takes the metric sources that a conversion needs.
+    """
+
+    now: Nanoseconds
+    zone: str | None
+    hpas: Mapping[ObjectKey, FieldReader] = {}
+    objects: Mapping[tuple[str, str], Sequence[FieldReader]] = {}
+    prometheus: str | None = None
+    sources: NamedSources = field(default_factory=NamedSources)
+
+    def wall(self, zone: str) -> datetime:
+        return to_datetime(self.now).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+
+
+def key_of(document: FieldReader) -> ObjectKey:
+    metadata = document.mapping("metadata")
+    return metadata.text("namespace"), metadata.text("name")

@@ -1,0 +1,154 @@
+"""Manifests of a conversion: the order of their fields, and a check that the API server would accept them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from cronhpa.api.identity import API_VERSION, KIND
+from cronhpa.api.schema import CronHPASpec
+from cronhpa.core.schedules import cron, wall_clock
+from cronhpa.migration.documents.document import FieldReader, Json
+
+DEFAULT_METRICS: list[Json] = [
+    {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+]
+"""The upstream's default for a HorizontalPodAutoscaler without metrics. A CronHPA states it."""
+
+_ORDER = (
+    "mode",
+    "scaleTargetRef",
+    "minReplicas",
+    "maxReplicas",
+    "metrics",
+    "behavior",
+    "timeZone",
+    "schedules",
+    "forecast",
+)
+_DOWNSCALER = "downscaler/"
+# Annotations and labels that other tools put on the old object. On the new one they would be wrong: Helm and Argo CD
+# would take it for one of theirs and remove it.
+_FOREIGN = (
+    "kubectl.kubernetes.io/",
+    "autoscaling.alpha.kubernetes.io/",
+    "autoscaling.keda.sh/",
+    "scaledobject.keda.sh/",
+    "validations.keda.sh/",
+    "autoscaling.crane.io/",
+    "metric-query.autoscaling.crane.io/",
+    "metric-config.",
+    _DOWNSCALER,
+    "meta.helm.sh/",
+    "argocd.argoproj.io/tracking-id",
+)
+_NAME_MAX = 63
+_WORKLOADS = {"Deployment", "StatefulSet"}
+
+
+def manifest(kind: str, api_version: str, metadata: Json, spec: Json) -> Json:
+    """An object with the fields of its spec in the order of the documentation; None fields are left out."""
+    ordered = {key: spec[key] for key in (*_ORDER, *spec) if spec.get(key) is not None}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": ordered}
+
+
+def cron_hpa(metadata: Json, spec: Json) -> Json:
+    return manifest(KIND, API_VERSION, metadata, spec)
+
+
+def metadata_of(document: FieldReader) -> Json:
+    """Name, namespace, labels and annotations, without those of the cluster and of other tools."""
+    metadata = document.mapping("metadata")
+    out: Json = {"name": metadata.text("name")}
+    if "namespace" in metadata:
+        out["namespace"] = metadata.text("namespace")
+    for key in ("labels", "annotations"):
+        kept = {name: value for name, value in metadata.texts(key).items() if not name.startswith(_FOREIGN)}
+        if kept:
+            out[key] = kept
+    if document.text("kind") not in _WORKLOADS:
+        for name in metadata.texts("annotations"):
+            if name.startswith(_DOWNSCALER):
+                metadata.remark(
+                    f"annotations[{name}]",
+                    "kube-downscaler changes this object",
+                    "left out: annotate its workload instead",
+                )
+    for owner in metadata.mappings("ownerReferences"):
+        text = f"{owner.text('kind')} {owner.text('name')} owns this object"
+        metadata.remark("ownerReferences", text, "it will make it again: stop it there, or change it instead")
+    metadata.ignore(
+        *(
+            "ownerReferences",
+            "uid",
+            "resourceVersion",
+            "generation",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "managedFields",
+        ),
+        *("finalizers", "selfLink", "generateName", "deletionGracePeriodSeconds"),
+    )
+    return out
+
+
+def problems(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The reasons for which the API server would refuse a spec: (path below the object, problem)."""
+    try:
+        CronHPASpec.model_validate(spec, extra="forbid")
+    except ValidationError as error:
+        for slip in error.errors(include_url=False, include_context=False):
+            yield _path(slip["loc"]), f"{slip['msg']}, found {slip['input']!r}"
+        return
+    schedules: Sequence[Mapping[str, Any]] = spec.get("schedules") or ()
+    if not spec["scaleTargetRef"]["name"]:
+        yield "spec.scaleTargetRef.name", "it names no target"
+    if not spec.get("metrics") and not schedules:
+        yield "spec.metrics", "nothing is left that could decide: neither a metric nor a schedule"
+    if spec["maxReplicas"] < spec.get("minReplicas", 1):
+        yield "spec.maxReplicas", f"{spec['maxReplicas']} is below minReplicas, {spec.get('minReplicas', 1)}"
+    for zone in {str(holder["timeZone"]) for holder in (spec, *schedules) if holder.get("timeZone")}:
+        problem = zone_problem(zone)
+        if problem:
+            yield "spec.timeZone", problem
+    for schedule in schedules:
+        for text in (schedule.get("start"), schedule.get("end")):
+            problem = cron.problem(text) if text else None
+            if problem:
+                yield f"spec.schedules[{schedule['name']}]", problem
+
+
+def zone_problem(zone: str) -> str | None:
+    """The reason for which a zone would be refused; None for a name of the IANA database."""
+    if zone == "Local":
+        return '"Local" is whatever zone a machine is in: name one, such as "Europe/Berlin"'
+    return wall_clock.zone_problem(zone)
+
+
+def unique_names(schedules: Sequence[Json]) -> list[Json]:
+    """The schedules with names that differ, of at most 63 characters: shop, shop-2, shop-3."""
+    taken: set[str] = set()
+    out = []
+    for schedule in schedules:
+        name, count = schedule["name"][:_NAME_MAX], 1
+        while name in taken:
+            count += 1
+            suffix = f"-{count}"
+            name = schedule["name"][: _NAME_MAX - len(suffix)] + suffix
+        taken.add(name)
+        out.append(schedule | {"name": name})
+    return out
+
+
+def has_load(metrics: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a metric has a target per pod: a forecast needs one."""
+    targets = [
+        source.get("target") or {} for metric in metrics for source in metric.values() if isinstance(source, dict)
+    ]
+    return any("averageValue" in target or "averageUtilization" in target for target in targets)
+
+
+def _path(parts: Sequence[str | int]) -> str:
+    return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)

@@ -1,0 +1,1 @@
+"""Which object is reconciled, when, and how."""

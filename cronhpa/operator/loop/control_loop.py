@@ -1,0 +1,338 @@
+"""
+The control loop: which objects are due, in which tasks they are reconciled, when each is due again.
+
+A reconciliation that hangs delays only those that wait for the same answer; one that fails costs only its own object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.kube.clock import Clock
+from cronhpa.kube.metrics import MetricReader, PodMetricsByName
+from cronhpa.operator.loop.cooperative_yield import CooperativeYield
+from cronhpa.operator.loop.delaying_queue import DelayingQueue, Key, following
+from cronhpa.operator.loop.list_limiter import ListLimiter
+from cronhpa.operator.loop.loop_metrics import LoopMetrics, note_lags
+from cronhpa.operator.loop.metric_queries import MetricQueries
+from cronhpa.operator.loop.namespace_tasks import NamespaceTasks
+from cronhpa.operator.loop.pod_metric_lists import PodMetricLists
+from cronhpa.operator.loop.reconciler import Cluster, Input, Reconciler
+from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
+from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.writes.writer import Writer
+
+LOG = logging.getLogger(__name__)
+
+# A longer reconciliation is given up, and the next one tries again: every request in it has a shorter deadline.
+_RECONCILE_SECONDS = 40
+_CLOCK_STEP = 5 * SECOND
+# So many decisions are made before they are written: scale-ups of all of them come first.
+_SLICE = 500
+# So many decisions that stand count as one that is made, in a pass of the event loop.
+_STANDING_PER_STEP = 32
+
+
+class ControlLoop:
+    """
+    Reconciles the objects that are due, in separate tasks:
+
+    - the objects of a namespace that need its pod metrics: together, after one LIST;
+    - the objects that need no metric: together, at once;
+    - each object that needs an answer of its own: alone.
+
+    A hanging answer thus delays only the objects that asked for it. No object is reconciled twice at the same time.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        inventory: Inventory,
+        reconciler: Reconciler,
+        writer: Writer,
+        clock: Clock,
+        trace: ReconciliationTrace = UNTRACED,
+    ) -> None:
+        self.metrics = LoopMetrics()
+        self._cluster = cluster
+        self._inventory = inventory
+        self._reconciler = reconciler
+        self._writer = writer
+        self._trace = trace
+        self._clock = clock.now
+        self._monotonic = clock.monotonic
+        self._queue = DelayingQueue()
+        self._yield = CooperativeYield()
+        self._has_new = asyncio.Event()
+        # (monotonic, wall clock) when it was looked at last.
+        self._looked: tuple[float, Nanoseconds] | None = None
+        # Begin of each reconciliation under way, and those of them that are due again at their end.
+        self._under_way: dict[Key, Nanoseconds] = {}
+        self._dirty: set[Key] = set()
+        self._tasks = NamespaceTasks()
+        self.lists = PodMetricLists(cluster.client, inventory)
+        self._limiter = ListLimiter(self._queue.put, self._has_new.set)
+
+    def enqueue(self, key: Key) -> None:
+        """Makes an object due now, or at the end of its reconciliation that is under way."""
+        if key in self._under_way:
+            self._dirty.add(key)
+            return
+        self._queue.put(key, self._clock())
+        self._has_new.set()
+
+    def forget(self, state: ObjectState) -> None:
+        """Removes an object that is gone from the queue."""
+        self._queue.drop(state.key)
+        self._limiter.drop(state.key)
+
+    def oldest_reconcile(self) -> Nanoseconds:
+        """How long the longest reconciliation under way has taken; 0 without one."""
+        return self._clock() - min(self._under_way.values()) if self._under_way else 0
+
+    def note_tick(self) -> None:
+        """Notes that the process makes progress, for /healthz."""
+        self.metrics.last_tick = self._clock()
+
+    async def run(self, *, goes_on: bool = False) -> None:
+        """
+        Reconciles until cancelled.
+
+        goes_on: the memories are those of the last run, and a clock that was set since then counts.
+        """
+        if self._looked is None or not goes_on:
+            self._looked = self._monotonic(), self._clock()
+        while True:
+            elapsed_before, before = self._looked
+            self._looked = elapsed, now = self._monotonic(), self._clock()
+            step = now - before - round((elapsed - elapsed_before) * SECOND)
+            if abs(step) > _CLOCK_STEP:
+                self._follow_clock(step, now)
+            self.metrics.last_tick = now
+            for namespace, due in self._queue.pop(now).items():
+                self._begin(namespace, due, now)
+            at = self._queue.next_at()
+            wait = 1.0 if at is None else min(1.0, max(0.0, (at - self._clock()) / SECOND))
+            # A timer of its own rather than a timeout: this is done every second of a quiet life.
+            timer = asyncio.get_running_loop().call_later(wait, self._has_new.set)
+            try:
+                await self._has_new.wait()
+            finally:
+                timer.cancel()
+            self._has_new.clear()
+
+    def _follow_clock(self, step: Nanoseconds, now: Nanoseconds) -> None:
+        """The wall clock was set: every object is due, and what its memory holds is as old as before."""
+        LOG.warning("the clock stepped by %+d s: every object is due", step // SECOND)
+        self._queue.clear()
+        self._limiter.clear()
+        for state in self._inventory:
+            state.replace_memory(state.local.memory.shifted(step))
+            self._queue.put(state.key, now)
+
+    async def close(self, seconds: float, among: Callable[[str], bool] = lambda _: True) -> None:
+        """
+        Waits this long for the reconciliations under way: half of one is a scale without its status.
+
+        among: the namespaces in which they are.
+        """
+        await self._tasks.close(seconds, among)
+        # Those that were given up have not ended, and must not look as if they were under way for ever.
+        for key in [key for key in self._under_way if among(key[0])]:
+            del self._under_way[key]
+            self._dirty.discard(key)
+
+    def _begin(self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds) -> None:
+        """Begins the reconciliations of a namespace that are due, in a task for each answer that they wait for."""
+        if not self._cluster.is_synced(namespace):
+            for key in due:
+                self._queue.put(key, now + SECOND)
+            return
+        states = self._begun(namespace, due, now)
+        queries = self._queries(namespace)
+        for state in states[Input.OWN_REQUEST]:
+            self._tasks.spawn(self._reconcile_together([state], None, queries, now), namespace)
+        if states[Input.NOTHING]:
+            self._tasks.spawn(self._reconcile_together(states[Input.NOTHING], None, queries, now), namespace)
+        if states[Input.POD_METRICS]:
+            self._tasks.spawn(self._reconcile_listed(namespace, states[Input.POD_METRICS], queries), namespace)
+
+    def _queries(self, namespace: str) -> MetricQueries:
+        reader = MetricReader(self._cluster.client, self._cluster.discovery)
+        return MetricQueries(self.lists.of(namespace), reader, self._cluster.sources)
+
+    def _begun(
+        self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds
+    ) -> dict[Input, list[ObjectState]]:
+        """The objects whose reconciliation begins, by the answer that they wait for."""
+        states: dict[Input, list[ObjectState]] = {kind: [] for kind in Input}
+        is_blind = self._cluster.pods_unknown(namespace) is not None
+        for key, due_at in self._limiter.with_waiting(namespace, due).items():
+            state = self._inventory.items.get(key)
+            if key in self._under_way:
+                self._dirty.add(key)
+            elif state is not None:
+                kind = self._reconciler.input_of(state, now)
+                if kind is Input.POD_METRICS and is_blind:
+                    kind = Input.NOTHING  # a LIST would not be read
+                if kind is Input.POD_METRICS and self._limiter.is_held(namespace):
+                    self._limiter.wait(namespace, key, due_at)
+                elif self._is_begun(state, due_at, now):
+                    states[kind].append(state)
+        return states
+
+    def _is_begun(self, state: ObjectState, due_at: Nanoseconds, now: Nanoseconds) -> bool:
+        """Whether an object is reconciled from now on: it is not where another installation serves it."""
+        self._limiter.drop(state.key)
+        if not self._reconciler.serves(state):
+            self._queue.put(state.key, following(state.namespace, state.period, now))
+            return False
+        self._under_way[state.key] = now
+        state.due.at = due_at
+        return True
+
+    async def _reconcile_listed(self, namespace: str, states: list[ObjectState], queries: MetricQueries) -> None:
+        """Reconciles objects of a namespace after one LIST of its pod metrics."""
+        requested_at, pod_metrics = self._clock(), None
+        async with self._limiter.holding(namespace):
+            try:
+                async with asyncio.timeout(_RECONCILE_SECONDS):
+                    pod_metrics = await queries.list_pod_metrics(None)
+            except TimeoutError:
+                for state in states:
+                    self._give_up(state)
+                self._end(states)
+                return
+            except Exception:  # each reconciliation says so itself
+                LOG.debug("the pod metrics of %s", namespace, exc_info=True)
+            await self._reconcile_together(states, pod_metrics, queries, requested_at)
+
+    async def _reconcile_together(
+        self,
+        states: Sequence[ObjectState],
+        pod_metrics: PodMetricsByName | Absent | None,
+        queries: MetricQueries,
+        begun: Nanoseconds,
+    ) -> None:
+        """Reconciles objects of a namespace. Their writes go on in tasks of their own: this one may hold a LIST."""
+        undecided = await self._without_standing(states, pod_metrics)
+        if len(states) > 1:
+            undecided = self._spawn_own_requests(undecided, queries)
+        waited_since: Nanoseconds | None = begun  # the first decision counts as long as the answer for which it waited
+        for first in range(0, len(undecided), _SLICE):
+            batch = []
+            for state in undecided[first : first + _SLICE]:
+                await self._yield.step()
+                reconciliation = await self._reconcile(state, queries, waited_since or self._clock())
+                waited_since = None
+                if reconciliation is None:
+                    self._end((state,))
+                else:
+                    batch.append((state, reconciliation))
+            # The writes of a slice do not wait for the decisions of the next: a namespace may have 10,000.
+            if batch:
+                self._tasks.spawn(self._write(batch, begun), batch[0][0].namespace)
+
+    async def _without_standing(
+        self, states: Sequence[ObjectState], pod_metrics: PodMetricsByName | Absent | None
+    ) -> list[ObjectState]:
+        """Ends the reconciliations of objects whose decisions stand; returns the other objects."""
+        undecided: list[ObjectState] = []
+        for first in range(0, len(states), _STANDING_PER_STEP):
+            await self._yield.step()
+            begun = self._clock()
+            stands: list[ObjectState] = []
+            for state in states[first : first + _STANDING_PER_STEP]:
+                (stands if self._stands(state, pod_metrics, begun) else undecided).append(state)
+            if stands:
+                ended = self._clock()
+                self.metrics.duration.note((ended - begun) // len(stands), len(stands))
+                note_lags(self.metrics.lag, stands, ended)
+                self._end(stands)
+        return undecided
+
+    def _stands(self, state: ObjectState, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds) -> bool:
+        try:
+            return self._reconciler.stands(state, pod_metrics, now)
+        except Exception:
+            LOG.exception("whether the decision on %s/%s stands cannot be told: it is made anew", *state.key)
+            state.local.changed = True
+            return False
+
+    def _spawn_own_requests(self, states: Sequence[ObjectState], queries: MetricQueries) -> list[ObjectState]:
+        """Begins tasks for objects that turn out to wait for an answer of their own; returns the others."""
+        now, others = self._clock(), []
+        for state in states:
+            if self._reconciler.input_of(state, now, is_decided=True) is Input.OWN_REQUEST:
+                self._tasks.spawn(self._reconcile_together([state], None, queries, now), state.namespace)
+            else:
+                others.append(state)
+        return others
+
+    async def _reconcile(self, state: ObjectState, queries: MetricQueries, since: Nanoseconds) -> Reconciliation | None:
+        """What is to be written of an object, if anything. A reconciliation that fails or takes too long ends here."""
+        reconciliation = None
+        # Whatever made it due since it began to wait for the pod metrics is observed from here on.
+        self._dirty.discard(state.key)
+        try:
+            with self._trace.reconciliation(state):
+                async with asyncio.timeout(_RECONCILE_SECONDS):
+                    reconciliation = await self._reconciler.reconcile(state, queries)
+            if reconciliation is not None and self._writer.is_written(state, reconciliation):
+                reconciliation = None
+        except TimeoutError:
+            self._give_up(state)
+        except Exception:
+            LOG.exception("the reconciliation of %s/%s failed", *state.key)
+            self._note_failed(state)
+        decided = self._clock()
+        self.metrics.duration.note(decided - since)
+        self.metrics.lag.note(decided - state.due.at)
+        return reconciliation
+
+    async def _write(self, batch: list[tuple[ObjectState, Reconciliation]], begun: Nanoseconds) -> None:
+        await self._writer.flush(batch, lambda state: self._end((state,)))
+        self.metrics.tick_duration = max(self._clock() - begun, 0)
+
+    def _give_up(self, state: ObjectState) -> None:
+        LOG.warning("reconciling %s/%s took longer than %d s and is given up", *state.key, _RECONCILE_SECONDS)
+        self._note_failed(state)
+
+    def _note_failed(self, state: ObjectState) -> None:
+        self.metrics.errors += 1
+        state.local.changed = True
+        if state.due.next_edge is not None and state.due.next_edge <= self._clock():
+            state.due.next_edge = None  # this edge caused the failure; the next period tries again
+
+    def _end(self, states: Sequence[ObjectState]) -> None:
+        """Makes reconciled objects of a namespace due again: a period later, at the next edge, or now if dirty."""
+        now = self._clock()
+        self.metrics.reconciles += len(states)
+        note_lags(self.metrics.write_lag, states, now)
+        grid: dict[Nanoseconds, Nanoseconds] = {}
+        due: dict[Nanoseconds, list[Key]] = defaultdict(list)
+        for state in states:
+            key, period, next_edge = state.key, state.period, state.due.next_edge
+            self._under_way.pop(key, None)
+            state.due.ended_at = now
+            if state.due.trace is not None:
+                self._trace.end(state)
+            at = grid.get(period) or grid.setdefault(period, following(state.namespace, period, now))
+            if self._dirty and key in self._dirty:
+                self._dirty.discard(key)
+                at = now
+            if next_edge is not None:
+                # An edge that passed during the reconciliation has not been decided upon yet.
+                at = min(at, max(now, next_edge))
+            if key in self._inventory.items:
+                due[at].append(key)
+        for at, keys in due.items():
+            self._queue.put_together(keys, at)
+        self._has_new.set()

@@ -1,0 +1,113 @@
+"""
+The objects by the time at which each is due. Each object has its own period. The objects of a namespace share a phase,
+so that one LIST of pod metrics serves all of them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from cronhpa.core.model.instant import Nanoseconds
+
+Key = tuple[str, str]
+
+_IDLE_ENTRIES = 1000
+
+
+class DelayingQueue:
+    """
+    A heap of (instant, namespace), with the keys of each entry: the objects of a namespace are mostly due together.
+
+    Only the earliest instant of each key counts. entries: the number of keys in the heap, including outdated ones.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Nanoseconds, str]] = []
+        self._keys: dict[tuple[Nanoseconds, str], list[Key]] = {}
+        self._at: dict[Key, Nanoseconds] = {}
+        self.entries = 0
+
+    def put(self, key: Key, at: Nanoseconds) -> None:
+        """Makes a key due at `at`, unless it is due earlier already."""
+        due_at = self._at.get(key)
+        if due_at is not None and due_at <= at:
+            return
+        self._at[key] = at
+        self._enter(key, at)
+        self._tidy()
+
+    def put_together(self, keys: Iterable[Key], at: Nanoseconds) -> None:
+        """`put` of the keys of one namespace."""
+        due = self._at
+        new = [key for key in keys if (due_at := due.get(key)) is None or due_at > at]
+        if not new:
+            return
+        due.update(dict.fromkeys(new, at))
+        self._enter(new[0], at)
+        self._keys[at, new[0][0]] += new[1:]
+        self.entries += len(new) - 1
+        self._tidy()
+
+    def _tidy(self) -> None:
+        # The entry of a key that was dropped, or made due earlier, stays until its instant.
+        if self.entries > _IDLE_ENTRIES + 2 * len(self._at):
+            due = dict(self._at)
+            self.clear()
+            self._at = due
+            for waiting, at in due.items():
+                self._enter(waiting, at)
+
+    def _enter(self, key: Key, at: Nanoseconds) -> None:
+        together = (at, key[0])
+        keys = self._keys.get(together)
+        if keys is None:
+            self._keys[together] = [key]
+            heappush(self._heap, together)
+        else:
+            keys.append(key)
+        self.entries += 1
+
+    def clear(self) -> None:
+        self._heap.clear()
+        self._keys.clear()
+        self._at.clear()
+        self.entries = 0
+
+    def drop(self, key: Key) -> None:
+        self._at.pop(key, None)
+
+    def next_at(self) -> Nanoseconds | None:
+        """The instant at which the next key is due."""
+        while self._heap:
+            at = self._heap[0][0]
+            if any(self._at.get(key) == at for key in self._keys[self._heap[0]]):
+                return at
+            self._take()
+        return None
+
+    def _take(self) -> tuple[Nanoseconds, list[Key]]:
+        together = heappop(self._heap)
+        keys = self._keys.pop(together)
+        self.entries -= len(keys)
+        return together[0], keys
+
+    def pop(self, now: Nanoseconds) -> dict[str, dict[Key, Nanoseconds]]:
+        """Removes and returns the keys that are due, by namespace, each with the instant at which it was due."""
+        out: dict[str, dict[Key, Nanoseconds]] = defaultdict(dict)
+        while self._heap and self._heap[0][0] <= now:
+            at, keys = self._take()
+            for key in keys:
+                if self._at.get(key) == at:
+                    del self._at[key]
+                    out[key[0]][key] = at
+        return out
+
+
+def following(name: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+    """The first instant after `now` on the grid of this period for a name, such as that of a namespace."""
+    # Spread over the whole period: of 100 namespaces, 12 would share one of its 15 full seconds.
+    phase = zlib.crc32(name.encode()) * period >> 32
+    return now - (now - phase) % period + period

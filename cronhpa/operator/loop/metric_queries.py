@@ -1,0 +1,54 @@
+"""
+The metric queries of one tick of a namespace: one LIST of its pod metrics, and one query for each other metric.
+
+A metric with the name of a source is queried from that source, any other metric from the metrics APIs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from cronhpa.core.metrics.observe import Measurement
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, UnknownMetric
+from cronhpa.kube.metrics import MetricReader, PodMetricsByName
+from cronhpa.sources.metric_sources import MetricSources
+from cronhpa.sources.source import MeasuredObject
+
+
+class MetricQueries:
+    """list_pod_metrics: lists the namespace's pod metrics, once in a tick, however often it is awaited."""
+
+    def __init__(
+        self,
+        list_pod_metrics: Callable[[str | None], Awaitable[PodMetricsByName | Absent]],
+        reader: MetricReader,
+        sources: MetricSources,
+    ) -> None:
+        self.list_pod_metrics = list_pod_metrics
+        self._reader = reader
+        self._sources = sources
+
+    async def measure(self, metric: Metric, measured: MeasuredObject, selector: str) -> Measurement:
+        """The measurement of a metric over the pods of an object, which `selector` selects."""
+        namespace = measured.namespace
+        match metric:
+            case ResourceMetric():
+                listed = await self.list_pod_metrics(metric.name)
+                if isinstance(listed, Absent):
+                    return listed
+                return listed.samples(metric, [pod.name for pod in measured.pods])
+            case PodsMetric() | ExternalMetric():
+                value = await self._sources.value(metric, measured)
+                if value is not None:
+                    return value
+                value = await (
+                    self._reader.pods(namespace, metric, selector)
+                    if isinstance(metric, PodsMetric)
+                    else self._reader.external(namespace, metric)
+                )
+                return self._sources.explained(value) if isinstance(value, Absent) else value
+            case ObjectMetric():
+                return await self._reader.object(namespace, metric)
+            case UnknownMetric():
+                return Absent("UnknownMetric", metric.given)

@@ -1,0 +1,47 @@
+"""The instant with which the memory keeps a decision."""
+
+from __future__ import annotations
+
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.memory import Memory
+from cronhpa.operator.loop.delaying_queue import following
+
+# A decision within 1/LATE of its period after a grid instant belongs to that instant: 1.5 s of a period of 15 s.
+LATE = 10
+
+
+def latest(namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+    """The newest grid instant of a namespace's objects with this period."""
+    return following(namespace, period, now) - period
+
+
+def remembered_at(memory: Memory, grid: Nanoseconds, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+    """
+    The instant with which the memory keeps a decision: the newest grid instant, if it caused the decision.
+
+    The period of a rate policy is often a multiple of the sync period. If a step had the instant at which its metrics
+    arrived, it would be slightly too young at a later reconciliation whose metrics arrive faster, and the next step
+    would wait another sync period. The upstream sleeps between two reconciliations, so it does not have this problem.
+    """
+    caused = caused_at(grid, period, now)
+    for events in (memory.scale_ups, memory.scale_downs):
+        if events and any(event.at >= grid for event in events):
+            return now
+    return caused
+
+
+def caused_at(grid: Nanoseconds, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+    """The newest grid instant, if it caused the present reconciliation; else now."""
+    return now if now - grid > period // LATE else grid
+
+
+def resumed_at(memory: Memory, grid: Nanoseconds, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+    """
+    The instant of a process's first reconciliation in the memory, which is also the latest possible one of the process
+    before.
+
+    The former process may have had another period, and reconciliations after this grid instant: then the newest
+    recommendation is not on this grid.
+    """
+    newest = max((entry.at for entry in memory.recommendations), default=grid)
+    return now if (grid - newest) % period else remembered_at(memory, grid, period, now)

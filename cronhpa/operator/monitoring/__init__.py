@@ -1,0 +1,1 @@
+"""Metrics, probes, logs and traces."""

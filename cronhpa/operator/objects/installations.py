@@ -1,0 +1,213 @@
+"""
+The installation of the operator that serves an object: the one whose Lease the object's status names.
+
+Another installation, a second release or a laptop, holds as long as that Lease is renewed. The Lease is renewed for the
+election anyway, so keeping an object needs no writes to the object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from heapq import nsmallest
+from http import HTTPStatus
+
+import msgspec
+from msgspec import Struct
+
+from cronhpa.api.identity import GROUP, PLURAL, VERSION
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.lease import LeaseName, LeaseSpec
+from cronhpa.operator.leader.election import LeaseStore, respected_seconds
+
+# A forged status can name any Lease. So at most _KEPT names are kept, and _LOOKS of their Leases are read every few
+# seconds, in turn: with thousands of names it takes minutes to find the dead ones.
+_KEPT = 4096
+_LOOKS = 64
+_LOOK_SECONDS = 5.0
+# Longer than the longest sync period: then no object names the Lease any more.
+_UNASKED_SECONDS = 2 * 3600.0
+
+
+class _Other:
+    """
+    Another installation's Lease as last seen.
+
+    spec: without a holder if the Lease does not exist, None before the first answer. changed_at: when `spec` changed
+    last. looked_at: when the Lease was read last. asked_at: when an object named it last. problem: why it cannot be
+    read, "" if it can.
+    """
+
+    __slots__ = ("asked_at", "changed_at", "looked_at", "problem", "spec")
+
+    def __init__(self) -> None:
+        self.spec: LeaseSpec | None = None
+        self.changed_at = math.inf
+        self.looked_at = -math.inf
+        self.asked_at = -math.inf
+        self.problem = ""
+
+
+class Claim(Struct, frozen=True):
+    """
+    The name of this installation, for a status that does not have it yet.
+
+    over: the text in the status when the reconciliation began: none, or an installation that is gone.
+    """
+
+    lease: str
+    over: str | None
+
+
+class Installations:
+    """
+    own: the Lease of this installation; None without leader election, then it claims nothing. own_of: with shards, the
+    Lease of a namespace's shard.
+    """
+
+    def __init__(
+        self,
+        own: LeaseName | None,
+        leases: LeaseStore,
+        lease_seconds: float,
+        monotonic: Callable[[], float],
+        own_of: Callable[[str], LeaseName] | None = None,
+    ) -> None:
+        # The Lease of all namespaces; "" with shards, or without a Lease.
+        self._own_text = "" if own is None or own_of is not None else str(own)
+        self._own_of: Callable[[str], LeaseName | None] = own_of or (lambda _: own)
+        self._leases = leases
+        self._lease_seconds = lease_seconds
+        self._monotonic = monotonic
+        self._others: OrderedDict[LeaseName, _Other] = OrderedDict()
+        self._is_new = asyncio.Event()
+
+    def claim(self, named: str | None, namespace: str) -> Claim | None:
+        """The claim to write to the object before serving it; None if its status names this installation already."""
+        own = self._own_of(namespace)
+        if own is None or named == str(own):
+            return None
+        return Claim(str(own), named)
+
+    def problem(self, text: str | None, namespace: str) -> str | None:
+        """
+        Why this installation must not serve an object with this text in its status; None if it may.
+
+        text: None if the status names no installation; a text that is not the name of a Lease counts as none.
+        """
+        if text is None or text == self._own_text:  # the fast path: this is called in each reconciliation
+            return None
+        own = self._own_of(namespace)
+        if own is not None and text == str(own):
+            return None
+        named = LeaseName.parse(text)
+        if named is None or named == own:
+            return None
+        other = self._others.get(named)
+        if other is None:
+            other = self._others[named] = _Other()
+            while len(self._others) > _KEPT:
+                self._others.popitem(last=False)
+            self._is_new.set()
+        self._others.move_to_end(named)
+        other.asked_at = self._monotonic()
+        if other.problem:
+            return (
+                f"the operator of Lease {named} serves this object, and whether it still runs cannot be seen:"
+                f" {other.problem}"
+            )
+        # The longer of both durations counts: the other's renewals may be further apart than ours.
+        if other.spec is None or other.looked_at - other.changed_at < max(
+            self._lease_seconds, respected_seconds(other.spec, self._lease_seconds)
+        ):
+            return f"the operator of Lease {named} serves this object, so this one holds: remove one of the two"
+        return None
+
+    async def run(self) -> None:
+        """Reads the Leases of other installations that objects name, until cancelled."""
+        while True:
+            oldest = self._monotonic() - _UNASKED_SECONDS
+            for named in [named for named, other in self._others.items() if other.asked_at < oldest]:
+                del self._others[named]
+            # First the Leases that were never read, then those that were read longest ago.
+            for named, other in nsmallest(_LOOKS, self._others.items(), key=lambda pair: pair[1].looked_at):
+                await self._look(named, other)
+            if self._others:
+                await asyncio.sleep(_LOOK_SECONDS)
+            else:
+                self._is_new.clear()
+                await self._is_new.wait()
+
+    async def _look(self, named: LeaseName, other: _Other) -> None:
+        try:
+            lease = await self._leases.get(named)
+        except ClusterError as error:
+            other.problem = error.message
+            return
+        other.problem = ""
+        # The holder of a deleted Lease may believe in it for as long as in that one.
+        former = other.spec or LeaseSpec()
+        spec = LeaseSpec(lease_duration_seconds=former.lease_duration_seconds) if lease is None else lease.spec
+        other.looked_at = self._monotonic()
+        if spec != other.spec:
+            other.spec, other.changed_at = spec, other.looked_at
+
+
+class _Status(Struct, frozen=True):
+    operator: str | None = None
+
+
+class _Object(Struct, frozen=True):
+    status: _Status = _Status()
+
+
+class NamedLeases:
+    """
+    The Leases that objects name in their statuses.
+
+    A replica that finds no Lease when it starts asks this: only under a Lease that some object names can another
+    replica have written. namespaces: those of the objects; none for all.
+    """
+
+    def __init__(self, client: Client, namespaces: tuple[str, ...]) -> None:
+        self._client, self._namespaces = client, namespaces
+        self._names: frozenset[str] = frozenset()
+        # The number of the list that gave the names.
+        self._number = 0
+        self._reading = asyncio.Lock()
+
+    async def contains(self, name: LeaseName) -> bool:
+        """
+        Whether some object names the Lease, by a list that begins after the call. Raises ClusterError.
+
+        Callers at one time, such as one for each shard, share a list.
+        """
+        # The list that is under way may have passed an object before its status was written.
+        needed = self._number + 1 + self._reading.locked()
+        async with self._reading:
+            if self._number < needed:
+                names = frozenset([text async for text in self._read()])
+                self._names, self._number = names, self._number + 1
+        return str(name) in self._names
+
+    async def _read(self) -> AsyncIterator[str]:
+        for namespace in self._namespaces or ("",):
+            within = ("namespaces", namespace) if namespace else ()
+            try:
+                async for items, _ in self._client.pages(path_of("apis", GROUP, VERSION, *within, PLURAL)):
+                    for item in items:
+                        yield _named_in(item)
+            except ClusterError as error:
+                if error.status != HTTPStatus.NOT_FOUND:  # else the kind is not installed, and there are no objects
+                    raise
+
+
+def _named_in(item: msgspec.Raw) -> str:
+    """The Lease in a status; "" for a status without one."""
+    try:
+        return msgspec.json.decode(item, type=_Object).status.operator or ""
+    except msgspec.MsgspecError:
+        return ""

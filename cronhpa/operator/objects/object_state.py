@@ -1,0 +1,251 @@
+"""
+What the operator holds of one CronHPA object, in four parts: what the API serves, what this process remembers, what it
+has written, and when it is due.
+"""
+
+from __future__ import annotations
+
+import zlib
+from contextvars import Context
+
+import msgspec
+from msgspec import Struct, field
+
+from cronhpa.api.identity import GROUP, PLURAL, VERSION
+from cronhpa.api.patch import Path
+from cronhpa.api.status_text import Status
+from cronhpa.core.model.decision import Decision
+from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.spec import Spec
+from cronhpa.core.schedules.conflicts import Conflict
+from cronhpa.core.standing import Standing
+from cronhpa.history.database.series import LoadSample, Series
+from cronhpa.kube.client import path_of
+from cronhpa.kube.pod_indexer import Match
+from cronhpa.kube.scale import WatchedTarget
+from cronhpa.operator.loop.delaying_queue import Key
+from cronhpa.operator.objects.contest import Contest
+from cronhpa.operator.objects.recorded_change import RecordedChange
+from cronhpa.operator.objects.shortage import Shortage
+from cronhpa.operator.writes.written_status import WrittenStatus
+
+# (namespace, API group, kind, name) of a scale target.
+TargetKey = tuple[str, str, str, str]
+
+# An unreadable spec waits for its edit; meanwhile its condition is checked this often.
+_UNREADABLE_PERIOD = 60 * SECOND
+_ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[Status] = msgspec.json.Decoder(dict)
+# Of zlib: the lowest level, and small tables. To clear the default tables takes far longer than to compress a text of a
+# few kilobytes.
+_LEVEL, _WINDOW_BITS, _MEMORY_LEVEL = 1, 12, 5
+_PACKED_EMPTY = zlib.compress(b"{}")
+
+
+class ServedObject(Struct):
+    """The object as the API serves it."""
+
+    version: int = -1
+    """The newest resource version seen."""
+    generation: int = -1
+    """The generation of the spec."""
+    spec: Spec | None = None
+    """The parsed spec; None while it cannot be read."""
+    spec_text: bytes = b""
+    """The spec as it was written: compressed JSON."""
+    problems: tuple[str, ...] = ()
+    """Why the spec cannot be read."""
+    zone: str = "UTC"
+    """The object's time zone."""
+    packed_status: bytes = _PACKED_EMPTY
+    """The status as compressed JSON, decoded on demand: dicts would take far more memory."""
+    operator: str | None = None
+    """The installation that the status names."""
+    altered: frozenset[Path] = frozenset()
+    """Fields of the status that the API dropped or changed when we wrote them, as those of a newer release."""
+    status_unknown: bool = False
+    """Whether the result of the last status write is unknown."""
+
+    @property
+    def status(self) -> Status:
+        return unpacked(self.packed_status)
+
+    @status.setter
+    def status(self, status: Status) -> None:
+        named = status.get("operator")
+        self.packed_status, self.operator = packed(status), named if isinstance(named, str) else None
+
+
+class Ownership(Struct):
+    """Who scales a target: replaced when an autoscaler of the target comes, goes or is edited."""
+
+    is_current: bool = True
+
+
+class Basis(Struct, gc=False):
+    """What a decision rests on besides the object itself and the usage of its pods."""
+
+    target: WatchedTarget
+    match: Match
+    """The target's pods."""
+    ownership: Ownership
+    pod_names: tuple[str, ...]
+    is_listed: bool
+    """Whether the LIST of the namespace's pod metrics has all metrics; else each is requested alone."""
+    load_index: int | None
+    """The index of the metric that is the object's load."""
+    load_series: Series | None
+    """The series of this load."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing of it has changed, as far as the watches tell."""
+        return self.match.is_current and self.ownership.is_current and self.target.is_current
+
+
+class LocalState(Struct):
+    """What this process remembers of the object. After a restart it is read from the status, or begun anew."""
+
+    resumed: bool = False
+    """Whether this process has resumed the memory that the status had at its start."""
+    standing: Standing | None = None
+    """How long the latest decision stands; None if the next period must be decided."""
+    basis: Basis | None = None
+    """The target, pods and owners on which the decision rests."""
+    changed: bool = True
+    """Whether spec, status or memory were changed from outside since the latest decision."""
+    latest: Reconciliation | None = None
+    """The newest reconciliation of this process."""
+    minute_load: LoadSample | None = None
+    """The highest load of the current minute, not stored yet."""
+    shortage: Shortage = field(default_factory=Shortage)
+    """The time for which the pods were too few."""
+    contest: Contest | None = None
+    """Whether another writer sets back the replicas; None before the first write."""
+    conflicts: tuple[Conflict, ...] = ()
+    """The schedules that contradict each other."""
+    conflicts_until: Nanoseconds = 0
+    """The instant from which on contradictions are looked for again; 0 after an edit."""
+    bounds_until: Nanoseconds = 0
+    """The instant until which a decision finds all results of its schedules in caches; 0 after an edit."""
+    unseen_since: Nanoseconds | None = None
+    """Since when fewer pods are seen than the target's status states; None while none is missing."""
+    other_operator: str = ""
+    """Names another installation that serves the object; "" if this one does."""
+    kept_memory: Memory = Memory()
+    """The memory without the periods for which the decision stands."""
+
+    @property
+    def memory(self) -> Memory:
+        """The memory, which may be newer than that of the status."""
+        standing = self.standing
+        if standing is not None and standing.periods:
+            self.kept_memory = standing.take_periods(self.kept_memory)
+        return self.kept_memory
+
+    @property
+    def latest_decision(self) -> Decision | None:
+        """The newest decision, with the numbers of the newest period."""
+        if self.standing is not None:
+            return self.standing.newest_decision
+        return None if self.latest is None else self.latest.decision
+
+
+class WriteState(Struct):
+    """What this process has written of the object."""
+
+    status: WrittenStatus | None = None
+    """What the status in the API says; None if that is not known."""
+    status_at: Nanoseconds | None = None
+    """When the status was written last, or read at the start; None before."""
+    reported: bytes | None = None
+    """The packed status up to which events were written; None before the first reconciliation of this process."""
+    own: bytes = b""
+    """The packed status that was written or taken over last: another one is somebody else's."""
+    failure: str = ""
+    """The last logged failure of a status write; "" once a write succeeds."""
+    scale_unknown: bool = False
+    """Whether the result of the last scale write is unknown."""
+    change: RecordedChange = field(default_factory=RecordedChange)
+    """The last recorded change of the decision."""
+
+
+class Due(Struct):
+    """When the object is due."""
+
+    at: Nanoseconds = 0
+    """When the newest reconciliation was due."""
+    next_edge: Nanoseconds | None = None
+    """When a schedule changes next."""
+    ended_at: Nanoseconds | None = None
+    """When the last reconciliation ended."""
+    trace: Context | None = None
+    """The context of the reconciliation under way, while it is traced."""
+
+
+class ObjectState:
+    """One CronHPA object."""
+
+    __slots__ = ("created", "due", "key", "local", "name", "namespace", "served", "uid", "writes")
+
+    def __init__(self, namespace: str, name: str, uid: str, created: Nanoseconds) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.key: Key = (namespace, name)
+        self.uid = uid
+        self.created = created
+        self.served = ServedObject()
+        self.local = LocalState()
+        self.writes = WriteState()
+        self.due = Due()
+
+    def replace_memory(self, memory: Memory) -> None:
+        """Takes over a memory that no reconciliation left: the next period is decided, and its status rendered."""
+        self.local.kept_memory, self.local.standing, self.local.changed = memory, None, True
+        self.writes.status = None
+
+    @property
+    def period(self) -> Nanoseconds:
+        """The time between two reconciliations."""
+        spec = self.served.spec
+        return _UNREADABLE_PERIOD if spec is None else spec.options.sync_period
+
+    @property
+    def target(self) -> TargetKey | None:
+        if self.served.spec is None:
+            return None
+        ref = self.served.spec.target
+        return (self.namespace, api_group(ref.api_version), ref.kind, ref.name)
+
+
+def packed(status: Status) -> bytes:
+    """A status as JSON, compressed in the format of zlib: less than a fifth is left."""
+    return compressed(_ENCODER.encode(status))
+
+
+def compressed(text: bytes) -> bytes:
+    """A text in the format of zlib. It is of a few kilobytes: a longer one would be smaller with other settings."""
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL)
+    return packer.compress(text) + packer.flush()
+
+
+def unpacked(status: bytes) -> Status:
+    """The status of `packed`."""
+    return _DECODER.decode(text_of(status))
+
+
+def text_of(status: bytes) -> bytes:
+    """The JSON of `packed`."""
+    return zlib.decompress(status)
+
+
+def api_group(api_version: str) -> str:
+    """The group of `group/version`; "" for the core group."""
+    return api_version.rpartition("/")[0]
+
+
+def path_to(state: ObjectState, *below: str) -> str:
+    """An object's path in the API."""
+    return path_of("apis", GROUP, VERSION, "namespaces", state.namespace, PLURAL, state.name, *below)

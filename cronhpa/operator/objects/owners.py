@@ -1,0 +1,97 @@
+"""Other owners of a target: an object holds while a HorizontalPodAutoscaler or an older CronHPA scales it, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from cronhpa.core.model.spec import Mode
+from cronhpa.kube.pods import Meta
+from cronhpa.operator.objects.object_state import ObjectState, Ownership, TargetKey, api_group
+
+
+class _Ref(Struct, rename="camel", frozen=True):
+    kind: str = ""
+    name: str = ""
+    api_version: str | None = None
+
+
+class _HpaSpec(Struct, rename="camel", frozen=True):
+    scale_target_ref: _Ref = _Ref()
+
+
+class Hpa(Struct, frozen=True):
+    metadata: Meta = Meta()
+    spec: _HpaSpec = _HpaSpec()
+
+
+class Owners:
+    """The HorizontalPodAutoscalers that scale each target."""
+
+    def __init__(self) -> None:
+        self._hpas: dict[tuple[str, str], TargetKey] = {}
+        self._by_target: dict[TargetKey, set[str]] = {}
+        self._ownerships: dict[TargetKey, Ownership] = {}
+
+    def ownership(self, target: TargetKey) -> Ownership:
+        """A value that is current until an autoscaler of a target comes, goes or is edited."""
+        return self._ownerships.setdefault(target, Ownership())
+
+    def note_change(self, target: TargetKey) -> None:
+        """Ends the ownership of a target: an autoscaler of the target has come, gone or been edited."""
+        ended = self._ownerships.pop(target, None)
+        if ended is not None:
+            ended.is_current = False
+
+    def note_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> tuple[TargetKey, ...]:
+        """Records a HorizontalPodAutoscaler, None for a deleted one; returns the targets that it gained or lost."""
+        before = self._hpas.pop((namespace, name), None)
+        if before is not None:
+            self._by_target[before].discard(name)
+            if not self._by_target[before]:
+                del self._by_target[before]
+        if hpa is None:
+            if before is not None:
+                self.note_change(before)
+            return (before,) if before is not None else ()
+        ref = hpa.spec.scale_target_ref
+        target = (namespace, api_group(ref.api_version or ""), ref.kind, ref.name)
+        self._hpas[namespace, name] = target
+        self._by_target.setdefault(target, set()).add(name)
+        if before == target:
+            return ()  # only its status changed, which its controller writes often
+        gained_or_lost = (target,) if before is None else (before, target)
+        for changed in gained_or_lost:
+            self.note_change(changed)
+        return gained_or_lost
+
+    def problem(self, state: ObjectState, rivals: Iterable[ObjectState]) -> str | None:
+        """
+        Why this object must hold, with the name of the other owner; None if it is the only owner.
+
+        rivals: the CronHPAs on the same target, with or without this one, or only the oldest active one. A preview does
+        not count as an owner.
+        """
+        target = state.target
+        if target is None:
+            return None
+        hpas = self._by_target.get(target)
+        if hpas:
+            names = ", ".join(sorted(hpas))
+            return f"HorizontalPodAutoscaler {names} scales {target[2]}/{target[3]} too: delete it or this object"
+        older = [other for other in rivals if other.uid != state.uid and is_active(other) and age(other) < age(state)]
+        if older:
+            oldest = min(older, key=age)
+            return f"CronHPA {oldest.name} is older and scales {target[2]}/{target[3]} too: delete one of them"
+        return None
+
+
+def is_active(state: ObjectState) -> bool:
+    """Whether an object scales its target, so that younger objects on the target hold."""
+    return state.served.spec is not None and state.served.spec.mode is Mode.ACTIVE
+
+
+def age(state: ObjectState) -> tuple[int, str, str]:
+    """The order of the objects on a target: the smallest is the oldest."""
+    return (state.created, state.name, state.uid)

@@ -1,0 +1,244 @@
+"""
+Decisions on their way to the store: every change, and a point of each object every five minutes.
+
+`note` and `note_point` are called once in each reconciliation; they compare a tuple and a number. The status of a
+change is encoded at once, because it waits as text. All else (encoding, packing, writing) happens in batches in a
+thread of the side job. Nothing here waits, and the queues are bounded: the oldest entries are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from cronhpa.core.forecasts.floor import forecast_source, load_of
+from cronhpa.core.metrics.pod_counts import counts_ready
+from cronhpa.core.model.decision import Decision, Failed, Source
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import MINUTE, Nanoseconds
+from cronhpa.core.model.observation import Absent, Observation
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.record import Record
+from cronhpa.core.model.spec import Spec
+from cronhpa.history.past.decisions import KeptDecision
+from cronhpa.history.past.past_decision import PastDecision
+from cronhpa.history.past.points import POINT_STEP, Point
+from cronhpa.operator.objects.object_state import ObjectState, compressed
+from cronhpa.operator.objects.recorded_change import BURST
+
+# Room for an edge that 10,000 objects share, which is one change of each.
+_DECISIONS_MAX = 10_000
+# Three rounds of 10,000 objects.
+_POINTS_MAX = 30_000
+# After its burst an object may record one change a minute.
+_REFILL: Nanoseconds = MINUTE
+_ENCODER = msgspec.json.Encoder()
+
+
+def _release() -> str:
+    try:
+        return version("cronhpa")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+RELEASE = _release()
+
+
+class _Change(NamedTuple):
+    """
+    A change that waits. Its turn is encoded when it is written. status: as JSON, which is smaller than dicts; empty if
+    JSON cannot represent it.
+    """
+
+    state: ObjectState
+    generation: int
+    spec_text: bytes
+    key: tuple[object, ...]
+    at: Nanoseconds
+    status: bytes
+    turn: Record | None
+    left_out: int
+
+
+class DecisionRecorder:
+    """
+    dropped: changes and points that were not stored, by cause: `rate` for an object that changes too often, `queue`
+    while the store cannot be written, `unwritable` for texts that JSON cannot represent. kept: changes that were
+    written.
+    """
+
+    def __init__(self, decisions_max: int = _DECISIONS_MAX, points_max: int = _POINTS_MAX) -> None:
+        self.dropped = {"rate": 0, "queue": 0, "unwritable": 0}
+        self.kept = 0
+        self._changes: deque[_Change] = deque()
+        self._points: deque[tuple[str, str, Point]] = deque()
+        self._changes_max, self._points_max = decisions_max, points_max
+
+    def note(self, state: ObjectState, reconciliation: Reconciliation, status: dict[str, Any]) -> None:
+        """Records a decision if it differs from the last one. status: rendered from the reconciliation."""
+        decision, generation = reconciliation.decision, reconciliation.generation
+        failure = decision.failure
+        key = (
+            generation,
+            decision.kind,
+            decision.desired,
+            decision.decided_by,
+            decision.minimum,
+            decision.maximum,
+            isinstance(reconciliation.outcome, Failed),
+            reconciliation.owner_problem is None,
+            None if failure is None else failure.reason,
+        )
+        if key != state.writes.change.key:
+            self._note_change(state, generation, key, reconciliation.record.now, status, reconciliation.record)
+
+    def note_point(self, state: ObjectState, turn: Record, decision: Decision) -> None:
+        """Records a point of a reconciliation, if the reconciliation is the first one of its five minutes."""
+        step = turn.now // POINT_STEP
+        if step != state.writes.change.step:
+            state.writes.change.step = step
+            self._points.append((state.namespace, state.name, point_of(turn, decision)))
+            if len(self._points) > self._points_max:
+                self._points.popleft()
+                self.dropped["queue"] += 1
+
+    def note_unreadable(self, state: ObjectState, status: dict[str, Any], now: Nanoseconds) -> None:
+        """Records that nothing is decided, because the spec cannot be read."""
+        key = (state.served.generation, *state.served.problems)
+        if key != state.writes.change.key:
+            self._note_change(state, state.served.generation, key, now, status, None)
+
+    def take(self, at_most: int) -> list[_Change]:
+        """Removes and returns the oldest waiting changes."""
+        return [self._changes.popleft() for _ in range(min(at_most, len(self._changes)))]
+
+    def put_back(self, changes: Sequence[_Change]) -> None:
+        """Puts changes that could not be written back into the queue."""
+        self._changes.extendleft(reversed(changes))
+        self._bound()
+
+    def take_points(self, at_most: int) -> list[tuple[str, str, Point]]:
+        return [self._points.popleft() for _ in range(min(at_most, len(self._points)))]
+
+    def _note_change(
+        self,
+        state: ObjectState,
+        generation: int,
+        key: tuple[object, ...],
+        now: Nanoseconds,
+        status: dict[str, Any],
+        turn: Record | None,
+    ) -> None:
+        noted = state.writes.change
+        # Zero if the clock stepped back.
+        passed = max(now - noted.counted_at, 0) / _REFILL
+        noted.allowed, noted.counted_at = min(noted.allowed + passed, BURST), now
+        if noted.allowed < 1:
+            noted.left_out += 1
+            self.dropped["rate"] += 1
+            return
+        noted.allowed -= 1
+        noted.key = key
+        try:
+            text = _ENCODER.encode(status)
+        except (TypeError, ValueError, RecursionError):  # a tenant's text may contain half a surrogate pair
+            text = b""
+        self._changes.append(_Change(state, generation, state.served.spec_text, key, now, text, turn, noted.left_out))
+        noted.left_out = 0
+        self._bound()
+
+    def _bound(self) -> None:
+        while len(self._changes) > self._changes_max:
+            self._changes.popleft()
+            self.dropped["queue"] += 1
+
+
+def encoded(changes: Sequence[_Change]) -> list[KeptDecision]:
+    """
+    Changes in their stored form, without those that cannot be written.
+
+    Call it in a thread: for many changes it takes long.
+    """
+    kept = []
+    for change in changes:
+        with suppress(TypeError, ValueError, RecursionError):
+            if change.status:
+                kept.append(_encoded(change))
+    return kept
+
+
+def _encoded(change: _Change) -> KeptDecision:
+    decision = PastDecision(
+        at=change.at,
+        body=_body(change),
+        turn=Raw(_ENCODER.encode(None if change.turn is None else _decided_from(change.turn))),
+        release=RELEASE,
+        left_out=change.left_out,
+    )
+    # With the uid: the first decision of an object that was deleted and created again is a new one, even if equal.
+    digest = blake2b(repr((change.state.uid, *change.key)).encode(), digest_size=8).hexdigest()
+    return KeptDecision(change.state.namespace, change.state.name, digest, decision)
+
+
+def _decided_from(turn: Record) -> Record:
+    """
+    The reconciliation without the forecast's loads at other costs: the budget selected one of them before the decision.
+    """
+    if not isinstance(turn.forecast, Forecast) or not turn.forecast.loads_by_budget_level:
+        return turn
+    return replace(turn, forecast=replace(turn.forecast, loads_by_budget_level=()))
+
+
+def spec_text(spec: Any) -> bytes:
+    """A spec as it was written, as compressed JSON, since it is rarely read; empty if JSON cannot represent it."""
+    try:
+        return compressed(_ENCODER.encode(spec))
+    except (TypeError, ValueError, RecursionError):
+        return b""
+
+
+def point_of(turn: Record, decision: Decision) -> Point:
+    """The point of a reconciliation, for the timeline."""
+    ready = next(
+        (
+            reading.ready
+            for metric, reading in zip(turn.spec.metrics, turn.observation.readings, strict=False)
+            if not isinstance(reading, Absent) and counts_ready(metric)
+        ),
+        None,
+    )
+    forecast = next((proposal.replicas for proposal in decision.proposals if proposal.source is Source.FORECAST), None)
+    return Point(
+        turn.now,
+        decision.current,
+        None if isinstance(ready, Absent) else ready,
+        _load(turn.spec, turn.observation),
+        decision.minimum,
+        decision.maximum,
+        forecast,
+    )
+
+
+def _load(spec: Spec, observation: Observation) -> float | None:
+    source = forecast_source(spec)
+    by_metric = list(zip(spec.metrics, observation.readings, strict=False))
+    chosen = [reading for metric, reading in by_metric if metric is source]
+    loads = (load_of(reading) for reading in (*chosen, *(reading for _, reading in by_metric)))
+    return next((load for load in loads if load is not None), None)
+
+
+def _body(change: _Change) -> Raw:
+    state = change.state
+    meta = {"namespace": state.namespace, "name": state.name, "uid": state.uid, "generation": change.generation}
+    spec = Raw(zlib.decompress(change.spec_text) if change.spec_text else b"{}")
+    return Raw(_ENCODER.encode({"metadata": meta, "spec": spec, "status": Raw(change.status)}))

@@ -1,0 +1,218 @@
+"""
+Events on the objects, limited as in client-go: identical events are counted, and each object has a budget.
+
+No reconciliation waits for an event: they are written from a queue, warnings first. A full queue drops what is least
+worth seeing, and counts it: the newest event that is no warning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+
+from msgspec.structs import replace
+
+from cronhpa.api.events import Event
+from cronhpa.api.identity import API_VERSION
+from cronhpa.core.model.instant import MINUTE, Nanoseconds, format_instant
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.errors import ClusterError
+from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.writes.write_places import WritePlaces
+
+LOG = logging.getLogger(__name__)
+
+COMPONENT = "cronhpa"
+_BURST = 25
+_REFILL = 5 * MINUTE
+_REPEAT = 5 * MINUTE
+_KEPT = 4096
+# Beyond this many objects the least recently used budget is forgotten, and so full again.
+_BUDGETS_KEPT = 65_536
+# An edge that 10,000 objects share is as many events. A kilobyte each at most.
+_QUEUE = 20_000
+_WRITERS = 8
+# Scale writes go first; where there are always some, each of the writers goes on after so long, and an event that has
+# waited for longer than the second waits for none: ten thousand objects may well scale ten times a second for ever.
+_CALM_SECONDS = 1.0
+_WAITED_SECONDS = 10.0
+_MESSAGE_MAX = 1024
+
+
+class _SentEvent:
+    """
+    An event: its name, how often it happened (0: its object is gone), when it was sent last, whether the API holds it.
+    """
+
+    __slots__ = ("at", "count", "exists", "name")
+
+    def __init__(self, name: str, at: Nanoseconds) -> None:
+        self.name, self.at, self.count, self.exists = name, at, 1, False
+
+
+# With the instant at which it was queued, by the event loop's clock.
+_Queued = tuple[ObjectState, Event, Nanoseconds, _SentEvent, float]
+
+
+class _Queue:
+    """Events by rank, warnings before others, in each rank first come first served; at most so many."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._warnings: deque[_Queued] = deque()
+        self._others: deque[_Queued] = deque()
+        # One for each event that waits.
+        self._waiting: asyncio.Queue[None] = asyncio.Queue()
+
+    def put(self, queued: _Queued) -> _Queued | None:
+        """Queues an event. Returns the one dropped for lack of room: this one, the newest other one, or None."""
+        is_warning = queued[1].type == "Warning"
+        rank = self._warnings if is_warning else self._others
+        if len(self._warnings) + len(self._others) < self._most:
+            rank.append(queued)
+            self._waiting.put_nowait(None)
+            return None
+        if not is_warning or not self._others:
+            return queued
+        rank.append(queued)
+        return self._others.pop()
+
+    async def get(self) -> _Queued:
+        await self._waiting.get()
+        return (self._warnings or self._others).popleft()
+
+    def task_done(self) -> None:
+        self._waiting.task_done()
+
+    async def join(self) -> None:
+        await self._waiting.join()
+
+
+class EventRecorder:
+    def __init__(self, client: Client, places: WritePlaces) -> None:
+        self.dropped = 0
+        self._client = client
+        self._places = places
+        self._known: OrderedDict[tuple[str, Event], _SentEvent] = OrderedDict()
+        self._known_of: dict[str, set[Event]] = {}
+        self._spent: dict[str, tuple[float, Nanoseconds]] = {}
+        self._queue = _Queue(_QUEUE)
+
+    def record(self, state: ObjectState, event: Event, now: Nanoseconds) -> None:
+        """Queues an event; only counts a recent repetition; drops it if the object's budget is spent."""
+        if len(event.message) > _MESSAGE_MAX:
+            event = replace(event, message=event.message[:_MESSAGE_MAX])
+        sent = self._known.get((state.uid, event))
+        if sent is not None:
+            sent.count += 1
+            self._known.move_to_end((state.uid, event))
+            if now - sent.at < _REPEAT:
+                return
+            sent.at = now
+        if not self._spend(state.uid, now):
+            self.dropped += 1
+            return
+        if sent is None:
+            # A name that was cut may end with a character that must not precede a dot. The hash keeps events of one
+            # instant apart.
+            name = f"{state.name[:200].rstrip('-.')}.{now:x}{abs(hash(event)) % 2**32:08x}"
+            sent = self._known[state.uid, event] = _SentEvent(name, now)
+            self._known_of.setdefault(state.uid, set()).add(event)
+            if len(self._known) > _KEPT:
+                self._drop(*next(iter(self._known)))
+        crowded_out = self._queue.put((state, event, now, sent, asyncio.get_running_loop().time()))
+        if crowded_out is not None:
+            self.dropped += 1
+            self._drop(crowded_out[0].uid, crowded_out[1])
+
+    def forget(self, state: ObjectState) -> None:
+        self._spent.pop(state.uid, None)
+        for event in self._known_of.pop(state.uid, ()):
+            sent = self._known.pop((state.uid, event), None)
+            if sent is not None:
+                sent.count = 0
+
+    def _drop(self, uid: str, event: Event) -> None:
+        self._known.pop((uid, event), None)
+        events = self._known_of.get(uid, set())
+        events.discard(event)
+        if not events:
+            self._known_of.pop(uid, None)
+
+    @property
+    def kept_events(self) -> int:
+        """Number of events that are kept to count their repetitions."""
+        return len(self._known)
+
+    @property
+    def kept_budgets(self) -> int:
+        """Number of objects whose budget is kept."""
+        return len(self._spent)
+
+    async def run(self) -> None:
+        """Writes what is queued until cancelled."""
+        await asyncio.gather(*(self._write_on() for _ in range(_WRITERS)))
+
+    async def flushed(self) -> None:
+        """Returns when the queue is written."""
+        await self._queue.join()
+
+    async def _write_on(self) -> None:
+        while True:
+            state, event, now, sent, queued_at = await self._queue.get()
+            if asyncio.get_running_loop().time() - queued_at < _WAITED_SECONDS:
+                await self._places.calm(_CALM_SECONDS)
+            try:
+                await self._write(state, event, now, sent)
+            except ClusterError as error:
+                self._drop(state.uid, event)
+                LOG.debug("event %s of %s/%s: %s", event.reason, state.namespace, state.name, error.message)
+            except Exception:
+                LOG.exception("an event of %s/%s could not be written", state.namespace, state.name)
+            finally:
+                self._queue.task_done()
+
+    async def _write(self, state: ObjectState, event: Event, now: Nanoseconds, sent: _SentEvent) -> None:
+        # More events may wait than are kept to be counted.
+        if not sent.count:
+            return
+        path = path_of("api", "v1", "namespaces", state.namespace, "events")
+        stamp = format_instant(now)
+        if sent.exists:
+            change = {"count": sent.count, "lastTimestamp": stamp}
+            await self._client.merge_patch(path + path_of(sent.name), change, dict)
+            return
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": sent.name, "namespace": state.namespace},
+            "involvedObject": {
+                "apiVersion": API_VERSION,
+                "kind": "CronHPA",
+                "namespace": state.namespace,
+                "name": state.name,
+                "uid": state.uid,
+            },
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message,
+            "source": {"component": COMPONENT},
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": sent.count,
+        }
+        await self._client.post(path, body)
+        sent.exists = True
+
+    def _spend(self, uid: str, now: Nanoseconds) -> bool:
+        """A token bucket an object: 25 at once, one more each five minutes."""
+        left, since = self._spent.pop(uid, (float(_BURST), now))
+        if len(self._spent) >= _BUDGETS_KEPT:
+            del self._spent[next(iter(self._spent))]
+        left = min(float(_BURST), left + max(0, now - since) / _REFILL)
+        if left < 1:
+            self._spent[uid] = (left, now)
+            return False
+        self._spent[uid] = (left - 1, now)
+        return True

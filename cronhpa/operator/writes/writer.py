@@ -1,0 +1,436 @@
+"""
+Writes reconciliations: in which order, and when a status is worth a write (`written_status`).
+
+A scale-up is done first and then written to the status. A scale-down is written to the status first: in the other
+order, after a kill in between, the next process would take the next step down too early. So is a step up from a count
+that the status does not name, as in an object's first reconciliation or the first one after a kill: the next process
+would not know that there was a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from cronhpa.api.columns import unreadable
+from cronhpa.api.events import Event, events, new_conflict_events
+from cronhpa.api.patch import altered, as_answered, merge_patch
+from cronhpa.api.render import render
+from cronhpa.api.status_text import Status, clip
+from cronhpa.api.transitions import transition_events
+from cronhpa.core.model.decision import Failed, Outcome, Scaled, Withheld
+from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds, format_instant
+from cronhpa.core.model.observation import Scale
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.kube.client import Client
+from cronhpa.kube.errors import ClusterError, is_ambiguous
+from cronhpa.kube.pods import Meta
+from cronhpa.kube.resource_versions import version_number
+from cronhpa.kube.scale import Targets
+from cronhpa.operator.loop.cooperative_yield import CooperativeYield
+from cronhpa.operator.loop.delaying_queue import following
+from cronhpa.operator.loop.sync_grid import LATE
+from cronhpa.operator.objects.contest import Contest
+from cronhpa.operator.objects.installations import Installations
+from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.operator.objects.object_state import ObjectState, packed, path_to, unpacked
+from cronhpa.operator.writes.decision_recorder import DecisionRecorder
+from cronhpa.operator.writes.event_recorder import EventRecorder
+from cronhpa.operator.writes.state_log import log_changes, log_event, log_scaled
+from cronhpa.operator.writes.write_places import Urgency, WritePlaces
+from cronhpa.operator.writes.written_status import Need, WrittenStatus, need
+
+LOG = logging.getLogger(__name__)
+
+# Numbers that only drift lie within the tolerance, else they would change the recommendation: nobody scales for them.
+_DRIFT = 5 * MINUTE
+_REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
+# Kubernetes' service level objective for mutating calls assumes up to 20 a second; drifting numbers stay below that.
+_WRITES_PER_SECOND = 20
+# Without these a restart would decide otherwise.
+_NEEDED = {"memory", "operator"}
+
+
+class Writer:
+    def __init__(
+        self,
+        client: Client,
+        targets: Targets,
+        recorder: EventRecorder,
+        inventory: Inventory,
+        installations: Installations,
+        places: WritePlaces,
+    ) -> None:
+        self.scaled = {"up": 0, "down": 0}
+        self.failed = 0
+        self.status_writes = 0
+        self.decisions = DecisionRecorder()
+        self._client = client
+        self._targets = targets
+        self._events = recorder
+        self._inventory = inventory
+        self._installations = installations
+        self._yield = CooperativeYield()
+        # A reconciliation without a write must not wait for a place.
+        self._places = places
+
+    async def flush(self, batch: list[tuple[ObjectState, Reconciliation]], done: Callable[[ObjectState], None]) -> None:
+        """
+        Writes reconciliations, scale-ups first, and calls done(state) at the end of each. One that fails does not
+        affect the others.
+
+        It empties the batch: a reconciliation that is written is not held until the last one is written.
+        """
+        waiting = deque(sorted(batch, key=lambda entry: _urgency(entry[1])))
+        batch.clear()
+        handed_over = asyncio.get_running_loop().time()
+        # A group, since whoever gives the batch up while its writes still begin must end those that have begun.
+        async with asyncio.TaskGroup() as writes:
+            while waiting:
+                await self._yield.step()
+                state, reconciliation = waiting.popleft()
+                write = self._finish(state, reconciliation, handed_over, done)
+                writes.create_task(write, context=state.due.trace)
+
+    def is_written(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
+        """
+        Whether nothing of a reconciliation is to be written, by its inputs alone.
+
+        Nothing is rendered and compared then: most reconciliations of a fleet change nothing.
+        """
+        written, contest = state.writes.status, state.local.contest
+        if (
+            written is None
+            or written.packed is not state.served.packed_status
+            or reconciliation.scales
+            or state.writes.change.left_out
+            or (contest is not None and contest.is_unnamed)
+            or self._claims(state)
+            or not self._is_current(state, reconciliation)
+        ):
+            return False
+        needed = written.need(reconciliation)
+        return needed is Need.NOTHING or (needed is Need.NUMBERS and not self._numbers_are_due(state, reconciliation))
+
+    async def _finish(
+        self,
+        state: ObjectState,
+        reconciliation: Reconciliation,
+        handed_over: float,
+        done: Callable[[ObjectState], None],
+    ) -> None:
+        try:
+            await self._write(state, reconciliation, handed_over)
+        except Exception:
+            state.local.changed = True
+            LOG.exception("the reconciliation of %s/%s could not be written", *state.key)
+        finally:
+            done(state)
+
+    async def _write(self, state: ObjectState, reconciliation: Reconciliation, handed_over: float) -> None:
+        """Scales and reports, and records what the API's status says now and did not say before."""
+        writes, now = state.writes, reconciliation.now
+        if not self._is_current(state, reconciliation):
+            return
+        if writes.reported is None:
+            writes.reported = state.served.packed_status
+        reported = writes.reported
+        writes.own = state.served.packed_status
+        conflicts_before = state.served.status if reconciliation.conflicts else {}
+        if reconciliation.scales:
+            scaled = await self._scale(state, reconciliation, handed_over)
+            if scaled is None:
+                return
+            reconciliation = scaled
+        reconciliation = await self._with_contest(state, reconciliation)
+        new_events = [*events(reconciliation), *new_conflict_events(conflicts_before, reconciliation)]
+        if new_events and not await self._claim(state, reconciliation):
+            state.local.changed = True
+            return
+        for event in new_events:
+            self._events.record(state, event, now)
+        await self._report(state, reconciliation)
+        if writes.reported is not writes.own:
+            # Decoded anew rather than kept since before the write, which may have waited with thousands of others.
+            before, after = unpacked(reported), unpacked(writes.own)
+            for event in transition_events(before, after, state.served.zone, now):
+                self._events.record(state, event, now)
+                log_event(state, event)
+            log_changes(state, before, after)
+            writes.reported = writes.own
+
+    async def _scale(
+        self, state: ObjectState, reconciliation: Reconciliation, handed_over: float
+    ) -> Reconciliation | None:
+        """The reconciliation with its outcome and memory; None if the object has changed meanwhile."""
+        if not await self._claim(state, reconciliation):
+            state.local.changed = True
+            return None
+        async with self._places.place(state.namespace, _urgency(reconciliation)):
+            if not self._is_current(state, reconciliation):
+                return None
+            outcome = await self._act(state, reconciliation, handed_over)
+        spec, decision = reconciliation.spec, reconciliation.decision
+        if state.served.spec is not None and state.served.spec.target != spec.target:
+            # The object has another target by now, and its memory must not hold anything of the old target.
+            return None
+        memory = state.local.memory
+        if state.writes.scale_unknown:
+            memory = memory.intending(decision, spec, reconciliation.observation)
+        else:
+            memory = memory.after(decision, outcome, spec, reconciliation.observation)
+        state.local.kept_memory = memory
+        return replace(reconciliation, outcome=outcome, memory=memory)
+
+    async def _act(self, state: ObjectState, reconciliation: Reconciliation, handed_over: float) -> Outcome:
+        decision, spec, observation = reconciliation.decision, reconciliation.spec, reconciliation.observation
+        assert isinstance(observation.scale, Scale)
+        is_down = decision.desired < decision.current
+        before = state.served.status
+        if is_down or not _names(before, decision.current):
+            intending = state.local.memory.intending(decision, spec, observation)
+            status = self._rendered(state, before, replace(reconciliation, memory=intending))
+            written = await self._put_status(state, before, status, reconciliation.now)
+            if not written and is_down:
+                return Failed("the status could not be written, and a scale-down is written down before it is acted")
+            if not self._is_current(state, reconciliation):
+                return Withheld()
+        contest = state.local.contest
+        try:
+            await self._targets.write(state.namespace, spec.target, observation.scale, decision.desired)
+        except ClusterError as error:
+            self.failed += 1
+            state.writes.scale_unknown = is_ambiguous(error)
+            if contest is not None:
+                contest.wrote(None)
+            LOG.warning("scaling %s/%s to %d: %s", state.namespace, state.name, decision.desired, error.message)
+            return Failed(error.message)
+        except asyncio.CancelledError:
+            # The term ended meanwhile: it may have been done. The memory is kept if this replica leads again.
+            state.writes.scale_unknown = True
+            state.local.kept_memory = state.local.memory.intending(decision, spec, observation)
+            raise
+        self.scaled["down" if is_down else "up"] += 1
+        state.local.contest = contest or Contest()
+        state.local.contest.wrote(decision.desired)
+        log_scaled(state, decision)
+        waited = round((asyncio.get_running_loop().time() - handed_over) * SECOND)
+        # A write that waited for long must not let the next step come early.
+        is_late = waited > spec.options.sync_period // LATE
+        return Scaled(reconciliation.now + waited if is_late else reconciliation.now)
+
+    async def _with_contest(self, state: ObjectState, reconciliation: Reconciliation) -> Reconciliation:
+        """The reconciliation with the name of who keeps setting the replicas back, which is looked up once."""
+        contest = state.local.contest
+        if contest is None or not contest.is_unnamed:
+            return reconciliation
+        target = reconciliation.spec.target
+        contest.name(await self._targets.other_manager(state.namespace, target), target)
+        return replace(reconciliation, contested=contest.problem)
+
+    async def _report(self, state: ObjectState, reconciliation: Reconciliation) -> None:
+        """
+        Records a reconciliation, and writes its status if that must be written.
+
+        It is written in its turn: the scale writes of others go first, since who waits for them waits for pods.
+        """
+        before = state.served.status
+        status = self._rendered(state, before, reconciliation)
+        self.decisions.note(state, reconciliation, status)
+        needed = need(before, status)
+        if needed is Need.NOTHING or (needed is Need.NUMBERS and not self._numbers_are_due(state, reconciliation)):
+            served = state.served.packed_status
+            state.writes.status = WrittenStatus.of(served, reconciliation, has_numbers=needed is Need.NOTHING)
+            return
+        # Thousands of reports wait at a shared edge. Dicts would take far more memory.
+        text = packed(status)
+        del before, status
+        is_put = False
+        state.writes.status = None
+        async with self._places.place(state.namespace, _urgency_of_status(reconciliation)):
+            if reconciliation.scales or self._is_current(state, reconciliation):
+                is_put = await self._put_status(state, state.served.status, unpacked(text), reconciliation.now)
+        if not is_put:
+            state.local.changed = True
+        elif not reconciliation.scales:
+            state.writes.status = WrittenStatus.of(state.writes.own, reconciliation)
+
+    async def reject(self, state: ObjectState, now: Nanoseconds) -> None:
+        """Writes the problems of an unreadable spec to the object's status."""
+        text = clip("; ".join(state.served.problems))
+        stamp = {"reason": "Unreadable", "message": text, "observedGeneration": state.served.generation}
+        before = state.served.status
+        conditions = {entry["type"]: entry for entry in before.get("conditions", [])}
+        for kind in ("SpecAccepted", "Ready"):
+            condition = conditions.get(kind, {})
+            since = condition.get("lastTransitionTime") if condition.get("status") == "False" else format_instant(now)
+            conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
+        # An unreadable spec has no edges: the column NEXT must not promise one.
+        kept = {key: value for key, value in before.items() if key not in {"nextEdge", "schedules"}}
+        status = {**kept, "conditions": list(conditions.values()), "columns": unreadable(before)}
+        claim = self._installations.claim(state.served.operator, state.namespace)
+        if claim is not None:
+            status["operator"] = claim.lease
+        self.decisions.note_unreadable(state, status, now)
+        if before != status:  # with the message: the next edit may be unreadable for another reason
+            if not await self._put_status(state, before, status, now) and claim is not None:
+                return
+            log_changes(state, before, state.served.status)
+            self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
+
+    def report_other_operator(self, state: ObjectState, problem: str, now: Nanoseconds) -> None:
+        """Says that another installation serves an object: by an event, since the status is that installation's."""
+        LOG.warning("%s/%s: %s", state.namespace, state.name, problem)
+        self._events.record(state, Event("Warning", "OtherOperator", clip(problem)), now)
+
+    async def refresh(self, state: ObjectState) -> bool:
+        """Reads the object anew after a status write whose answer was lost; whether it is there, and still the same."""
+        try:
+            self._inventory.put(await self._client.get(path_to(state), dict))
+        except ClusterError as error:
+            LOG.warning("%s/%s: %s", state.namespace, state.name, error.message)
+            return False
+        state.served.status_unknown = False
+        return self._inventory.items.get(state.key) is state
+
+    def _is_current(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
+        """Whether the object is still the one that was decided upon: waiting for an answer can take seconds."""
+        return (
+            self._inventory.items.get(state.key) is state
+            and state.served.generation == reconciliation.generation
+            and self._installations.problem(state.served.operator, state.namespace) is None
+        )
+
+    def _claims(self, state: ObjectState) -> bool:
+        """Whether the object's status must name this installation first."""
+        return self._installations.claim(state.served.operator, state.namespace) is not None
+
+    async def _claim(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
+        """Whether the object's status names this installation; it is written if need be, before anything is done."""
+        claim = self._installations.claim(state.served.operator, state.namespace)
+        if claim is None:
+            return True
+        before = state.served.status
+        return self._is_current(state, reconciliation) and await self._put_status(
+            state, before, {**before, "operator": claim.lease}, reconciliation.now
+        )
+
+    def _rendered(self, state: ObjectState, before: Status, reconciliation: Reconciliation) -> Status:
+        status = render(before, reconciliation)
+        claim = self._installations.claim(state.served.operator, state.namespace)
+        return status if claim is None else {**status, "operator": claim.lease}
+
+    async def _put_status(self, state: ObjectState, before: Status, status: Status, now: Nanoseconds) -> bool:
+        """Writes a status; whether the API holds it now. before: the status that the API serves."""
+        if state.served.status_unknown:
+            # A patch is a difference: against a status that the API may not hold, it would leave old fields behind.
+            served_by = state.served.operator
+            if not await self.refresh(state) or state.served.operator != served_by:
+                return False
+            before = state.served.status
+        patch = merge_patch(before, status)
+        error = await self._patch_status(state, status, patch, now)
+        needed = _NEEDED & set(patch)
+        if error is not None and error.status in _REFUSED and needed and needed != set(patch):
+            # A restart needs the memory; people can wait for the rest.
+            LOG.warning("status of %s/%s is refused, its memory alone is written: %s", *state.key, error.message)
+            status = {**before, **{key: status[key] for key in needed}}
+            error = await self._patch_status(state, status, merge_patch(before, status), now)
+        if error is None:
+            return True
+        if error.status == HTTPStatus.NOT_FOUND:
+            self._inventory.drop(state.key, state.uid)
+        is_conflict = _is_conditional(patch) and error.status == HTTPStatus.CONFLICT
+        state.served.status_unknown = is_ambiguous(error) or is_conflict
+        # Once, not at every reconciliation: a right that was taken away is missing for every object.
+        if not is_conflict and state.writes.failure != error.message:
+            LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)
+        if not is_conflict:
+            state.writes.failure = error.message
+        return False
+
+    async def _patch_status(
+        self, state: ObjectState, status: Status, patch: Status, now: Nanoseconds
+    ) -> ClusterError | None:
+        """Sends the patch that leads to a status, and takes over the answer; the error if it is refused."""
+        if not patch:
+            return None
+        body: dict[str, Any] = {"status": patch}
+        if _is_conditional(patch):
+            body["metadata"] = {"resourceVersion": str(state.served.version)}
+        self.status_writes += 1
+        try:
+            answer = await self._client.merge_patch(path_to(state, "status"), body, StatusAnswer)
+            answer.check(state.uid)
+        except ClusterError as error:
+            return error
+        state.writes.failure, state.writes.status_at = "", now
+        if self._inventory.note_written(state, version_number(answer.metadata.resource_version)):
+            served, answered = state.served, answer.status or {}
+            served.status = status
+            state.writes.own = served.packed_status
+            served.altered |= frozenset(altered(status, patch, answered))
+            in_api = as_answered(status, patch, answered, served.altered)
+            if in_api is not status:  # somebody else has written meanwhile
+                served.status = dict(in_api)
+                state.local.changed = True
+        return None
+
+    def _numbers_are_due(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
+        """
+        Whether numbers that only drift may be written: an instant of the object's own grid passed since the last write.
+
+        Statuses that are written together, after a start or at a shared edge, drift apart so.
+        """
+        now, written_at = reconciliation.now, state.writes.status_at
+        if written_at is None:  # what was read at the start is as good as written now
+            written_at = state.writes.status_at = now
+        interval = max(_DRIFT, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)
+        # The clock may step back.
+        return following(state.uid, interval, written_at) <= now or now < written_at
+
+
+class StatusAnswer(msgspec.Struct):
+    """What the API answers to a patch of a status."""
+
+    metadata: Meta = Meta()
+    status: dict[str, Any] | None = None
+
+    def check(self, uid: str) -> None:
+        """Raises ClusterError for a later object of the name: an API server compares no uid with that of a status."""
+        if self.metadata.uid not in {"", uid}:
+            raise ClusterError(HTTPStatus.NOT_FOUND, "NotFound", "it is gone, and a later object of its name got it")
+
+
+def _is_conditional(patch: Status) -> bool:
+    """
+    Whether a status is only written over the version that is known.
+
+    Of two installations that want the same object one is refused. So is a step that was decided on a spec that the API
+    does not hold any more, such as one that a restore of its store has undone.
+    """
+    return "operator" in patch or bool((patch.get("memory") or {}).get("intent"))
+
+
+def _names(status: Status, count: int) -> bool:
+    """Whether a new process would find in this status that this was the count before a step."""
+    memory = status.get("memory")
+    return isinstance(memory, dict) and memory.get("replicas") == count and not memory.get("intent")
+
+
+def _urgency(reconciliation: Reconciliation) -> Urgency:
+    if not reconciliation.scales:
+        return Urgency.STATUS
+    decision = reconciliation.decision
+    return Urgency.SCALE_UP if decision.desired > decision.current else Urgency.SCALE_DOWN
+
+
+def _urgency_of_status(reconciliation: Reconciliation) -> Urgency:
+    return Urgency.SCALED_STATUS if reconciliation.scales else Urgency.STATUS

@@ -1,0 +1,210 @@
+"""
+What must be written of a status. The answer has a name for each kind, and this file alone finds it:
+
+- nothing, if the status in the API says the same;
+- numbers, if only numbers have drifted that nobody scales for: they are written from time to time;
+- the status, if anything changed that matters to a person or to a restart.
+
+`WrittenStatus` finds it by the inputs of a status, `need` by the rendered status: equal inputs need not be rendered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.api.status_text import Status
+from cronhpa.core.metrics.replicas import MetricProposal
+from cronhpa.core.model.decision import Decision
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.observation import Absent, Observation, PodCounts, ScalarReading, Scale
+from cronhpa.core.model.reconciliation import Reconciliation
+
+# Fields that change with every sample and do not matter to a person at once: written from time to time.
+_DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
+# Texts derived from other fields. If only they differ, as after an upgrade, they are written as drifted numbers.
+_DERIVED = "columns"
+_DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
+
+
+class Need(Enum):
+    """What must be written of a status."""
+
+    NOTHING = "nothing"
+    NUMBERS = "numbers"
+    STATUS = "status"
+
+
+class _Numbers(Struct, frozen=True):
+    """The numbers of a status that may drift."""
+
+    metrics: tuple[MetricProposal | Absent, ...]
+    pods: tuple[int | Absent, ...]
+    """The pods by how they count, for each reading."""
+    start_up: Nanoseconds | None
+    request_per_pod: Mapping[str, int]
+
+
+class WrittenStatus(Struct):
+    """What the status in the API says, by the inputs from which it was rendered."""
+
+    packed: bytes
+    """The status itself: while the API serves another one, somebody else has written."""
+    inputs: tuple[object, ...]
+    """The inputs of the status without those that may drift."""
+    numbers: _Numbers | None
+    """The numbers that may drift; None if the status has older ones, because new ones were not due."""
+    until: Nanoseconds
+    """From this instant on the memory in the status differs."""
+
+    @classmethod
+    def of(cls, packed: bytes, reconciliation: Reconciliation, *, has_numbers: bool = True) -> WrittenStatus | None:
+        """
+        What a status says that was rendered from a reconciliation. has_numbers: with its numbers, not with older ones.
+
+        None if an equal reconciliation would need an event again: an absent metric, and every other failure, is an
+        event each time.
+        """
+        decision, memory, spec = reconciliation.decision, reconciliation.memory, reconciliation.spec
+        fails = decision.failure is not None or any(isinstance(metric, Absent) for metric in decision.metrics)
+        until = memory.alike_until(decision.recommended, spec.behavior, spec.options, decision.at)
+        if fails or until <= decision.at:
+            return None
+        numbers = _numbers(reconciliation) if has_numbers else None
+        return cls(packed, _inputs(reconciliation), numbers, until)
+
+    def need(self, reconciliation: Reconciliation) -> Need:
+        """What must be written after a reconciliation. STATUS if only a rendered status can tell."""
+        if reconciliation.now >= self.until or self.inputs != _inputs(reconciliation):
+            return Need.STATUS
+        return Need.NOTHING if self.numbers == _numbers(reconciliation) else Need.NUMBERS
+
+
+def need(before: Status, after: Status) -> Need:
+    """What must be written where the API serves a status and another one was rendered."""
+    if _matters(before, after):
+        return Need.STATUS
+    return Need.NUMBERS if _has_drifted(before, after) else Need.NOTHING
+
+
+def _inputs(reconciliation: Reconciliation) -> tuple[object, ...]:
+    decision, memory = reconciliation.decision, reconciliation.memory
+    return (
+        _undated(decision),
+        memory.zero,
+        memory.scheduled_zero,
+        reconciliation.generation,
+        reconciliation.owner_problem,
+        reconciliation.spec_problems,
+        reconciliation.forecast,
+        reconciliation.budget_used,
+        reconciliation.conflicts,
+        reconciliation.contested,
+    )
+
+
+def _undated(decision: Decision) -> Decision:
+    recommended = decision.recommended
+    return replace(decision, at=0, metrics=(), recommended=None if recommended is None else replace(recommended, at=0))
+
+
+def _numbers(reconciliation: Reconciliation) -> _Numbers:
+    memory = reconciliation.memory
+    pods = _pod_counts(reconciliation.observation)
+    return _Numbers(reconciliation.decision.metrics, pods, memory.start_up, memory.request_per_pod)
+
+
+def _pod_counts(observation: Observation) -> tuple[int | Absent, ...]:
+    """The numbers of pods in a status besides its metrics."""
+    counts: list[int | Absent] = []
+    for reading in observation.readings:
+        if isinstance(reading, PodCounts):
+            counts += (reading.ready, reading.unready, reading.missing)
+        elif isinstance(reading, ScalarReading) and isinstance(observation.scale, Scale):
+            counts += (reading.ready, observation.scale.status_replicas)
+    return (*counts,)
+
+
+def _matters(before: Status, after: Status) -> bool:
+    """Whether anything changed that matters to a person or to a restart."""
+    changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}.difference(_DRIFTING, (_DERIVED,))
+    if not before or changed.difference(_PARTS):
+        return True
+    return any(_of(_PARTS[key], before) != _PARTS[key](after) for key in changed)
+
+
+def _has_drifted(before: Status, after: Status) -> bool:
+    """Whether anything changed besides values that change with time alone."""
+    return before != after and _of(_enduring, before) != _enduring(after)
+
+
+def _of(part: Callable[[Status], object], before: Status) -> object:
+    """A part of a status; None for a forged status, whose memory may be any JSON."""
+    try:
+        return part(before)
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return None
+
+
+def _enduring(status: Status) -> dict[str, Any]:
+    return {**status, "memory": _lasting(status), _DERIVED: sorted(status.get(_DERIVED, {}))}
+
+
+def _lasting(status: Status) -> dict[str, Any]:
+    """The memory without the time of its newest recommendation: a restart assumes that it held until the restart."""
+    memory = dict(status.get("memory", {}))
+    recommendations = memory.get("recommendations", [])
+    memory["recommendations"] = [
+        *recommendations[:-1],
+        *((newest["replicas"], newest.get("merged")) for newest in recommendations[-1:]),
+    ]
+    return memory
+
+
+def _holding(recommendations: list[Any]) -> Iterator[Any]:
+    """
+    The recommendations without those of the metrics that hold no pods, because a later one has at least their count.
+
+    If a restart does not find these, at most a scale-up is lost, for which the metrics ask again.
+    """
+    if not recommendations:
+        return
+    *earlier, newest = recommendations
+    yield newest
+    highest = newest[0]
+    for recommendation in reversed(earlier):
+        replicas = recommendation["replicas"]
+        if replicas > highest:
+            highest = replicas
+        elif "metrics" in recommendation:
+            continue
+        yield recommendation
+
+
+def _conditions(status: Status) -> object:
+    return [
+        # The message of a forecast has a number that always changes; conditions of others may have no message.
+        (*map(entry.get, ("type", "status", "reason")), entry["type"] != "ForecastActive" and entry.get("message"))
+        for entry in status.get("conditions", [])
+    ]
+
+
+def _decision(status: Status) -> object:
+    decision = status.get("decision", {})
+    return decision.get("decidedBy"), [step["rule"] for step in decision.get("steps", [])]
+
+
+def _memory(status: Status) -> object:
+    memory = _lasting(status)
+    memory["recommendations"] = [*_holding(memory["recommendations"])]
+    for key in (*_DRIFTING_MEMORY, "version"):
+        memory.pop(key, None)
+    return memory
+
+
+# For fields of which only a part is worth a write: that part.
+_PARTS = {"conditions": _conditions, "decision": _decision, "memory": _memory}
