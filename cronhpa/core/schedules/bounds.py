@@ -90,7 +90,7 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
 def resolve_with_expiry(
     spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
 ) -> tuple[Bounds, Nanoseconds]:
-    """The bounds of `resolve`, and the instant before which it returns the same ones and has nothing to compute."""
+    """The bounds of `resolve`, and the instant until which they hold for an object that remembers their leads."""
     kept: tuple[_KeptBounds, ...] = spec.computed.get("bounds", ())
     while kept and not kept[0].hold(now, start_up, leads):
         kept = kept[1:]
@@ -100,7 +100,7 @@ def resolve_with_expiry(
     if len(kept) == 1 and now >= current.ahead_at:
         kept = (current, *_computed_ahead(spec, current))
     spec.computed["bounds"] = kept
-    return current.bounds, current.end if len(kept) > 1 else current.ahead_at
+    return current.bounds, current.end
 
 
 class _KeptBounds(Struct, frozen=True, gc=False):

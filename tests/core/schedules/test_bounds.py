@@ -255,12 +255,12 @@ def test_the_bounds_after_an_edge_are_computed_before_it(monkeypatch):
     assert (3, WindowState.OPEN) == (is_open.minimum, is_open.windows[0].state)
 
 
-def test_the_bounds_after_an_edge_are_not_computed_in_the_last_period_before_it():
+def test_bounds_hold_until_the_next_edge_whether_those_after_it_are_computed_or_not():
     of = spec(2, 120, schedules=(schedule("day", floor=3, lead=0),))
 
-    _, until = bounds_module.resolve_with_expiry(of, at("07:00"), None, ())
-
-    assert at("07:44:45") <= until <= at("07:59:45")
+    for clock in ("07:00", "07:59:45"):
+        _, until = bounds_module.resolve_with_expiry(of, at(clock), None, ())
+        assert at("08:00") == until
 
 
 def test_a_copy_of_a_spec_computes_its_own_bounds():
