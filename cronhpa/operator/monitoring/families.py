@@ -177,8 +177,8 @@ FORECAST_ABSTAINING = _object(
 )
 FORECAST_FLOOR = _object("forecast_floor_replicas", "Replicas that the forecast asks for, in a preview too.")
 FORECAST_LOAD = _object("forecast_expected_load", "The load that the forecast asks pods for, in the metric's unit.")
-FORECAST_THRIFT = _object(
-    "forecast_thrift_level", "How dear a pod is to the forecast: 0 within its budget, higher as the budget is used."
+FORECAST_BUDGET_LEVEL = _object(
+    "forecast_budget_level", "How dear a pod is to the forecast: 0 within its budget, higher as the budget is used."
 )
 FORECAST_BUDGET_USED = _object(
     "forecast_budget_used_ratio", "Pod-hours that the forecast added over seven days, as a part of all."

@@ -266,7 +266,7 @@ def _write_forecast(latest: Reconciliation, labels: str, put: Callable[[Family, 
 
 def _put_issued(forecast: Forecast, limited: Forecast | Absent | None, put: Callable[[Family, float], None]) -> None:
     put(of.FORECAST_ISSUED, forecast.issued_at // SECOND)
-    put(of.FORECAST_THRIFT, limited.budget_level if isinstance(limited, Forecast) else 0)
+    put(of.FORECAST_BUDGET_LEVEL, limited.budget_level if isinstance(limited, Forecast) else 0)
     record = forecast.track_record
     if record is not None:
         put(of.FORECAST_EXTRA, record.extra_percent / 100)
