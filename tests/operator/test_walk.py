@@ -43,7 +43,7 @@ def test_a_schedules_minimum_and_a_pods_usage_end_at_the_write_of_a_scale(figure
     """The first passes the edited spec, the second does not."""
     minimum, usage = figures["files"]["minimum"], figures["files"]["usage"]
 
-    assert ("operator/objects/inventory.py", "operator/writes/write_places.py") == (minimum[0], minimum[-1])
+    assert ("operator/objects/object_watch.py", "operator/writes/write_places.py") == (minimum[0], minimum[-1])
     assert "operator/writes/write_places.py" == usage[-1]
     assert {"api/parse.py"} == {"api/parse.py"} & {*minimum} - {*usage}
 
