@@ -257,6 +257,13 @@ def test_the_lease_is_the_releases_own_and_each_pod_has_a_name_of_its_own_in_it(
     assert "$(POD_NAME)_$(POD_UID)" == given["CRONHPA_LEADER_ELECT_IDENTITY"]
 
 
+@pytest.mark.parametrize(("values", "expected"), [({}, "kopf"), ({"objectWatch": "informer"}, "informer")])
+def test_the_objects_are_watched_by_what_the_values_name(values, expected):
+    given = {variable["name"]: variable.get("value") for variable in container(render(**values))["env"]}
+
+    assert expected == Settings(object_watch=given["CRONHPA_OBJECT_WATCH"]).object_watch
+
+
 @pytest.mark.parametrize("by_server", [False, True])
 def test_with_shards_the_leases_that_the_operator_writes_are_those_that_it_may_write(by_server):
     objects = render(shards=16, shardSelector=by_server)

@@ -1,12 +1,12 @@
 """cronhpa.operator.controller: after a watch is lost for good, the former pods are not believed for long."""
 
-import asyncio
-
 from lives import Life, condition, cronhpa, deployment, status, timeline, until
 from model_api import Fault, ModelApi
 from virtual_time import live
 
 QUICK = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+# An informer lists again every ten minutes, or up to a quarter later; the decision follows within a period.
+LISTED_AGAIN = 1.25 * 600 + 20
 
 
 def forbidden(api, plural, path):
@@ -89,10 +89,10 @@ def test_a_frozen_watch_of_pods_keeps_no_metric_from_raising():
     assert at_last[-1][1] == 20
 
 
-def test_pods_whose_deletion_was_lost_keep_nothing_from_growing_for_long():
+def test_pods_whose_deletion_was_lost_keep_nothing_from_growing_for_longer_than_a_list():
     """
     Two pods are left of six, and the watch has lost that: over two, 1.6 cores need ceil(1.6 * 2) = 4. The four that
-    are gone have no sample and count as idle: 1.6 of 6 cores are 27 %. The Deployment's own count of Ready pods is 2.
+    are gone have no sample and count as idle: 1.6 of 6 cores are 27 %, over which nothing grows, and nothing shrinks.
     """
 
     async def scenario():
@@ -104,10 +104,10 @@ def test_pods_whose_deletion_was_lost_keep_nothing_from_growing_for_long():
             await until(60)
             api.freeze_watches("pods")
             api.load["prod", "shop"] = 1600
-            api.edit("deployments", "prod", "shop", spec={"replicas": 2}, status={"readyReplicas": 2})
-            await until(150)
-            by_then = timeline(api)
+            api.edit("deployments", "prod", "shop", spec={"replicas": 2})
             await until(400)
+            by_then = timeline(api)
+            await until(LISTED_AGAIN)
             return [change[1:] for change in by_then], [change[1:] for change in timeline(api)]
 
     by_then, at_last = live(scenario)
@@ -179,7 +179,7 @@ def test_a_change_of_the_target_that_its_watch_lost_is_learnt_from_the_conflict(
     assert [(4, 7), (7, 8)] == live(scenario)
 
 
-def test_a_target_whose_creation_its_watch_lost_is_scaled():
+def test_a_target_whose_creation_its_watch_lost_is_scaled_once_it_is_listed():
     """Two pods carry 2 cores, which at 50 % need four. Only the API server itself has the new target."""
 
     async def scenario():
@@ -191,25 +191,25 @@ def test_a_target_whose_creation_its_watch_lost_is_scaled():
             await until(20)
             api.delete("deployments", "prod", "shop")
             await until(60)
-            gone = condition(api, "AbleToScale")
             api.freeze_watches("deployments")
             deployment(api, replicas=2)
             api.load["prod", "shop"] = 2000
-            asked = api.count("GET", "/shop/scale")
-            await until(150)
-            return gone, asked, [change[1:] for change in timeline(api)]
+            await until(400)
+            by_then, told = timeline(api), condition(api, "AbleToScale")
+            await until(LISTED_AGAIN)
+            return by_then, told, [change[1:] for change in timeline(api)]
 
-    gone, asked, changes = live(scenario)
+    by_then, told, changes = live(scenario)
 
-    assert ("False", "FailedGetScale") == (gone["status"], gone["reason"])
-    assert 1 <= asked <= 2  # once a minute, of a turn each quarter of one
+    assert [] == by_then
+    assert ("False", "FailedGetScale") == (told["status"], told["reason"])
     assert [(2, 4)] == changes
 
 
-def test_a_target_that_is_made_anew_while_its_watch_is_frozen_is_seen_as_it_is():
+def test_a_target_that_is_made_anew_while_its_watch_is_frozen_is_seen_as_it_is_once_it_is_listed():
     """
     The one that was there had six replicas, and the new one has seven. 3.5 cores over seven pods are 50 %, which is
-    what the object asks for; but it allows six.
+    what the object asks for; but it allows six. Until the list the six are believed, so nothing is written.
     """
 
     async def scenario():
@@ -218,43 +218,14 @@ def test_a_target_that_is_made_anew_while_its_watch_is_frozen_is_seen_as_it_is()
         api.load["prod", "shop"] = 3000
         cronhpa(api, maxReplicas=6)
         async with Life(api):
-            await until(350)
+            await until(60)
             api.freeze_watches("deployments")
             api.delete("deployments", "prod", "shop")
             deployment(api, replicas=7)
             api.load["prod", "shop"] = 3500
-            await until(450)
-            return [change[1:] for change in timeline(api)]
+            await until(400)
+            by_then = timeline(api)
+            await until(LISTED_AGAIN)
+            return by_then, [change[1:] for change in timeline(api)]
 
-    assert [(7, 6)] == live(scenario)
-
-
-def test_a_target_that_changes_while_it_is_asked_about_costs_no_list_where_its_watch_tells_of_it():
-    """A canary has the labels of the target. Lists are made anew once in five minutes at most, and it comes later."""
-
-    async def scenario():
-        api = ModelApi()
-        deployment(api)
-        api.load["prod", "shop"] = 1000
-        cronhpa(api)
-        (pod, *_) = api.objects["pods"].values()
-        canary = {key: pod[key] for key in ("spec", "status")}
-        is_asked = asyncio.Event()
-
-        def latency(method, path):
-            if (method, path[-6:]) != ("GET", "/scale"):
-                return 0.001
-            is_asked.set()
-            return 10
-
-        async with Life(api):
-            await until(310)
-            api.latency = latency
-            api.create("pods", "prod", "canary", metadata={"labels": {"app": "shop"}}, **canary)
-            await is_asked.wait()
-            api.edit("deployments", "prod", "shop", spec={"replicas": 3})
-            api.load["prod", "shop"] = 1500
-            await asyncio.sleep(30)
-            return api.count("GET", "/apis/apps/v1/deployments")
-
-    assert 1 == live(scenario)
+    assert ([], [(7, 6)]) == live(scenario)

@@ -39,11 +39,13 @@ def listed(version, *bodies):
     return {LIST: answering({"metadata": {"resourceVersion": str(version)}, "items": list(bodies)})}
 
 
-async def watched(api, until):
+async def watched(api, until, pauses=None):
     """Lists and watches until `until(inventory)`. Raises TimeoutError where that never comes."""
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
     async with api.client() as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
-        objects = ObjectWatch(client, inventory, (), InformerWatch(client), pauses=WatchPauses(30, 0.05, 0.05))
+        objects = ObjectWatch(
+            client, inventory, (), InformerWatch(client), pauses=pauses or WatchPauses(30, 0.05, 0.05)
+        )
         tasks = [group.create_task(objects.list_periodically()), group.create_task(objects.watch())]
         while not until(inventory):  # noqa: ASYNC110 - of what the API tells
             await asyncio.sleep(0.01)
@@ -103,6 +105,46 @@ def test_no_watch_begins_before_the_kind_is_served():
     asyncio.run(scenario())
 
     assert ["5"] == watches(api)
+
+
+def test_a_watch_of_a_kind_that_is_gone_ends_and_begins_again_behind_the_list_of_the_new_kind():
+    """The first watch of the fake API stays open and is silent, as one of a kind that is deleted may be."""
+    api = FakeApi()
+    api.answers = listed(5, body(3)) | TOLD
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.5, api.answers.clear)
+        loop.call_later(1.0, api.answers.update, listed(9, body(8)) | TOLD)
+        return await watched(api, lambda _: watches(api) == ["5", "9"], WatchPauses(0.05, 0.05, 0.05))
+
+    inventory, objects = asyncio.run(scenario())
+
+    assert {"shop": 8} == versions(inventory)
+    assert objects.restarts >= 1
+
+
+def test_a_watch_of_a_store_that_was_restored_ends_and_the_next_one_begins_behind_a_list():
+    """The list is of version 4, older than what was seen: the version 5 never happened."""
+    api = FakeApi()
+    api.answers = listed(5, body(3)) | TOLD
+
+    async def scenario():
+        inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
+        async with api.client() as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
+            objects = ObjectWatch(client, inventory, (), InformerWatch(client), pauses=WatchPauses(30, 0.05, 0.05))
+            tasks = [group.create_task(objects.list_periodically()), group.create_task(objects.watch())]
+            while watches(api) != ["5"]:  # noqa: ASYNC110 - of what the API tells
+                await asyncio.sleep(0.01)
+            api.answers.update(listed(4, body(2)))
+            objects.begin_again()
+            while watches(api) != ["5", "4"]:  # noqa: ASYNC110 - of what the API tells
+                await asyncio.sleep(0.01)
+            for task in tasks:
+                task.cancel()
+        return inventory
+
+    assert {"shop": 2} == versions(asyncio.run(scenario()))
 
 
 def test_an_event_that_cannot_be_read_is_skipped(caplog):
