@@ -84,7 +84,8 @@ def test_a_hundred_namespaces_spread_over_the_whole_period():
 def claim(name, created, mode=Mode.ACTIVE, *, readable=True, kind="Deployment"):
     spec = SimpleNamespace(mode=mode) if readable else None
     target = ("prod", "apps", kind, "shop")
-    return SimpleNamespace(name=name, uid=name, created=created, spec=spec, target=target if readable else None)
+    served = SimpleNamespace(spec=spec)
+    return SimpleNamespace(name=name, uid=name, created=created, served=served, target=target if readable else None)
 
 
 def hpa(name="shop", kind="Deployment", api_version="apps/v1"):

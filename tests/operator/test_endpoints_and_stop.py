@@ -133,7 +133,7 @@ async def test_a_reconciliation_that_never_ends_is_not_healthy(tmp_path):
         goes_on.set()
 
     assert 503 == code
-    assert re.fullmatch("a turn takes 20[0-5] s already\n", text)
+    assert re.fullmatch("a reconciliation takes 20[0-5] s already\n", text)
 
 
 async def test_a_loop_that_stands_still_is_not_healthy(tmp_path):
