@@ -15,7 +15,7 @@ OURS = {"manager": "cronhpa", "time": "2027-01-15T07:09:00Z", "fieldsV1": {"f:sp
 LABELS = {"manager": "someone", "time": "2027-01-15T07:09:00Z", "fieldsV1": {"f:metadata": {}}}
 NAMED = (
     "field manager argocd-controller has set back the replicas of Deployment/shop 3 times within 10 minutes, and each"
-    " turn changes them again: leave spec.replicas out of what it applies"
+    " reconciliation changes them again: leave spec.replicas out of what it applies"
 )
 
 
