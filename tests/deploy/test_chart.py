@@ -300,6 +300,7 @@ def test_its_settings_are_environment_variables():
         "CRONHPA_PAGE_AUTHENTICATION": "token",
         "CRONHPA_LOG_FORMAT": "text",
         "CRONHPA_LOG_LEVEL": "debug",
+        "CRONHPA_OBJECT_WATCH": "informer",
         "CRONHPA_SYNC_PERIOD": "5s",
         "CRONHPA_TOLERANCE": "0.05",
         "CRONHPA_DOWNSCALE_STABILIZATION": "1m",
@@ -314,6 +315,7 @@ def test_its_settings_are_environment_variables():
         render(
             port=9090,
             probePort=9091,
+            objectWatch="informer",
             decisionHistory={"port": 9092},
             page={"port": 9093},
             log={"format": "text", "level": "debug"},
