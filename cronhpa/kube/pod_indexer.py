@@ -62,6 +62,8 @@ class PodIndexer:
                 labels = sibling.labels
             if sibling.pod.containers == pod.containers:
                 pod = replace(pod, containers=sibling.pod.containers)
+        if before is not None and before.labels is labels and before.pod == pod:
+            return  # listed again, or changed in nothing that counts: what was decided over it stands
         if before is not None and before.labels is not labels:
             self.drop(namespace, pod.name)
         self._entries[namespace][pod.name] = _Entry(pod, labels)

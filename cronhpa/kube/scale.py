@@ -102,6 +102,16 @@ class WatchedTarget(Struct):
         """Whether the target is still like this."""
         return self.is_newest and self.informer is not None and self.informer.is_current
 
+    def is_like(self, other: WatchedTarget) -> bool:
+        """Whether another one states the same."""
+        return (self.version, self.replicas, self.status_replicas, self.ready_replicas, self.selector) == (
+            other.version,
+            other.replicas,
+            other.status_replicas,
+            other.ready_replicas,
+            other.selector,
+        )
+
     def read(self) -> ScaleTarget:
         if self.target is None:
             text = too_long() if self.selector is None else workload_selector_text(msgspec.json.decode(self.selector))
@@ -308,11 +318,14 @@ class Targets:
     def _on_change(
         self, informer: Informer[Workload] | None, key: tuple[str, str, str, str], workload: Workload | None
     ) -> None:
-        before = self._seen.pop(key, None)
+        before, seen = self._seen.get(key), None if workload is None else _watched(workload, informer)
+        if before is not None and seen is not None and before.is_like(seen):
+            return  # listed again: what was decided over it stands
         if before is not None:
             before.is_newest = False
-        if workload is not None:
-            self._seen[key] = _watched(workload, informer).after(before)
+            del self._seen[key]
+        if seen is not None:
+            self._seen[key] = seen.after(before)
         if (workload is None) == (before is None):
             return
         # The targets of the first list existed before: the reconciliation that asked for them reads them anyway.
