@@ -88,7 +88,7 @@ def test_the_operators_prometheus_is_asked_with_the_operators_queries_and_token(
         async def load(self, *_):
             yield [(MONDAY + minute * MINUTE, 6.0) for minute in range(24 * 60)]
 
-    monkeypatch.setattr("cronhpa.cli.past.Prometheus", Recording)
+    monkeypatch.setattr("cronhpa.cli.past.past.Prometheus", Recording)
     monkeypatch.setenv("CRONHPA_PROMETHEUS_URL", "http://own:9090")
     monkeypatch.setenv("CRONHPA_PROMETHEUS_QUERIES", '{"cpu": "sum(own)"}')
     monkeypatch.setenv("CRONHPA_PROMETHEUS_TOKEN_FILE", str(tmp_path / "token"))

@@ -91,7 +91,7 @@ def git(root, *arguments):
 def checkout(tmp_path):
     """A work tree with one commit, and the few files that determine the version."""
     root = tmp_path / "checkout"
-    (root / "cronhpa" / "cli").mkdir(parents=True)
+    (root / "cronhpa" / "cli" / "commands").mkdir(parents=True)
     for name in (
         ".gitignore",
         "pyproject.toml",

@@ -30,7 +30,7 @@ def test_a_file_that_is_no_kubeconfig_is_named(tmp_path, content):
     ended = cronhpa("explain", "shop", "--kubeconfig", file)
 
     assert 1 == ended.returncode
-    assert ended.stderr.startswith(f"cronhpa explain: no way to the Kubernetes API: {file}: ")
+    assert ended.stderr.startswith(f"cronhpa explain: no way to the Kubernetes API: {file}:")
     assert 1 == ended.stderr.count("\n")
 
 

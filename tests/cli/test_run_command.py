@@ -60,4 +60,4 @@ def test_its_help_lists_every_setting_with_its_default():
 
     for name in Settings.model_fields:
         assert f"CRONHPA_{name.upper()} (" in helped
-    assert "CRONHPA_SYNC_PERIOD (15s): Time between two turns of an object." in helped
+    assert "CRONHPA_SYNC_PERIOD (15s): Time between two reconciliations of an object." in helped

@@ -34,8 +34,8 @@ async def test_without_the_forecast_extra_it_abstains_and_says_what_to_install(p
 
 
 def test_the_controller_imports_no_pandas_numpy_or_method():
-    names = ("forecasting.service", "history.database", "history.files", "cli.history", "operator.app")
-    modules = ", ".join(f"cronhpa.{name}" for name in names)
+    services = ("forecasting.service", "history.database.database", "history.imports.files")
+    modules = ", ".join(f"cronhpa.{name}" for name in (*services, "cli.commands.history", "operator.app"))
     unwanted = {"pandas", "numpy", "scipy", "statsmodels", "distributed", "pyarrow", "cronhpa_models"}
     check = f"import sys, {modules}; print(sorted({unwanted} & set(sys.modules)))"
 
