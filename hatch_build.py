@@ -60,6 +60,10 @@ def commit_of_build(root: Path) -> str:
 
 def _module(root: Path) -> Any:
     """cronhpa.cli.commands.version by its path: a build has none of what the package imports."""
-    spec = importlib.util.spec_from_file_location("cronhpa_version", root / "cronhpa" / "cli" / "commands" /
-    "version.py") assert spec is not None assert spec.loader is not None module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module) return module
+    path = root / "cronhpa" / "cli" / "commands" / "version.py"
+    spec = importlib.util.spec_from_file_location("cronhpa_version", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

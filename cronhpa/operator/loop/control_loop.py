@@ -280,7 +280,8 @@ class ControlLoop:
         """What is to be written of an object, if anything. A reconciliation that fails or takes too long ends here."""
         reconciliation = None
         # Whatever made it due since it began to wait for the pod metrics is observed from here on.
-        self._dirty.discard(state.key)
+        if self._inventory.items.get(state.key) is state:
+            self._dirty.discard(state.key)
         try:
             with self._trace.reconciliation(state):
                 async with asyncio.timeout(_RECONCILE_SECONDS):

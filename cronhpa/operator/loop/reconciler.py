@@ -264,7 +264,8 @@ class Reconciler:
         )
         local.standing, local.basis = None, basis
         if not reconciliation.scales:
-            memory = record.memory.after(decision, Withheld(), spec, record.observation)
+            # Not that of the record: the clock may have been set during a decision in a thread.
+            memory = local.kept_memory.after(decision, Withheld(), spec, record.observation)
             reconciliation = replace(reconciliation, memory=memory)
             local.kept_memory = memory
             local.standing = self._standing(state, reconciliation)
@@ -275,6 +276,8 @@ class Reconciler:
         """How long a decision stands whose reconciliation is remembered."""
         local, basis = state.local, state.local.basis
         if basis is None or not basis.is_current or (local.contest is not None and local.contest.is_open):
+            return None
+        if state.served.status_unknown:  # it is read again first
             return None
         record, now = reconciliation.record, reconciliation.record.now
         stands = standing(record, basis.match.pods, reconciliation.decision, reconciliation.memory)
@@ -292,7 +295,7 @@ class Reconciler:
         if instant != self._instant:  # most objects that are due together are of one namespace
             namespace, period, _ = self._instant = instant
             self._remembered_at = caused_at(latest(namespace, period, now), period, now)
-        stands.stand(usages, now, self._remembered_at)
+        stands.stand(usages, now, max(self._remembered_at, stands.remembered_at))
         self.stood += 1
         if basis.load_index is not None and basis.load_series is not None:
             self._record_minute(state, basis.load_series, now, usages[basis.load_index] / MILLI)

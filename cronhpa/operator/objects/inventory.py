@@ -303,6 +303,7 @@ class Inventory:
             if not knows_all:
                 self.resume(state)
             state.served.status_unknown = state.namespace in unread
+            state.local.changed = True  # a write of the former term may have been cancelled
             self._changed(state.key)
 
     def resume(self, state: ObjectState) -> None:

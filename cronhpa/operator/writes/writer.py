@@ -138,6 +138,7 @@ class Writer:
         """Scales and reports, and records what the API's status says now and did not say before."""
         writes, now = state.writes, reconciliation.now
         if not self._is_current(state, reconciliation):
+            state.local.changed = True
             return
         if writes.reported is None:
             writes.reported = state.served.packed_status
