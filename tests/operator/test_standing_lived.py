@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -199,3 +200,78 @@ def test_numbers_that_are_due_in_the_status_are_written_by_full_reconciliations(
     assert 1 <= written <= 4
     assert shown[shown["type"].lower()]["current"]["averageValue"] not in {"500m", "10"}
     assert sorted({*remembered}) == sorted(remembered)
+
+
+def at_fifty_percent() -> ModelApi:
+    """An object whose decision stands from its first period on."""
+    api = ModelApi()
+    deployment(api, replicas=2)
+    api.load["prod", "shop"] = 1000
+    cronhpa(api)
+    return api
+
+
+def test_a_status_whose_write_the_end_of_a_term_cancelled_is_written_in_the_next_one():
+    """Found: the decision of the edit stood, and its status was written five minutes later."""
+
+    async def scenario() -> Any:
+        api, goes_on = at_fifty_percent(), asyncio.Event()
+        async with Life(api, check_standing=False) as life:
+            await until(100)
+            api.faults = [Fault("PATCH", "/status", waits=goes_on, times=None)]
+            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 9})
+            await until(103)
+            await life.control_loop.close(0)
+            api.faults = []
+            goes_on.set()
+            life.inventory.take_over(knows_all=True)
+            await until(120)
+            return api.objects["cronhpas"]["prod", "shop"]["status"]["observedGeneration"]
+
+    assert 2 == live(scenario)
+
+
+def test_a_status_in_doubt_is_read_again_in_each_period_until_that_succeeds():
+    """Found: after one refused read a decision stood over a status that the API may not hold."""
+
+    async def scenario() -> Any:
+        api = at_fifty_percent()
+        async with Life(api, check_standing=False) as life:
+            await until(100)
+            (state,) = life.inventory
+            state.served.status_unknown = state.local.changed = True
+            api.faults = [Fault("GET", "/cronhpas/shop", status=500, times=1)]
+            await until(135)
+            return state.served.status_unknown
+
+    assert not live(scenario)
+
+
+def test_an_object_that_is_made_anew_while_the_old_one_waits_for_its_list_is_decided_at_once():
+    """Found: it was due by the period of the old one, here two minutes later. The LIST takes 4 s."""
+
+    async def scenario() -> Any:
+        api = ModelApi()
+        deployment(api, replicas=2)
+        api.load["prod", "shop"] = 1000
+        cronhpa(api, syncPeriodSeconds=120)
+        async with Life(api, check_standing=False):
+            await until(10)
+            is_sent = asyncio.Event()
+
+            def latency(_method: str, path: str) -> float:
+                if "/metrics.k8s.io" not in path:
+                    return 0.0
+                is_sent.set()
+                return 4.0
+
+            api.latency = latency
+            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 9})
+            await is_sent.wait()
+            sent_at = asyncio.get_running_loop().time()
+            api.delete("cronhpas", "prod", "shop")
+            cronhpa(api, minReplicas=5)
+            await until(sent_at + 12)
+            return api.replicas("prod", "shop")
+
+    assert 5 == live(scenario)
