@@ -98,7 +98,7 @@ class Installations:
 
         text: None if the status names no installation; a text that is not the name of a Lease counts as none.
         """
-        if text is None or text == self._own_text:  # the fast path: this is called in each reconciliation
+        if text is None or text == self._own_text:  # first, because this is called in each reconciliation
             return None
         own = self._own_of(namespace)
         if own is not None and text == str(own):
