@@ -40,7 +40,7 @@ NOT_FOLLOWED = (
     (r"helm test .*", "tests/cluster/test_helm_test.py is the kubelet that its pod needs"),
     (r"kubectl delete crd .*", "it takes every object with it, those of the other pages too"),
     (r"crane push .*", "tests/deploy/test_publishing.py pushes to a registry and pulls back"),
-    (r"cronhpa history import .* --prometheus .*", "tests/history/test_prometheus.py has a Prometheus to ask"),
+    (r"cronhpa history import .* --prometheus .*", "tests/history/imports/test_prometheus.py has a Prometheus to ask"),
     (r"cronhpa run .*", "tests/testbed/operator.py is how each cluster test runs it"),
 )  # fmt: skip
 

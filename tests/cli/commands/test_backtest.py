@@ -217,7 +217,7 @@ def test_a_parquet_file_is_a_history(backtest, tmp_path):
 
 
 def test_a_prometheus_is_asked_for_28_days(backtest, monkeypatch):
-    """tests/history/test_prometheus.py tests the requests and the answers."""
+    """tests/history/imports/test_prometheus.py tests the requests and the answers."""
     asked = []
 
     async def load(_source, query, begin, end):

@@ -209,7 +209,7 @@ def test_a_user_who_reaches_no_pod_is_told_how_to_copy_its_store(kubeconfig, kub
 
 def test_the_line_that_copies_a_store_copies_it(path, tmp_path):
     """While it is open, as in the pod, onto standard output; the page on past decisions has the same line."""
-    page = (Path(__file__).parents[2] / "docs" / "past-decisions.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "past-decisions.md").read_text("utf-8")
     here = COPYING.replace("/tmp/copy.db", str(tmp_path / "copy.db"))
     environment = {**os.environ, "CRONHPA_STORE": str(path)}
     store = Store(path)

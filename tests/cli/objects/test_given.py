@@ -7,8 +7,8 @@ import json
 import yaml
 from typer.testing import CliRunner
 
+from cli.commands.test_preview import SHOP
 from cli.served import EVERYWHERE
-from cli.test_preview import SHOP
 from cronhpa.cli import app
 
 

@@ -21,7 +21,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from typer.testing import CliRunner
 
-from cli.test_preview import CONFLICT, FULL, MONDAY, SHOP
+from cli.commands.test_preview import CONFLICT, FULL, MONDAY, SHOP
 from core.situations import schedule, spec, specs
 from cronhpa.cli import app
 from cronhpa.cli import picture as pictures
@@ -326,7 +326,7 @@ def test_the_title_of_an_outcome_has_the_namespace_and_its_numbers():
 
 def test_a_number_in_a_gap_that_is_narrower_than_it_is_left_out(tmp_path):
     """The 4 of the hour before a floor of 60 would lie on the rising line, where it is unreadable."""
-    example = Path(__file__).parents[2] / "crds" / "examples" / "planned-event.yaml"
+    example = Path(__file__).parents[3] / "crds" / "examples" / "planned-event.yaml"
     picture = tmp_path / "week.svg"
 
     CliRunner().invoke(app, ["preview", str(example), "--from", "2026-11-23", "--to", "7d", "--picture", str(picture)])

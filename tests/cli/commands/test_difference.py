@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from typer.testing import CliRunner
 
-from cli.test_preview import MONDAY, SHOP
+from cli.commands.test_preview import MONDAY, SHOP
 from core.situations import specs
 from cronhpa.cli import app
 from cronhpa.cli.commands.difference import Change, ObjectDifference

@@ -55,7 +55,7 @@ def test_each_situation_reads_as_it_did_when_a_person_looked_at_it(name):
 def test_the_readme_shows_the_first_lines_of_the_good_situation():
     screen = explanation_of("good").replace("prod/good", "prod/shop").splitlines()
     shown = "\n".join(f"    {line}" for line in screen[: screen.index("Metrics")])
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
 
     assert f"    $ cronhpa explain shop --namespace prod\n{shown}\n" in readme
 
