@@ -9,8 +9,15 @@ UV_VERSION := 0.13.9
 # Tests start hundreds of processes: without bytecode each of them compiles every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
+# What a newcomer needs, in this order; `make` prints all others under "more".
+FIRST := demo map unit check format test
+
 help:  ## print what there is
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' -v first='$(FIRST)' ' \
+		function line(name) {printf "  make %-14s %s\n", name, told[name]; delete told[name]} \
+		/^[a-z-]+:.*## / {names[++count] = $$1; told[$$1] = $$2} \
+		END {for (n = split(first, wanted, " "); i < n;) line(wanted[++i]); \
+			print "\nmore"; for (i = 1; i <= count; i++) if (names[i] in told) line(names[i])}' $(MAKEFILE_LIST)
 
 $(VENV)/.ready: requirements.lock bootstrap.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with PYTHON=...")'
