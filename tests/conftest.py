@@ -18,6 +18,10 @@ from hypothesis import HealthCheck, Phase, settings
 
 pytest_plugins = ["distribution"]
 
+# Before numpy is imported. Its threads wait by spinning: four workers on two cores took ten times the time for a fit.
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
 # A slow machine is no failure: no deadline, and no complaint about how long examples take to make.
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100, suppress_health_check=_PATIENT)
