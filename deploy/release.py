@@ -19,9 +19,11 @@ from pathlib import Path
 
 import debian
 import oci
+import yaml
 
 PROJECT = Path(__file__).parents[1].resolve()
 CHART = PROJECT / "deploy" / "chart"
+FORMER_VALUES = PROJECT / "tests" / "deploy" / "former_values"
 PYTHONS = ("3.11", "3.12", "3.13")
 STEPS = ("wheel", "plugin", "chart", "crd", "image", "debian", "sbom")
 VERSION = re.compile(r"\d+\.\d+\.\d+")
@@ -45,10 +47,13 @@ def stated_versions() -> set[str]:
 
 
 def prepare(version: str) -> None:
-    """Write the version into all files and move changes/ into CHANGELOG.md. Commits nothing."""
+    """Write the version into all files, move changes/ into CHANGELOG.md, keep the chart's values. Commits nothing."""
     for path, pattern, text in _STATED:
         path.write_text(pattern.sub(text.format(version), path.read_text("utf-8"), count=1), "utf-8")
     _run("towncrier", "build", "--yes", "--version", version)
+    # Upgrades from this chart are tested from then on.
+    values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    (FORMER_VALUES / f"{version}.yaml").write_text(yaml.safe_dump(values, sort_keys=False), "utf-8")
     sys.stdout.write(f"look at `git diff`, then: git commit -am 'Release {version}' && git tag -s v{version}\n")
 
 

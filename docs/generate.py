@@ -1,6 +1,6 @@
 """
-Writes docs/reference/ from the code: the resource, the commands, the settings, the chart's values; and `sources` in the
-chart's schema.
+Writes docs/reference/ from the code: the resource, the commands, the settings, the chart's values; and for the chart
+its defaults, and `sources` in its schema.
 
 `make docs` runs it; a test says when a page is stale. A page that follows from the code is never edited by hand.
 """
@@ -20,6 +20,7 @@ from textwrap import indent
 from typing import Any
 
 import typer
+import yaml
 from pydantic import BaseModel
 from typer.core import TyperArgument, TyperGroup
 
@@ -63,6 +64,7 @@ def pages() -> dict[str, str]:
         "reference/settings.md": settings_page(),
         "reference/chart.md": chart_page(),
         "../deploy/chart/values.schema.json": chart_schema(),
+        "../deploy/chart/files/defaults.json": chart_defaults(),
     }
 
 
@@ -247,6 +249,11 @@ def chart_schema() -> str:
     if count != 1:
         raise ValueError(f"values.schema.json has {count} properties `sources` at four spaces: one is needed")
     return text
+
+
+def chart_defaults() -> str:
+    """values.yaml for the chart's templates, which cannot read that file itself."""
+    return json.dumps(yaml.safe_load((CHART / "values.yaml").read_text("utf-8")), indent=1) + "\n"
 
 
 def _sources_schema() -> str:

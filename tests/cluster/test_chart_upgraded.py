@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
+import yaml
 
 from testbed.control_plane import CHART
 
 RELEASE = "upgraded"
+FORMER_VALUES = Path(__file__).parents[1] / "deploy" / "former_values"
 # The release of the control plane itself has the CRD.
 SMALL = {"replicas": 1, "crds": {"install": False}, "fullnameOverride": RELEASE}
 IN_A_DATABASE = {"store": {"postgresql": {"url": "postgresql://cronhpa@db.example/cronhpa"}}}
@@ -50,3 +55,24 @@ def test_a_store_in_place_of_the_volumes_needs_the_command_that_the_documentatio
 
     assert 0 == code, said
     assert "volumeClaimTemplates" not in stateful_set()["spec"]
+
+
+def test_values_that_are_reused_lack_what_a_release_has_added_and_get_its_defaults(
+    tmp_path, namespace, helm, stateful_set
+):
+    """tests/deploy/test_chart_upgrade.py has every block of values."""
+    former = shutil.copytree(CHART, tmp_path / "cronhpa")
+    shutil.copy(FORMER_VALUES / "first.yaml", former / "values.yaml")
+    code, said = helm("install", RELEASE, str(former), values={**SMALL, "syncPeriod": "7s"})
+    assert 0 == code, said
+
+    code, said = helm("upgrade", RELEASE, str(CHART), "--reuse-values")
+
+    assert 0 == code, said
+    (container,) = stateful_set()["spec"]["template"]["spec"]["containers"]
+    environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert ("7s", str(defaults["page"]["port"])) == (
+        environment["CRONHPA_SYNC_PERIOD"],
+        environment["CRONHPA_PAGE_PORT"],
+    )

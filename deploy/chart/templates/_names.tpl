@@ -1,3 +1,23 @@
+{{/*
+Adds the chart's defaults to values that lack them. Each template begins with it: `helm upgrade --reuse-values` takes the
+defaults of the former release, which lack whatever came later.
+*/}}
+{{- define "cronhpa.complete" -}}
+{{- include "cronhpa.addDefaults" (list .Values (.Files.Get "files/defaults.json" | fromJson)) -}}
+{{- end -}}
+
+{{/* Of maps whose keys are the user's, such as resources, a missing key stays away: null removes it. */}}
+{{- define "cronhpa.addDefaults" -}}
+{{- $values := first . -}}
+{{- range $name, $default := last . -}}
+{{- if not (hasKey $values $name) -}}
+{{- $_ := set $values $name $default -}}
+{{- else if and (kindIs "map" $default) (kindIs "map" (get $values $name)) (not (has $name (list "labels" "podSecurityContext" "resources"))) -}}
+{{- include "cronhpa.addDefaults" (list (get $values $name) $default) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The release's full name: the release's name alone if it contains cronhpa. */}}
 {{- define "cronhpa.fullname" -}}
 {{- $name := .Values.nameOverride | default "cronhpa" -}}
@@ -10,10 +30,23 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A digest names one image for ever; a registry can move a tag. */}}
+{{/*
+The image. A digest names one image for ever; a registry can move a tag. A released chart has its own image by digest in an
+annotation, not in a value: `helm upgrade --reuse-values` would keep the former release's.
+*/}}
 {{- define "cronhpa.image" -}}
-{{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
-{{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ $tag }}{{ end }}
+{{- $released := index .Chart.Annotations "cronhpa.io/image" | default "" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else if .tag -}}
+{{ .repository }}:{{ .tag }}
+{{- else if hasPrefix (printf "%s@" .repository) $released -}}
+{{ $released }}
+{{- else -}}
+{{ .repository }}:{{ $.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The labels that select this release's pods. */}}
