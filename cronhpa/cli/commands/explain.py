@@ -16,10 +16,9 @@ from cronhpa.cli.objects.cluster import (
     Namespace,
     NotAllNamespaces,
     connected,
-    namespace_of,
-    read_object,
 )
-from cronhpa.cli.objects.object_names import object_names
+from cronhpa.cli.objects.named import parse_name, read_named
+from cronhpa.cli.objects.object_names import OneObject
 from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
 from cronhpa.cli.tables.lines import fail, say, show
 from cronhpa.explained.explanation import as_json, explanation
@@ -34,9 +33,7 @@ class ExplainOutput(StrEnum):
 
 
 def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.", autocompletion=object_names)
-    ],
+    name: OneObject,
     namespace: Namespace = None,
     _everywhere: NotAllNamespaces = False,
     at: At = None,
@@ -76,8 +73,7 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
         where = PastWhere(store, operator, token_file, service_account, kubeconfig, context)
         explain_past(
-            namespace_of(kubeconfig, context, namespace),
-            name,
+            parse_name(name, namespace),
             AskedPast(at, begin, end, output, picture),
             where,
             time.time_ns(),
@@ -87,9 +83,11 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
     from cronhpa.kube.errors import ClusterError
 
+    named = parse_name(name, namespace)
+
     async def read() -> dict[str, Any]:
         async with connected(kubeconfig, context, namespace) as cluster:
-            return await read_object(cluster.client, cluster.namespace, name)
+            return await read_named(cluster, named)
 
     try:
         body = asyncio.run(read())

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace
-from cronhpa.cli.objects.given import GivenError, Where, find_named, split_name
-from cronhpa.cli.objects.object_names import qualified_names
+from cronhpa.cli.objects.given import GivenError, Where, find_named
+from cronhpa.cli.objects.named import split_name
+from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.tables.lines import aligned, fail, say
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ StoreOption = Annotated[
 ]
 Target = Annotated[
     str,
-    typer.Argument(metavar="[NAMESPACE/]NAME", help="The CronHPA.", show_default=False, autocompletion=qualified_names),
+    typer.Argument(metavar="[NAMESPACE/]NAME", help="The CronHPA.", show_default=False, autocompletion=object_names),
 ]
 Metric = Annotated[str, typer.Option(help="The metric's name as in the object's spec.")]
 

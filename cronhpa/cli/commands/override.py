@@ -17,9 +17,9 @@ from cronhpa.cli.objects.cluster import (
     NotAllNamespaces,
     connected,
     path_of_object,
-    read_object,
 )
-from cronhpa.cli.objects.object_names import object_names
+from cronhpa.cli.objects.named import label_of, parse_name, read_named
+from cronhpa.cli.objects.object_names import OneObject
 from cronhpa.cli.tables.lines import say
 from cronhpa.cli.tables.moments import format_length, format_moment, parse_length, parse_moment
 from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, format_instant, parse_instant
@@ -33,9 +33,7 @@ _LONG = 30 * DAY
 
 
 def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.", autocompletion=object_names)
-    ],
+    name: OneObject,
     namespace: Namespace = None,
     _everywhere: NotAllNamespaces = False,
     minimum: Annotated[int | None, typer.Option("--min", min=0, help="At least this many replicas.")] = None,
@@ -86,9 +84,11 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if not clear and asked != _Asked():
         _check(asked)
 
+    named = parse_name(name, namespace)
+
     async def act() -> list[str]:
         async with connected(kubeconfig, context, namespace) as cluster:
-            before = await read_object(cluster.client, cluster.namespace, name)
+            before = await read_named(cluster, named)
             now = time.time_ns()
             if clear:
                 wanted = None
@@ -97,9 +97,9 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             else:
                 wanted = _wanted(asked, before, now)
                 for remark in remarks(wanted, before, now, above_max=above_max):
-                    say(f"cronhpa override: {_label(before)}: {remark}", err=True)
+                    say(f"cronhpa override: {label_of(before)}: {remark}", err=True)
             after = await cluster.client.merge_patch(
-                path_of_object(cluster.namespace, name),
+                path_of_object(before["metadata"]["namespace"], before["metadata"]["name"]),
                 {"spec": {"override": wanted}},
                 dict,
                 {"fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})},
@@ -194,7 +194,7 @@ def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> l
 def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[str]:
     """The change that was made, and the bounds that follow."""
     old, new = (_parsed(body).override for body in (before, after))
-    zone, label = _zone(after), _label(after)
+    zone, label = _zone(after), label_of(after)
     would = "would be " if is_dry else ""
     lines = []
     if new is not None:
@@ -212,7 +212,7 @@ def _shown(body: Json, now: Nanoseconds) -> list[str]:
     """The present override and bounds, for a call without a change."""
     present = _parsed(body).override
     said = "no override" if present is None else _asks(present, _zone(body), now)
-    return [f"{_label(body)}: {said}", *in_force(body, now)]
+    return [f"{label_of(body)}: {said}", *in_force(body, now)]
 
 
 def _asks(override: Override, zone: str, now: Nanoseconds) -> str:
@@ -260,16 +260,12 @@ def _parsed(body: Json) -> Spec:
     try:
         return parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())
     except SpecError as error:
-        say(f"cronhpa override: {_label(body)} cannot be read: {error}", err=True)
+        say(f"cronhpa override: {label_of(body)} cannot be read: {error}", err=True)
         raise typer.Exit(1) from error
 
 
 def _zone(body: Json) -> str:
     return str(body["spec"].get("timeZone") or "UTC")
-
-
-def _label(body: Json) -> str:
-    return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
 
 
 def _refuse(label: str, error: Any) -> NoReturn:

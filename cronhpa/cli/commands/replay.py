@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces, namespace_of
+from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces
+from cronhpa.cli.objects.named import ObjectName, parse_name
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
 from cronhpa.cli.tables.lines import fail, say, show
@@ -51,7 +52,7 @@ def replay(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     if at is not None:
         where = PastWhere(store, operator, token_file, service_account, kubeconfig, context)
-        raise typer.Exit(_replay_past(namespace_of(kubeconfig, context, namespace), subject, at, where))
+        raise typer.Exit(_replay_past(parse_name(subject, namespace), at, where))
     file = Path(subject)
     if not file.is_file():
         problem = f'"{subject}" is no file: give a file of records, or the name of an object and --at'
@@ -59,10 +60,10 @@ def replay(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     raise typer.Exit(_replay_file(file))
 
 
-def _replay_past(namespace: str, name: str, at: str, where: PastWhere) -> int:
+def _replay_past(named: ObjectName, at: str, where: PastWhere) -> int:
     import asyncio
 
-    from cronhpa.cli.past.explain_past import decision_at
+    from cronhpa.cli.past.explain_past import AskedPast, check_past, decision_at, find_past_object
     from cronhpa.cli.past.past_of_replicas import PastSourceError
     from cronhpa.cli.past.past_source import opened
     from cronhpa.cli.past.redecided import NotDecidableError, differences
@@ -70,16 +71,20 @@ def _replay_past(namespace: str, name: str, at: str, where: PastWhere) -> int:
     from cronhpa.history.past.past_answers import DecisionAnswer, change_of
     from cronhpa.kube.errors import ClusterError
 
+    now = time.time_ns()
+    check_past(AskedPast(at=at), now)
+    found = find_past_object(named, where)
+
     async def read() -> tuple[DecisionAnswer, str]:
         async with opened(where) as source:
-            return await decision_at(source, namespace, name, at, time.time_ns())
+            return await decision_at(source, found, at, now)
 
     try:
         answer, zone = asyncio.run(read())
     except (PastSourceError, ClusterError) as problem:
         say(f"cronhpa replay: {problem}", err=True)
         return 1
-    decided = f"{namespace}/{name}, decided {format_moment(answer.decision.at, zone)}"
+    decided = f"{found.label}, decided {format_moment(answer.decision.at, zone)}"
     try:
         differing = differences(answer.decision)
     except NotDecidableError as problem:

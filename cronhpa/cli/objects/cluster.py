@@ -5,12 +5,13 @@ what to do.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
 
@@ -19,9 +20,22 @@ if TYPE_CHECKING:
     from cronhpa.kube.contexts import Access
     from cronhpa.kube.errors import ClusterError
 
+
+def _namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
+    from cronhpa.cli.objects.object_names import namespace_names
+
+    return namespace_names(ctx, incomplete)
+
+
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", metavar="NAME", help="Namespace. Default: that of the kubeconfig's context."),
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="Namespace. Default: that of the kubeconfig's context.",
+        autocompletion=_namespaces,
+    ),
 ]
 AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="The objects of all namespaces.")]
 
@@ -46,7 +60,7 @@ Context = Annotated[
 
 
 # An API server's message about an unknown resource. For an unknown group it answers a 404 without this message.
-_UNKNOWN_RESOURCE = "the server could not find the requested resource"
+UNKNOWN_RESOURCE = "the server could not find the requested resource"
 
 
 class ConnectedCluster:
@@ -110,7 +124,7 @@ async def read_object(client: Client, namespace: str, name: str) -> dict[str, An
     return await client.get(path_of_object(namespace, name), dict)
 
 
-async def read_all(client: Client, namespace: str | None) -> list[dict[str, Any]]:
+async def read_all(client: Client, namespace: str | None, selector: str | None = None) -> list[dict[str, Any]]:
     """The CronHPAs of a namespace, None: of all, by namespace and name. Raises ClusterError."""
     import msgspec
 
@@ -118,11 +132,44 @@ async def read_all(client: Client, namespace: str | None) -> list[dict[str, Any]
 
     within = () if namespace is None else ("namespaces", namespace)
     bodies: list[dict[str, Any]] = []
-    async for items, _ in client.pages(path_of("apis", GROUP, VERSION, *within, PLURAL)):
+    params = {} if selector is None else {"labelSelector": selector}
+    async for items, _ in client.pages(path_of("apis", GROUP, VERSION, *within, PLURAL), params):
         bodies += [msgspec.json.decode(raw_object) for raw_object in items]
     # The items of a list have no kind.
     bodies = [{"apiVersion": f"{GROUP}/{VERSION}", "kind": "CronHPA", **body} for body in bodies]
     return sorted(bodies, key=lambda body: (body["metadata"]["namespace"], body["metadata"]["name"]))
+
+
+class _Meta(Struct):
+    name: str
+    namespace: str = ""
+
+
+class _Named(Struct):
+    metadata: _Meta
+
+
+CRON_HPAS = ("apis", GROUP, VERSION, PLURAL)
+
+
+async def names_of(
+    client: Client,
+    namespace: str | None,
+    kind: Sequence[str] = CRON_HPAS,
+    params: Mapping[str, str] | None = None,
+) -> list[tuple[str, str]]:
+    """Namespace and name of the objects of a namespace, None: of all. Raises ClusterError."""
+    import msgspec
+
+    from cronhpa.kube.client import path_of
+
+    *version, plural = kind
+    within = () if namespace is None else ("namespaces", namespace)
+    found: list[tuple[str, str]] = []
+    async for items, _ in client.pages(path_of(*version, *within, plural), params):
+        metas = [msgspec.json.decode(raw_object, type=_Named).metadata for raw_object in items]
+        found += [(meta.namespace, meta.name) for meta in metas]
+    return found
 
 
 def _advised(error: ClusterError, access: Access) -> ClusterError:
@@ -136,11 +183,11 @@ def _advised(error: ClusterError, access: Access) -> ClusterError:
         text = f"the API server {access.host} does not accept the credentials of {of}: log in anew: {error}"
     elif error.status == HTTPStatus.FORBIDDEN:
         text = f"{error}: ask for that right in the cluster of {of}"
-    elif error.status == HTTPStatus.NOT_FOUND and (error.reason != "NotFound" or error.message == _UNKNOWN_RESOURCE):
+    elif error.status == HTTPStatus.NOT_FOUND and (error.reason != "NotFound" or error.message == UNKNOWN_RESOURCE):
         install = "install it: cronhpa crd | kubectl apply -f -"
         text = f"the cluster of {of} has no CustomResourceDefinition {PLURAL}.{GROUP}/{VERSION}: {install}"
     elif error.status == HTTPStatus.NOT_FOUND:
-        text = f"{error} ({of}): kubectl get chpa -A shows what there is"
+        text = f"{error} ({of})"
     else:
         return error
     return ClusterError(error.status, error.reason, text, error.causes)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from msgspec import Struct
 
-from cronhpa.cli.objects.cluster import connected, read_all, read_object
+from cronhpa.cli.objects.cluster import connected, read_all
 from cronhpa.cli.objects.documents import STANDARD_INPUT
-from cronhpa.cli.objects.manifests import ManifestError, label_of, read_specs
+from cronhpa.cli.objects.manifests import ManifestError, read_specs
+from cronhpa.cli.objects.named import label_of, parse_name, read_named
 from cronhpa.core.model.spec import ControllerOptions, Spec
 
 if TYPE_CHECKING:
     from cronhpa.core.model.memory import Memory
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+# NAMESPACE/NAME or KIND/NAME, and not ./shop, deploy/ or a/b/c.
+_NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*/[A-Za-z0-9][A-Za-z0-9.-]*", re.ASCII)
 
 
 class Where(Struct, frozen=True):
@@ -71,10 +74,12 @@ def is_file(what: str, where: Where) -> bool:
     """
     Whether a file or folder is meant, and no object's name.
 
-    A word with a slash or with a suffix of _SUFFIXES means a file. Any other word means a file if there is one and no
-    option names a cluster.
+    A word with a suffix of _SUFFIXES means a file; one with a slash if there is such a file, or if it can be no
+    NAMESPACE/NAME. Any other word means a file if there is one and no option names a cluster.
     """
-    if what == str(STANDARD_INPUT) or "/" in what or what.endswith(_SUFFIXES):
+    if "/" in what and Path(what).exists():
+        return True
+    if what == str(STANDARD_INPUT) or what.endswith(_SUFFIXES) or ("/" in what and not _NAMES.fullmatch(what)):
         return True
     return not (where.namespace or where.kubeconfig or where.context) and Path(what).exists()
 
@@ -102,27 +107,14 @@ def find(what: Sequence[str], where: Where) -> list[Given]:
 
 def find_named(target: str, where: Where) -> list[Given]:
     """
-    The object of a cluster that NAMESPACE/NAME means, or NAME in the namespace of the options, else of the context.
+    The object of a cluster that a name means: NAME, NAMESPACE/NAME, chpa/NAME or deploy/NAME.
 
     Raises GivenError.
     """
-    from msgspec.structs import replace
-
-    namespace, name = split_name(target, where.namespace)
-    given, problems = _from_cluster([name], replace(where, namespace=namespace))
+    given, problems = _from_cluster([target], where)
     if problems:
         raise GivenError(problems)
     return given
-
-
-def split_name(target: str, namespace: str | None) -> tuple[str | None, str]:
-    """Namespace and name of NAMESPACE/NAME, or of NAME with a namespace. Raises BadParameter for anything else."""
-    of, slash, name = target.rpartition("/")
-    if not name or (slash and not of) or "/" in of:
-        raise typer.BadParameter(f"{target!r}: NAMESPACE/NAME is accepted, such as shop/checkout, or NAME with -n")
-    if slash and namespace is not None and of != namespace:
-        raise typer.BadParameter(f"{target!r} is not in namespace {namespace}", param_hint="--namespace")
-    return (of if slash else namespace), name
 
 
 def _from_files(files: Sequence[Path], where: Where) -> tuple[list[Given], list[str]]:
@@ -145,6 +137,8 @@ def _from_cluster(names: Sequence[str], where: Where) -> tuple[list[Given], list
     from cronhpa.api.parse import SpecError, parse_spec
     from cronhpa.kube.errors import ClusterError
 
+    parsed = [parse_name(name, where.namespace) for name in names]
+
     async def read() -> list[Mapping[str, Any]]:
         async with connected(where.kubeconfig, where.context, where.namespace) as cluster:
             if not names:
@@ -153,7 +147,7 @@ def _from_cluster(names: Sequence[str], where: Where) -> tuple[list[Given], list
                     of = "any namespace" if where.everywhere else f"namespace {cluster.namespace}"
                     raise GivenError([f"there is no CronHPA in {of}: name a file, or another namespace with -n or -A"])
                 return list(bodies)
-            return [await read_object(cluster.client, cluster.namespace, name) for name in names]
+            return [await read_named(cluster, name) for name in parsed]
 
     try:
         bodies = asyncio.run(read())

@@ -23,6 +23,7 @@ from cronhpa.cli.objects.documents import (
     name_of,
     read_with_lines,
 )
+from cronhpa.cli.objects.named import label_of
 from cronhpa.core.model.printable import shortened
 
 if TYPE_CHECKING:
@@ -59,12 +60,6 @@ class Manifest(Struct, frozen=True):
     def label(self) -> str:
         """Its namespace and name, as far as it states them."""
         return label_of(self.body)
-
-
-def label_of(body: Mapping[str, Any]) -> str:
-    """Namespace and name of an object, its name alone where it states no namespace."""
-    namespace, name = body["metadata"].get("namespace"), body["metadata"]["name"]
-    return f"{namespace}/{name}" if namespace else str(name)
 
 
 def read_specs(paths: Iterable[Path], *, recursive: bool = False) -> list[tuple[Manifest, Spec]]:

@@ -7,71 +7,69 @@ A shell waits while somebody types: after an error or two seconds there are no n
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
-from msgspec import Struct
 
-from cronhpa.api.identity import GROUP, PLURAL, VERSION
-from cronhpa.cli.objects.cluster import connected, namespace_of
-
-if TYPE_CHECKING:
-    from cronhpa.kube.client import Client
+from cronhpa.cli.objects.cluster import CRON_HPAS, connected, names_of, namespace_of
+from cronhpa.cli.objects.named import is_own, is_target
 
 _SECONDS = 2.0
-_CRON_HPAS = (GROUP, VERSION, PLURAL)
-_HPAS = ("autoscaling", "v2", "horizontalpodautoscalers")
-
-
-class _Meta(Struct):
-    name: str
-
-
-class _Named(Struct):
-    metadata: _Meta
+_HPAS = ("apis", "autoscaling", "v2", "horizontalpodautoscalers")
+_NAMESPACES = ("api", "v1", "namespaces")
 
 
 def object_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """CronHPA objects; none where a file is being typed."""
-    return [] if "/" in incomplete else _names(ctx, incomplete, _CRON_HPAS)
+    """CronHPA objects as NAME, behind a namespace as NAMESPACE/NAME, behind chpa/ as chpa/NAME."""
+    word, slash, name = incomplete.rpartition("/")
+    if not slash:
+        return _names(ctx, incomplete, CRON_HPAS)
+    if is_target(word):
+        return []
+    namespace = None if is_own(word) else word
+    return [f"{word}/{complete}" for complete in _names(ctx, name, CRON_HPAS, namespace)]
+
+
+OneObject = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="The CronHPA: NAME, NAMESPACE/NAME or chpa/NAME; deploy/NAME is the one that scales this Deployment.",
+        autocompletion=object_names,
+    ),
+]
 
 
 def adoptable_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """HorizontalPodAutoscalers; with --back CronHPA objects."""
-    return _names(ctx, incomplete, _CRON_HPAS if ctx.params.get("back") else _HPAS)
+    return _names(ctx, incomplete, CRON_HPAS if ctx.params.get("back") else _HPAS)
 
 
-def qualified_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """CronHPA objects as NAME, behind a namespace as NAMESPACE/NAME."""
-    namespace, slash, name = incomplete.rpartition("/")
-    if not slash:
-        return _names(ctx, incomplete, _CRON_HPAS)
-    return [f"{namespace}/{complete}" for complete in _names(ctx, name, _CRON_HPAS, namespace)]
+def namespace_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The namespaces of the cluster."""
+    return _names(ctx, incomplete, _NAMESPACES, is_everywhere=True)
 
 
-def _names(ctx: typer.Context, incomplete: str, kind: tuple[str, str, str], namespace: str | None = None) -> list[str]:
+def _names(
+    ctx: typer.Context,
+    incomplete: str,
+    kind: Sequence[str],
+    namespace: str | None = None,
+    *,
+    is_everywhere: bool = False,
+) -> list[str]:
     from cronhpa.kube.errors import ClusterError
 
     kubeconfig, context = ctx.params.get("kubeconfig"), ctx.params.get("context")
     of = namespace or namespace_of(kubeconfig, context, ctx.params.get("namespace"))
 
-    async def read() -> list[str]:
+    async def read() -> list[tuple[str, str]]:
         async with asyncio.timeout(_SECONDS), connected(kubeconfig, context, of) as cluster:
-            return await _listed(cluster.client, kind, of)
+            return await names_of(cluster.client, None if is_everywhere else of, kind)
 
     try:
         names = asyncio.run(read())
     except (ClusterError, OSError, ValueError):  # TimeoutError is an OSError
         return []
-    return sorted(name for name in names if name.startswith(incomplete))
-
-
-async def _listed(client: Client, kind: tuple[str, str, str], namespace: str) -> list[str]:
-    import msgspec
-
-    from cronhpa.kube.client import path_of
-
-    group, version, plural = kind
-    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Named)
-    path = path_of("apis", group, version, "namespaces", namespace, plural)
-    return [decoder.decode(raw_object).metadata.name async for items, _ in client.pages(path) for raw_object in items]
+    return sorted(name for _, name in names if name.startswith(incomplete))

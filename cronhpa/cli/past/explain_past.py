@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import typer
 from msgspec import Struct
 
-from cronhpa.cli.past.past_moments import parse_past_moment
+from cronhpa.cli.objects.cluster import connected
+from cronhpa.cli.objects.named import ObjectName, place_of, read_named
+from cronhpa.cli.past import past_explained
+from cronhpa.cli.past.past_explained import body_of, zone_of
+from cronhpa.cli.past.past_moments import check_past_moment, parse_past_moment
 from cronhpa.cli.past.past_of_replicas import PastSource, PastSourceError, whole_timeline
 from cronhpa.cli.past.past_source import PastWhere, opened
-from cronhpa.cli.tables.lines import say, show
+from cronhpa.cli.tables.lines import fail, say, show
 from cronhpa.cli.tables.moments import format_moment, parse_length
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.history.past.past_answers import DecisionAnswer
@@ -29,7 +34,22 @@ class AskedPast(Struct, frozen=True):
     picture: Path | None = None
 
 
-def explain_past(namespace: str, name: str, asked: AskedPast, where: PastWhere, now: Nanoseconds) -> None:
+class PastObject(Struct, frozen=True):
+    """The object whose past is requested."""
+
+    namespace: str
+    name: str
+    zone: str | None = None
+    """Its time zone; None if the cluster does not have the object, or was not asked."""
+    problem: str = ""
+    """Why the cluster does not have it; "" if it has, or was not asked."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def explain_past(named: ObjectName, asked: AskedPast, where: PastWhere, now: Nanoseconds) -> None:
     """Prints the requested past. Ends the command with 1 if it cannot be read."""
     from cronhpa.kube.errors import ClusterError
 
@@ -41,39 +61,71 @@ def explain_past(namespace: str, name: str, asked: AskedPast, where: PastWhere, 
         from cronhpa.cli.picture.drawing import check_picture
 
         check_picture(asked.picture, "explain")
+    check_past(asked, now)
     try:
-        asyncio.run(_explain(namespace, name, asked, where, now))
+        asyncio.run(_explain(find_past_object(named, where), asked, where, now))
     except (PastSourceError, ClusterError) as problem:
-        say(f"cronhpa explain: {problem}", err=True)
-        raise typer.Exit(1) from problem
+        fail("explain", problem)
 
 
-async def newest_decision(source: PastSource, namespace: str, name: str, now: Nanoseconds) -> DecisionAnswer:
+def check_past(asked: AskedPast, now: Nanoseconds) -> None:
+    """Raises BadParameter for times that are none, before a cluster or an operator is asked."""
+    for option, text in (("--at", asked.at), ("--from", asked.begin), ("--to", asked.end)):
+        if text is None or (option == "--to" and _is_length(text)):
+            continue
+        try:
+            check_past_moment(text, now)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def find_past_object(named: ObjectName, where: PastWhere) -> PastObject:
+    """
+    The object that a name means. An object that was deleted, or that the cluster does not show, may have a past.
+
+    Raises ClusterError if only the cluster can tell which object is meant.
+    """
+    from cronhpa.kube.errors import ClusterError
+
+    async def read() -> dict[str, Any]:
+        async with connected(where.kubeconfig, where.context, named.namespace) as cluster:
+            return await read_named(cluster, named)
+
+    problem = ""
+    if where.store is None or named.target:
+        try:
+            body = asyncio.run(read())
+        except ClusterError as error:
+            if named.target:
+                raise
+            problem = str(error)
+        else:
+            return PastObject(body["metadata"]["namespace"], body["metadata"]["name"], zone_of(body))
+    return PastObject(*place_of(named, where.kubeconfig, where.context), None, problem)
+
+
+async def newest_decision(source: PastSource, found: PastObject, now: Nanoseconds) -> DecisionAnswer:
     """The newest decision, whose spec has the object's time zone. Raises PastSourceError."""
-    newest = await source.decision(namespace, name, now)
+    newest = await source.decision(found.namespace, found.name, now)
+    if newest is None and found.problem:
+        raise PastSourceError(f"{found.problem}; and the operator kept no decision of it for you")
     if newest is None:
         raise PastSourceError(
-            f"{namespace}/{name}: no decision is kept of it, or not for you: is its name right, may you get it, and "
+            f"{found.label}: no decision is kept of it, or not for you: is its name right, may you get it, and "
             "does the operator keep its history?"
         )
     return newest
 
 
-async def decision_at(
-    source: PastSource, namespace: str, name: str, text: str, now: Nanoseconds
-) -> tuple[DecisionAnswer, str]:
+async def decision_at(source: PastSource, found: PastObject, text: str, now: Nanoseconds) -> tuple[DecisionAnswer, str]:
     """(the decision of a moment, the zone of its object). Raises PastSourceError, BadParameter."""
-    from cronhpa.cli.past.past_explained import body_of, zone_of
-
-    zone = zone_of(body_of(await newest_decision(source, namespace, name, now)))
+    zone = zone_of(body_of(await newest_decision(source, found, now)))
     instant = moment("--at", text, zone, now)
-    decision = await source.decision(namespace, name, instant)
+    decision = await source.decision(found.namespace, found.name, instant)
     if decision is None:
-        following = await source.timeline(namespace, name, instant, now)
+        following = await source.timeline(found.namespace, found.name, instant, now)
         kept = "" if following is None or following.first is None else format_moment(following.first, zone)
-        raise PastSourceError(
-            f"{namespace}/{name}: nothing is kept of {format_moment(instant, zone)}: kept from {kept}"
-        )
+        raise PastSourceError(f"{found.label}: nothing is kept of {format_moment(instant, zone)}: kept from {kept}")
     return decision, zone
 
 
@@ -84,23 +136,26 @@ def moment(option: str, text: str, zone: str, now: Nanoseconds, *, is_end: bool 
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-async def _explain(namespace: str, name: str, asked: AskedPast, where: PastWhere, now: Nanoseconds) -> None:
-    from cronhpa.cli.past import past_explained
-
-    label = f"{namespace}/{name}"
+async def _explain(found: PastObject, asked: AskedPast, where: PastWhere, now: Nanoseconds) -> None:
+    label = found.label
+    if found.zone is not None:  # known before an operator is reached
+        if asked.at is not None:
+            moment("--at", asked.at, found.zone, now)
+        else:
+            _span(asked, found.zone, now)
     async with opened(where) as source:
         if asked.at is not None:
-            decision, zone = await decision_at(source, namespace, name, asked.at, now)
+            decision, zone = await decision_at(source, found, asked.at, now)
             if asked.output == "json":
                 show(past_explained.decision_json(decision))
                 return
             for line in past_explained.decision_lines(decision, zone):
                 say(line)
             return
-        newest = await newest_decision(source, namespace, name, now)
+        newest = await newest_decision(source, found, now)
         zone = past_explained.zone_of(past_explained.body_of(newest))
         begin, end = _span(asked, zone, now)
-        timeline = await whole_timeline(source, namespace, name, begin, end)
+        timeline = await whole_timeline(source, found.namespace, found.name, begin, end)
     if timeline is None:
         raise PastSourceError(f"{label}: nothing is kept of it, or not for you")
     if asked.output == "json":
@@ -122,13 +177,21 @@ def _span(asked: AskedPast, zone: str, now: Nanoseconds) -> tuple[Nanoseconds, N
     begin = now - DAY if asked.begin is None else moment("--from", asked.begin, zone, now)
     if asked.end is None:
         return begin, now
-    try:
+    if _is_length(asked.end):
         end = min(begin + parse_length(asked.end), now)
-    except ValueError:
+    else:
         end = moment("--to", asked.end, zone, now, is_end=True)
     if end <= begin:
         raise typer.BadParameter(f'"{asked.end}" must be after the begin', param_hint="--to")
     return begin, end
+
+
+def _is_length(text: str) -> bool:
+    try:
+        parse_length(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _width() -> int:

@@ -6,7 +6,7 @@ import re
 from datetime import datetime, timedelta
 
 from cronhpa.cli.tables.moments import format_length, format_moment, local, parse_length, parse_moment
-from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.instant import HOUR, Nanoseconds
 from cronhpa.core.schedules.wall_clock import to_instant
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -15,7 +15,13 @@ _SAID = re.compile(
     r"(?P<clock>(?:[01]?[0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9])?)?",
     re.ASCII,
 )
-_AGO = re.compile(r"(?P<length>[0-9a-z]+) ago", re.ASCII)
+_AGO = re.compile(r"(?P<length>[0-9a-z ]+) ago", re.ASCII)
+# parse_length takes the first letter of each unit.
+_ONE = r"([0-9]+(?= ?[a-z])|an?(?= )) ?(seconds?|secs?|minutes?|mins?|hours?|days?|weeks?|[smhdw])"
+_PART = re.compile(_ONE, re.ASCII)
+_WORDS = re.compile(rf"{_ONE}(?: (?:and )?{_ONE})*", re.ASCII)
+# The zone that is furthest behind UTC: when the local time of UTC passes there, this much later.
+_ZONES_AHEAD = 14 * HOUR
 _WEEK = 7
 
 
@@ -34,25 +40,51 @@ def parse_past_moment(text: str, zone: str, now: Nanoseconds, *, is_end: bool = 
     is_end: take the second one of a local time that the clocks repeat. Raises ValueError for any other text, and for a
     time that lies ahead.
     """
+    moment = _parsed(text, zone, now, f"local time of {zone}", is_end=is_end)
+    if moment > now:
+        raise ValueError(_ahead(text, moment, zone, now))
+    return moment
+
+
+def check_past_moment(text: str, now: Nanoseconds) -> None:
+    """Raises ValueError for a text that is a past time in no time zone, for where the object's zone is not known."""
+    moment = _parsed(text, "UTC", now, "local time of the object's zone")
+    if moment > now + _ZONES_AHEAD:
+        raise ValueError(_ahead(text, moment, "UTC", now))
+
+
+def _ahead(text: str, moment: Nanoseconds, zone: str, now: Nanoseconds) -> str:
+    ahead = f"{format_moment(moment, zone)}, which lies {format_length(moment - now)} ahead"
+    return f'"{text}" is {ahead}: name a time that has passed'
+
+
+def _parsed(text: str, zone: str, now: Nanoseconds, told: str, *, is_end: bool = False) -> Nanoseconds:
+    """As parse_past_moment, also for times ahead. told: what an error says of a time without an offset."""
     said = " ".join(text.lower().split())
     if said == "now":
         return now
     ago = _AGO.fullmatch(said)
     try:
         if ago:
-            return now - parse_length(ago["length"])
+            return now - _length(ago["length"])
         words = _SAID.fullmatch(said)
         if words and said:
-            moment = _said(words["day"], words["clock"], zone, now, is_end=is_end)
-        else:
-            moment = parse_moment(text.strip(), zone, now, is_end=is_end)
+            return _said(words["day"], words["clock"], zone, now, is_end=is_end)
+        return parse_moment(text.strip(), zone, now, is_end=is_end)
     except (ValueError, OverflowError) as error:
-        examples = '"08:02", "yesterday 08:02", "last tuesday 9:00", "2h ago", "2026-11-23T18:00" (local time of '
-        raise ValueError(f'"{text}" is no time: write for example {examples}{zone}), "2026-11-23T17:00:00Z"') from error
-    if moment > now:
-        ahead = f"{format_moment(moment, zone)}, which lies {format_length(moment - now)} ahead"
-        raise ValueError(f'"{text}" is {ahead}: name a time that has passed')
-    return moment
+        examples = '"08:02", "yesterday 08:02", "last tuesday 9:00", "2h ago", "2026-11-23T18:00" '
+        raise ValueError(
+            f'"{text}" is no time: write for example {examples}({told}), "2026-11-23T17:00:00Z"'
+        ) from error
+
+
+def _length(text: str) -> Nanoseconds:
+    """The length of `2h`, or of words such as `5 minutes`, `an hour`, `1 day 2 hours`. Raises ValueError."""
+    words = _WORDS.fullmatch(text)
+    if words is None:
+        return parse_length(text)
+    parts = _PART.findall(text)
+    return sum(parse_length(f"{1 if count in {'a', 'an'} else count}{unit[0]}") for count, unit in parts)
 
 
 def _said(day: str | None, clock: str | None, zone: str, now: Nanoseconds, *, is_end: bool) -> Nanoseconds:

@@ -138,7 +138,7 @@ def test_the_history_of_an_object_that_is_not_there_is_refused(served, cronhpa, 
     done = cronhpa("history", "import", "wbe", written(GOOD), "--store", tmp_path / "h.db")
 
     assert 1 == done.exit_code
-    assert done.stderr.startswith('cronhpa history import: cronhpas "wbe" not found')
+    assert done.stderr.startswith("cronhpa history import: there is no CronHPA wbe in namespace prod")
     assert done.stderr.endswith("--before-object imports all the same\n")
     assert not (tmp_path / "h.db").exists()
 

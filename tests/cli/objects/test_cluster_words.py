@@ -61,8 +61,8 @@ def test_a_missing_crd_is_told_from_a_missing_object(served, cronhpa):
 
     served.refuse(SHOP, 404, "NotFound", 'cronhpas.cronhpa.io "shop" not found')
     told = cronhpa("explain", "shop").stderr
-    assert told.startswith('cronhpa explain: cronhpas.cronhpa.io "shop" not found (context prod): ')
-    assert told.endswith(": kubectl get chpa -A shows what there is\n")
+    assert told.startswith("cronhpa explain: there is no CronHPA shop in namespace prod: ")
+    assert told.endswith(": kubectl get chpa -A shows what there is (context prod)\n")
 
 
 async def page_not_found(_):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.cli.past.past_moments import parse_past_moment
+from cronhpa.cli.past.past_moments import check_past_moment, parse_past_moment
 from cronhpa.core.model.instant import DAY, format_instant, parse_instant
 
 NOW = parse_instant("2026-11-24T09:00:30Z")  # Tuesday, 10:00:30 in Berlin
@@ -33,6 +33,10 @@ def moment(text, now=NOW, **options):
         ("2h ago", "2026-11-24T07:00:30Z"),
         ("1h30m ago", "2026-11-24T07:30:30Z"),
         ("3d ago", "2026-11-21T09:00:30Z"),
+        ("5 minutes ago", "2026-11-24T08:55:30Z"),
+        ("An hour ago", "2026-11-24T08:00:30Z"),
+        ("1 day and 2 hours ago", "2026-11-23T07:00:30Z"),
+        ("90 min ago", "2026-11-24T07:30:30Z"),
         ("2026-11-20", "2026-11-19T23:00:00Z"),
         ("2026-11-20T18:00", "2026-11-20T17:00:00Z"),
         ("2026-11-20 18:00:30", "2026-11-20T17:00:30Z"),
@@ -57,7 +61,8 @@ def test_a_time_that_came_twice_is_the_first_and_as_an_end_the_second():
     "text",
     [
         "", " ", "tomorrow", "tomorrow 08:02", "yesterday 25:00", "yesterday8:02", "last 08:02", "last yesterday",
-        "ago", "h ago", "0h ago", "-2h ago", "2 hours ago", "08", "8", "08:2", "08:60", "2026-13-01", "2026-11-31",
+        "ago", "h ago", "0h ago", "-2h ago", "0 hours ago", "2 hours", "two hours ago",
+        "08", "8", "08:2", "08:60", "2026-13-01", "2026-11-31",
         "1700000000", "99999999999w ago", "\uff10\uff18:02", "yesterday at 08:02", "\x00", "now ago", "tues 08:02",
         "12:00 pm",
     ],
@@ -82,3 +87,13 @@ def test_a_time_of_day_lies_in_the_last_day_or_so_and_never_ahead(hour, minute, 
     moment = parse_past_moment(f"{hour}:{minute:02d}", zone, now)
 
     assert now - DAY - DAY // 24 <= moment <= now
+
+
+def test_without_a_zone_a_time_is_refused_only_if_it_is_past_nowhere():
+    """At 09:00:30 UTC it is 23:00:30 in the zone that is furthest ahead, UTC+14."""
+    check_past_moment("2026-11-24T23:00", NOW)
+
+    with pytest.raises(ValueError, match="14 h 30 s ahead: name a time that has passed"):
+        check_past_moment("2026-11-24T23:01", NOW)
+    with pytest.raises(ValueError, match=r"is no time: .* \(local time of the object's zone\)"):
+        check_past_moment("yesterdy", NOW)
