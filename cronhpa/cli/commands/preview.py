@@ -299,7 +299,7 @@ def _echo(lines: Iterable[Line], *, is_first: bool) -> None:
 
 
 def _draw(subjects: Sequence[Subject], path: Path) -> None:
-    from cronhpa.cli.picture import draw
+    from cronhpa.cli.picture.timeline_picture import draw
 
     drawn: set[Path] = set()
     for subject in subjects:

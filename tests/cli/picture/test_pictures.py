@@ -1,5 +1,6 @@
 """
-cronhpa.cli.picture, cronhpa.cli.picture.band, cronhpa.cli.picture.style, cronhpa.cli.picture.outcome_picture
+cronhpa.cli.picture.timeline_picture, cronhpa.cli.picture.band, cronhpa.cli.picture.style,
+cronhpa.cli.picture.outcome_picture
 
 Pictures: their content is to scale, legible on light and dark pages, and no labels overlap.
 """
@@ -24,9 +25,9 @@ from typer.testing import CliRunner
 from cli.commands.test_preview import CONFLICT, FULL, MONDAY, SHOP
 from core.situations import schedule, spec, specs
 from cronhpa.cli import app
-from cronhpa.cli import picture as pictures
 from cronhpa.cli.objects.manifests import written_spec
 from cronhpa.cli.picture import outcome_picture, style
+from cronhpa.cli.picture import timeline_picture as pictures
 from cronhpa.cli.tables.outcome import Backtest
 from cronhpa.cli.tables.timetable import Subject
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
