@@ -195,8 +195,9 @@ VERSION ?=
 release: $(VENV)/.ready  ## state a version everywhere and write the changelog: VERSION=0.2.0; RELEASING.md says what follows
 	@$(RUN)/python deploy/release.py prepare '$(VERSION)'
 
-artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes into build/release
-	@$(RUN)/python deploy/release.py build --helm "$$(PYTHONPATH=tests $(RUN)/python -m testbed.build 2>/dev/null)/helm"
+PUBLISHED ?= ghcr.io/cronhpa/cronhpa
+artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes into build/release (PUBLISHED=REGISTRY/cronhpa: the image that the chart names)
+	@$(RUN)/python deploy/release.py build --image '$(PUBLISHED)' --helm "$$(PYTHONPATH=tests $(RUN)/python -m testbed.build 2>/dev/null)/helm"
 
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -94,16 +94,37 @@ class Layout:
         described = self.add_json(manifest, "application/vnd.oci.image.manifest.v1+json")
         return described | {"platform": {"architecture": architecture, "os": "linux"}}
 
+    def add_artifact(self, content: bytes, media_type: str, config_type: str, title: str) -> None:
+        """The layout of a single file that is no image, as ORAS pushes one. Nothing follows it."""
+        kind = "application/vnd.oci.image.manifest.v1+json"
+        annotations = {"org.opencontainers.image.title": title}
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": kind,
+            "config": self.add(b"{}", config_type),
+            "layers": [self.add(content, media_type) | {"annotations": annotations}],
+        }
+        self._write_index(self.add_json(manifest, kind))
+
     def finish(self, manifests: list[dict[str, Any]], tag: str) -> str:
         """Write the index, one entry that names all architectures. Returns its digest."""
         kind = "application/vnd.oci.image.index.v1+json"
         index = self.add_json({"schemaVersion": 2, "mediaType": kind, "manifests": manifests}, kind)
         # containerd, and so kind and the kubelet, expand a short name by its registry.
         index["annotations"] = {"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": full_name(tag)}
-        (self.folder / "index.json").write_text(
-            json.dumps({"schemaVersion": 2, "mediaType": kind, "manifests": [index]}, sort_keys=True)
-        )
+        self._write_index(index)
         return str(index["digest"])
+
+    def _write_index(self, only: dict[str, Any]) -> None:
+        kind = "application/vnd.oci.image.index.v1+json"
+        written = json.dumps({"schemaVersion": 2, "mediaType": kind, "manifests": [only]}, sort_keys=True)
+        (self.folder / "index.json").write_text(written)
+
+
+def digest_of(layout: Path) -> str:
+    """The digest by which a registry has what a layout holds."""
+    (only,) = json.loads((layout / "index.json").read_text())["manifests"]
+    return str(only["digest"])
 
 
 def archive(layout: Path, file: Path) -> None:

@@ -19,13 +19,16 @@ from pathlib import Path
 
 import debian
 import oci
+import packaged_chart
+import published_pages
 import yaml
 
 PROJECT = Path(__file__).parents[1].resolve()
 CHART = PROJECT / "deploy" / "chart"
+IMAGE = "ghcr.io/cronhpa/cronhpa"
 FORMER_VALUES = PROJECT / "tests" / "deploy" / "former_values"
 PYTHONS = ("3.11", "3.12", "3.13")
-STEPS = ("wheel", "plugin", "chart", "crd", "image", "debian", "sbom")
+STEPS = ("wheel", "plugin", "crd", "image", "chart", "debian", "sbom")
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 _STATED = (
     (PROJECT / "pyproject.toml", re.compile(r'^version = "(.+)"$', re.MULTILINE), 'version = "{}"'),
@@ -47,9 +50,13 @@ def stated_versions() -> set[str]:
 
 
 def prepare(version: str) -> None:
-    """Write the version into all files, move changes/ into CHANGELOG.md, keep the chart's values. Commits nothing."""
+    """
+    Write the version into all files, move changes/ into CHANGELOG.md, keep the chart's values, and say in
+    the pages that images are published. Commits nothing.
+    """
     for path, pattern, text in _STATED:
         path.write_text(pattern.sub(text.format(version), path.read_text("utf-8"), count=1), "utf-8")
+    published_pages.rewrite(PROJECT)
     _run("towncrier", "build", "--yes", "--version", version)
     # Upgrades from this chart are tested from then on.
     values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
@@ -57,17 +64,17 @@ def prepare(version: str) -> None:
     sys.stdout.write(f"look at `git diff`, then: git commit -am 'Release {version}' && git tag -s v{version}\n")
 
 
-def build(output: Path, *, helm: str, skipped: set[str]) -> None:
-    """Write all published files into `output`, with SHA256SUMS."""
+def build(output: Path, *, helm: str, skipped: set[str], image: str = IMAGE) -> None:
+    """Write all published files into `output`, with SHA256SUMS. image: where its images will be, without a tag."""
     (version,) = _one_version()
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     steps: dict[str, Callable[[], object]] = {
         "wheel": lambda: _run("hatchling", "build", "--directory", str(output)),
         "plugin": lambda: plugin(output, version),
-        "chart": lambda: _run(helm, "package", str(CHART), "--destination", str(output)),
         "crd": lambda: _crds(output),
         "image": lambda: _images(output, version),
+        "chart": lambda: _chart(output, version, helm=helm, image=image),
         "debian": lambda: _debian(output, version),
         "sbom": lambda: _sboms(output),
     }
@@ -159,6 +166,21 @@ def _images(output: Path, version: str) -> None:
         subprocess.run([sys.executable, script, "--output", str(output / name), "--tag", version, *slim], check=True)
 
 
+def _chart(output: Path, version: str, *, helm: str, image: str) -> None:
+    layout = output / f"cronhpa-{version}"
+    if not layout.is_dir():
+        raise SystemExit(
+            f"{layout} is missing, and the chart names its digest: build the image, too, or skip the chart"
+        )
+    packaged_chart.package(output, helm=helm, image=image, digest=oci.digest_of(layout))
+    repository = oci.Layout(output / "artifacthub")
+    kind = "application/vnd.cncf.artifacthub"
+    written = (PROJECT / "deploy" / "artifacthub-repo.yml").read_bytes()
+    repository.add_artifact(
+        written, f"{kind}.repository-metadata.layer.v1.yaml", f"{kind}.config.v1+yaml", "artifacthub-repo.yml"
+    )
+
+
 def _debian(output: Path, version: str) -> None:
     """Copy the Debian packages of the base: Debian's archive drops them when it has newer ones."""
     cache = PROJECT / "build" / "debian"
@@ -193,6 +215,7 @@ def main() -> None:
     building = commands.add_parser("build", help="make everything that is published")
     building.add_argument("--output", type=Path, default=PROJECT / "build" / "release")
     building.add_argument("--helm", default="helm", help="the helm program")
+    building.add_argument("--image", default=IMAGE, help="what the images will be called, with the registry")
     building.add_argument("--skip", action="append", default=[], choices=STEPS)
     checking = commands.add_parser("check", help="fail unless the files state the version of a tag such as v0.2.0")
     checking.add_argument("tag")
@@ -206,7 +229,7 @@ def main() -> None:
         if asked.tag != f"v{version}":
             raise SystemExit(f"the tag is {asked.tag}, the files state {version}: tag v{version}, or prepare again")
     else:
-        build(asked.output, helm=asked.helm, skipped=set(asked.skip))
+        build(asked.output, helm=asked.helm, skipped=set(asked.skip), image=asked.image)
 
 
 if __name__ == "__main__":

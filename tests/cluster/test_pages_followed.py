@@ -44,6 +44,8 @@ STANDS_FOR = (
     (r"--reason \.\.\.", "--reason INC-4711"),
     (r"\b(YOUR|REGISTRY)/cronhpa", "localhost/cronhpa"),
     (r"helm install cronhpa \.", "helm install cronhpa deploy/chart"),
+    # From the first release on: deploy/published_pages.py.
+    (r"oci://ghcr\.io/cronhpa/charts/cronhpa", "deploy/chart"),
     (r"(override shop) --min 30 --above-max", r"\1 -n prod --min 30 --above-max"),
     (r"chpa/shop --for|chpa shop -o wide", r"-n prod \g<0>"),
     (r'--at "(yesterday )?08:02"', "--at now"),
