@@ -137,20 +137,29 @@ class ForecastSettingsModel(Model):
     )
 
 
-_STATED = "[has(self.minReplicas), has(self.maxReplicas), has(self.replicas)].filter(stated, stated)"
-
-
 class OverrideModel(Model):
     """Bounds set by hand that outrank every schedule until they expire."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
-                f"{_STATED}.size() == 1",
-                "an override states one of minReplicas, maxReplicas and replicas (both bounds at once)",
-                finding=("found %s of them", f"{_STATED}.size()"),
+                "has(self.minReplicas) || has(self.maxReplicas) || has(self.replicas)",
+                "say what it asks for: minReplicas, maxReplicas, both of them, or replicas",
                 at=".replicas",
-            )
+                reason=REQUIRED,
+            ),
+            rule(
+                "!has(self.replicas) || !(has(self.minReplicas) || has(self.maxReplicas))",
+                "replicas is both bounds at once: leave out minReplicas and maxReplicas, or replicas",
+                at=".replicas",
+                reason=FORBIDDEN,
+            ),
+            rule(
+                "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+                "maxReplicas must not be below minReplicas",
+                finding=("found minReplicas %s and maxReplicas %s", "self.minReplicas", "self.maxReplicas"),
+                at=".maxReplicas",
+            ),
         )
     )
 

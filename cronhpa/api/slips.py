@@ -5,13 +5,13 @@ the name that was probably meant.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cronhpa.api.resource.cel import Json
 from cronhpa.api.rules import spec_schema
+from cronhpa.core.model.nearest import nearest
 from cronhpa.core.model.printable import shortened
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 # How much of a value an error quotes.
 _TOLD_MAX = 80
-# Cutoffs of difflib. A name that is alike is taken at once, a similar one if no single name begins with the text.
-_ALIKE, _SIMILAR = 0.75, 0.6
-_BEGINNING_MIN = 3
 _UNKNOWN = "extra_forbidden"
 _MISSING = "missing"
 
@@ -71,29 +68,9 @@ def spec_slips(error: ValidationError) -> list[tuple[str, str]]:
     return list(problems.items())
 
 
-def nearest(written: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant: equal but for case and hyphens, or spelt much alike, or begun by the text."""
-    plain = {_plain(name): name for name in names}
-    word = _plain(shortened(written, _TOLD_MAX))
-    if word in plain:
-        return plain[word]
-    for cutoff in (_ALIKE, _SIMILAR):
-        close = difflib.get_close_matches(word, plain, n=1, cutoff=cutoff)
-        if close:
-            return plain[close[0]]
-        begun = [name for key, name in plain.items() if len(word) >= _BEGINNING_MIN and key.startswith(word)]
-        if len(begun) == 1:
-            return begun[0]
-    return None
-
-
 def path_of(parts: Iterable[int | str]) -> str:
     """A field of the spec as Kubernetes writes it: `spec.schedules[0].start`."""
     return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
 def _suggested(suggestion: str | None, fields: Sequence[str]) -> str:

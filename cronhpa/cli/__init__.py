@@ -27,6 +27,7 @@ from cronhpa.cli.commands import (
 )
 from cronhpa.cli.commands.version import version_text
 from cronhpa.cli.tables.lines import program, say, show
+from cronhpa.cli.terminal.command_classes import CommandGroup, PlainCommand
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _EXAMPLES = re.compile(r"(?:^ {4}.*\n?)+", re.MULTILINE)
@@ -47,6 +48,7 @@ def _named(command: Command) -> Command:
 
 app = typer.Typer(
     name="cronhpa",
+    cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -83,22 +85,34 @@ def main_options(
     """
 
 
+def version() -> None:
+    """
+    Show release, commit and version of the CRD, as `--version` does.
+
+        cronhpa version
+
+    Exit codes: 0 done; 2 an option is wrong.
+    """
+    show(version_text())
+
+
 _named(main_options)
-app.command(rich_help_panel=_OBJECTS)(_named(status.status))
-app.command(rich_help_panel=_OBJECTS)(_named(explain.explain))
-app.command(rich_help_panel=_OBJECTS)(_named(preview.preview))
-app.command(rich_help_panel=_OBJECTS)(_named(backtest.backtest))
-app.command(rich_help_panel=_OBJECTS)(_named(override.override))
-app.command(rich_help_panel=_MOVING)(_named(convert.convert))
-app.command(rich_help_panel=_MOVING)(_named(adopt.adopt))
+app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(status.status))
+app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(explain.explain))
+app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(preview.preview))
+app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(backtest.backtest))
+app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(override.override))
+app.command(cls=PlainCommand, rich_help_panel=_MOVING)(_named(convert.convert))
+app.command(cls=PlainCommand, rich_help_panel=_MOVING)(_named(adopt.adopt))
 app.command(rich_help_panel=_OPERATOR, cls=run.RunCommand)(_named(run.run))
-app.command(rich_help_panel=_OPERATOR)(_named(crd.crd))
+app.command(cls=PlainCommand, rich_help_panel=_OPERATOR)(_named(crd.crd))
 for _registered in (*history.app.registered_commands, *sources.app.registered_commands):
     assert _registered.callback is not None
     _named(_registered.callback)
 app.add_typer(history.app, rich_help_panel=_OPERATOR)
 app.add_typer(sources.app, rich_help_panel=_OPERATOR)
-app.command(rich_help_panel=_OPERATOR)(_named(replay.replay))
+app.command(cls=PlainCommand, rich_help_panel=_OPERATOR)(_named(replay.replay))
+app.command(cls=PlainCommand, rich_help_panel=_OPERATOR)(_named(version))
 
 
 def main() -> None:

@@ -32,9 +32,9 @@ def explained(body: dict[str, Any], now: Nanoseconds) -> list[str]:
     return [*_lines(explanation(body), now)]
 
 
-def folded(line: str) -> list[str]:
+def folded(line: str, width: int = _WIDTH) -> list[str]:
     """
-    A line wrapped at 80 characters; its words stay whole.
+    A line wrapped at so many characters; its words stay whole.
 
     Further lines are indented, so that none looks like a line of our own: a message may contain line ends.
     """
@@ -46,7 +46,7 @@ def folded(line: str) -> list[str]:
         for piece in pieces
         for part in textwrap.wrap(
             piece,
-            _WIDTH,
+            width,
             subsequent_indent=indent,
             break_long_words=False,
             break_on_hyphens=False,

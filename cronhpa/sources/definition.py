@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 from pydantic_core import ErrorDetails
 
+from cronhpa.core.model.nearest import nearest
 from cronhpa.core.model.printable import printable, shortened, without_url_secrets
 from cronhpa.history.imports.promql import MetricName
 from cronhpa.kube.yaml_loader import Loader, line_of
@@ -123,8 +124,10 @@ def _told(error: ErrorDetails, node: Any, where: str) -> str:
     if kind == "missing":
         return f"{where}:{line}: {field}: it is missing{_accepted(path)}"
     if kind == "extra_forbidden":
-        fields = ", ".join(_fields(path[:-1]))
-        return f"{where}:{line}: {field}: there is no such field: {fields} are accepted"
+        fields = _fields(path[:-1])
+        meant = nearest(str(path[-1]), fields)
+        accepted = f"{', '.join(fields)} are accepted" if meant is None else f"did you mean {meant}?"
+        return f"{where}:{line}: {field}: there is no such field: {accepted}"
     value = error["input"]
     shown = (
         ""

@@ -67,10 +67,10 @@ def test_a_preview_beside_the_owner_that_it_previews_is_ready():
 @pytest.mark.parametrize(
     ("zone", "clock", "shown"),
     [
-        ("UTC", "07:00", "Mon 08:00"),
-        ("UTC", "19:00", "Tue 08:00"),
-        ("Asia/Tokyo", "07:00", "Mon 17:00"),
-        ("Asia/Tokyo", "17:59", "Tue 03:00"),
+        ("UTC", "07:00", "Mon 08:00 +00:00"),
+        ("UTC", "19:00", "Tue 08:00 +00:00"),
+        ("Asia/Tokyo", "07:00", "Mon 17:00 +09:00"),
+        ("Asia/Tokyo", "17:59", "Tue 03:00 +09:00"),
     ],
 )
 def test_next_is_the_next_edge_on_the_clock_of_the_objects_zone(zone, clock, shown):

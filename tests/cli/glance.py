@@ -173,7 +173,7 @@ def explanation_of(name):
 
 def table_of_all():
     lines = table(rows_of([named(name) for name in EIGHT], NOW), 80, is_cut=True, is_everywhere=False)
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{line.text}\n" for line in lines)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from cronhpa.cli.commands.version import UNKNOWN, commit_of, recorded_commit, re
 PROJECT = Path(__file__).parents[2]
 COMMANDS = [
     "status", "explain", "preview", "backtest", "override", "convert", "adopt", "run", "crd", "replay",
-    "history import", "history export", "history list", "sources check",
+    "version", "history import", "history export", "history list", "sources check",
 ]  # fmt: skip
 
 
@@ -231,3 +231,25 @@ def test_kubectl_gets_a_line_for_each_and_a_directive_behind_them(tmp_path):
 
     assert ["preview", ":4"] == printed("prev")
     assert [":0"] == printed("preview", "shop.y")
+
+
+# --- words of others ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_help_gives_a_flag_a_type(command):
+    assert "<bool>" not in CliRunner().invoke(app, [*command.split(), "--help"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("get", "status"), ("describe", "explain"), ("explan", "explain"), ("scale", "override")]
+)
+def test_a_command_of_kubectl_or_a_misspelt_one_is_answered_with_ours(typed, meant):
+    ended = CliRunner().invoke(app, [typed])
+
+    assert 2 == ended.exit_code
+    assert f"No such command {typed!r}. Did you mean {meant!r}" in " ".join(ended.stderr.replace("│", " ").split())
+
+
+def test_the_version_is_a_command_too():
+    assert version_text().splitlines() == CliRunner().invoke(app, ["version"]).stdout.splitlines()

@@ -78,6 +78,7 @@ ACCEPTED = {
     ),
     "blanks around a cron text": scheduled(start="  0 8 *  * * "),
     "a zone with a region": spec(timeZone="America/Argentina/Buenos_Aires"),
+    "an override of two bounds": spec(override={"minReplicas": 1, "maxReplicas": 3, **UNTIL}),
     "an override with an offset": spec(override={**UNTIL, "replicas": 0, "until": "2026-11-23T18:00:00.5+01:00"}),
     "a forecast": spec(forecast={"ignoreHistory": [{"from": "2026-10-03T06:00:00Z", "to": "2026-10-03T12:00:00Z"}]}),
     "methods to forecast by": spec(forecast={"methods": ["Clock", "ExponentialSmoothing", "a-package.Theta2"]}),
@@ -187,9 +188,13 @@ REFUSED = {
     "an override without a reason": (
         spec(override={"replicas": 3, **UNTIL, "reason": ""}), "spec.override.reason", "at least 1",
     ),
-    "an override of nothing": (spec(override=UNTIL), "spec.override.replicas", "found 0 of them"),
-    "an override of two bounds": (
-        spec(override={"minReplicas": 1, "maxReplicas": 3, **UNTIL}), "spec.override.replicas", "found 2 of them",
+    "an override of nothing": (spec(override=UNTIL), "spec.override.replicas", "say what it asks for"),
+    "an override of a count and a bound": (
+        spec(override={"replicas": 1, "maxReplicas": 3, **UNTIL}), "spec.override.replicas", "leave out minReplicas",
+    ),
+    "an override of bounds the wrong way round": (
+        spec(override={"minReplicas": 4, "maxReplicas": 3, **UNTIL}),
+        "spec.override.maxReplicas", "found minReplicas 4",
     ),
     "an override until a local time": (
         spec(override={"replicas": 3, **UNTIL, "until": "2026-11-23T18:00:00"}),
@@ -328,7 +333,7 @@ def test_columns_say_who_decided_and_what_comes_next(server, namespace):
         "effectiveMaxReplicas": 80,
         "decision": {"decidedBy": "Metric/cpu", "steps": [{"rule": "ScaleUpLimit", "from": 40, "to": 30}]},
         "nextEdge": {"time": "2099-11-23T17:00:00Z", "schedule": "day", "state": "Closed"},
-        "columns": {"targets": "cpu: 33%/60%, 7/100 + 2 more...", "status": "Deciding", "next": "Mon 18:00"},
+        "columns": {"targets": "cpu: 33%/60%, 7/100 + 2 more...", "status": "Deciding", "next": "Mon 18:00 +01:00"},
         "conditions": [{"type": "Ready", "status": "True", "reason": "Deciding", "message": "it decides"}],
         "memory": {"version": 1, "recommendations": [{"replicas": 30, "time": "2026-11-23T09:00:00.000000001Z"}]},
     }  # fmt: skip
@@ -337,7 +342,7 @@ def test_columns_say_who_decided_and_what_comes_next(server, namespace):
     shown = server.kubectl("get", "chpa", "columns", "--namespace", namespace, "-o", "wide", "--no-headers")
 
     assert (200, status) == (code, stored["status"])
-    before, _, after = shown.partition("Mon 18:00")
+    before, _, after = shown.partition("Mon 18:00 +01:00")
     assert "columns cpu: 33%/60%, 7/100 + 2 more... 20 80 26 30 Deciding" == " ".join(before.split())
     assert ["Deployment/shop", "Metric/cpu", "Active", "True"] == after.split()[1:]
 

@@ -17,6 +17,7 @@ from cronhpa.cli.objects.given import GivenError, Where, find_named
 from cronhpa.cli.objects.named import split_name
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.tables.lines import aligned, fail, say
+from cronhpa.cli.terminal.command_classes import CommandGroup, PlainCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from cronhpa.history.store import Store
 
 app = typer.Typer(
+    cls=CommandGroup,
     name="history",
     help="Load history, which forecasts are fitted to. The operator records it; an import adds the past at once.",
     no_args_is_help=True,
@@ -65,7 +67,7 @@ Target = Annotated[
 Metric = Annotated[str, typer.Option(help="The metric's name as in the object's spec.")]
 
 
-@app.command("import")
+@app.command(cls=PlainCommand, name="import")
 def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     target: Target,
     store: StoreOption,
@@ -208,7 +210,7 @@ def _ask(
     return imported
 
 
-@app.command("export")
+@app.command(cls=PlainCommand, name="export")
 def export(
     target: Target,
     store: StoreOption,
@@ -261,7 +263,7 @@ def _export_parquet(loads: LoadHistory, series: Series, file: Path) -> int:
     return parquet.export(loads, series, file)
 
 
-@app.command("list")
+@app.command(cls=PlainCommand, name="list")
 def list_(store: StoreOption) -> None:
     """
     List the objects whose load is in the store, with the begin and the end of it.
@@ -292,7 +294,7 @@ def list_(store: StoreOption) -> None:
         say(line)
 
 
-@app.command("copy")
+@app.command(cls=PlainCommand, name="copy")
 def copy(
     source: Annotated[
         Any,

@@ -64,14 +64,15 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     Set bounds by hand for a while, above all schedules, or remove them.
 
-    To set an override, give one of --min, --max and --replicas, one of --for and --until, and --reason. It is the
-    object's field spec.override: it replaces an earlier override and ends by itself. The rate policies of behavior
-    still apply. Without these options the command shows the bounds in force.
+    To set an override, give --min, --max or both, or --replicas; --for or --until; and --reason. It is the object's
+    field spec.override: it replaces an earlier override and ends by itself. The rate policies of behavior still apply.
+    Without these options the command shows the bounds in force.
 
     A bound above maxReplicas needs --above-max. The command warns of more than twice the current replicas, and of more
     than 30 days, before it writes.
 
         cronhpa override shop -n prod --min 30 --for 2h --reason INC-4711
+        cronhpa override prod/shop --min 10 --max 60 --until 18:00 --reason sale
         cronhpa override shop -n prod --clear
 
     Exit codes: 0 done; 1 the API server refused or could not be reached; 2 an option is wrong.
@@ -128,10 +129,23 @@ class _Asked(Struct, frozen=True):
 
 def _check(asked: _Asked) -> None:
     """Raises BadParameter where the options do not make one override."""
-    if sum(number is not None for number in (asked.minimum, asked.maximum, asked.replicas)) != 1:
-        raise typer.BadParameter("an override states one of them", param_hint="--min, --max, --replicas")
-    if (asked.length is None) == (asked.until is None):
+    bounds = (asked.minimum, asked.maximum)
+    if bounds == (None, None) and asked.replicas is None:
+        raise typer.BadParameter(
+            "say what it asks for: one of them, or both bounds", param_hint="--min, --max, --replicas"
+        )
+    if bounds != (None, None) and asked.replicas is not None:
+        raise typer.BadParameter("it is both bounds at once: leave out --min and --max", param_hint="--replicas")
+    if asked.minimum is not None and asked.maximum is not None and asked.minimum > asked.maximum:
+        raise typer.BadParameter(f"{asked.maximum} is below --min {asked.minimum}", param_hint="--max")
+    if asked.length is None and asked.until is None:
         raise typer.BadParameter("an override ends: state one of them", param_hint="--for, --until")
+    if asked.length is not None and asked.until is not None:
+        raise typer.BadParameter("both are given: state one of them", param_hint="--for, --until")
+    if asked.length is not None:
+        _length(asked.length)
+    elif asked.until is not None:
+        _must_be_a_time(asked.until)
     if not asked.reason:
         raise typer.BadParameter("say why, for whoever finds it", param_hint="--reason")
 
@@ -140,10 +154,7 @@ def _wanted(asked: _Asked, body: Json, now: Nanoseconds) -> Json:
     """The field spec.override, with null for each bound that an earlier override may have. Raises BadParameter."""
     zone = _zone(body)
     if asked.length is not None:
-        try:
-            end = now + parse_length(asked.length)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--for") from error
+        end = now + _length(asked.length)
     else:
         try:
             end = parse_moment(asked.until or "", zone, now, is_end=True)
@@ -159,6 +170,22 @@ def _wanted(asked: _Asked, body: Json, now: Nanoseconds) -> Json:
         "until": format_instant(-(-end // SECOND) * SECOND),
         "reason": asked.reason,
     }
+
+
+def _length(text: str) -> Nanoseconds:
+    try:
+        return parse_length(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--for") from error
+
+
+def _must_be_a_time(text: str) -> None:
+    """Raises BadParameter for a text that is a time in no zone: the object's zone is not known yet."""
+    try:
+        parse_moment(text, "UTC", time.time_ns())
+    except ValueError as error:
+        told = str(error).replace("local time of UTC", "local time of the object's zone")
+        raise typer.BadParameter(told, param_hint="--until") from error
 
 
 def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> list[str]:

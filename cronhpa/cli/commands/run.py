@@ -6,9 +6,9 @@ import time
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from cronhpa.cli.tables.lines import fail, say
+from cronhpa.cli.terminal.command_classes import PlainCommand
 
 
 def _monotonic() -> float:
@@ -98,7 +98,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         fail("run", error)
 
 
-class RunCommand(TyperCommand):
+class RunCommand(PlainCommand):
     """The command whose help ends with a list of all settings, which is made when the help is printed."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

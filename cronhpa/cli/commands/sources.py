@@ -9,8 +9,10 @@ import typer
 
 from cronhpa.cli.objects.documents import STANDARD_INPUT, UnreadableFileError, read_text
 from cronhpa.cli.tables.lines import fail, say
+from cronhpa.cli.terminal.command_classes import CommandGroup, PlainCommand
 
 app = typer.Typer(
+    cls=CommandGroup,
     name="sources",
     no_args_is_help=True,
     help="Sources of metrics that need no adapter: check the operator's file of them.",
@@ -23,7 +25,7 @@ def sources() -> None:
     """Sources of metrics that need no adapter: check the operator's file of them."""
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE|-", help="YAML with `sources:`; - is standard input.")],
     prometheus_url: Annotated[

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from cronhpa.api.identity import API_VERSION
-from cronhpa.api.slips import nearest
 from cronhpa.cli.objects.documents import (
     STANDARD_INPUT,
     LocatedDocument,
@@ -24,6 +23,7 @@ from cronhpa.cli.objects.documents import (
     read_with_lines,
 )
 from cronhpa.cli.objects.named import label_of
+from cronhpa.core.model.nearest import nearest
 from cronhpa.core.model.printable import shortened
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 FORMS = "NAME, NAMESPACE/NAME, chpa/NAME or deploy/NAME"
 # Words for CronHPA objects in front of a slash, as kubectl takes them.
-_OWN = {"chpa", "cronhpa", PLURAL, f"{PLURAL}.{GROUP}"}
+_OWN = {"chpa", "cronhpa", PLURAL, f"{PLURAL}.{GROUP}", f"cronhpa.{GROUP}"}
 # kubectl's short names of targets. A word with a dot is a resource of that group, such as rollouts.argoproj.io.
 _TARGETS = {
     "deploy": "deployment",
@@ -149,7 +149,7 @@ def _scales(body: Json, named: ObjectName) -> bool:
 
 async def _instead(cluster: ConnectedCluster, namespace: str, name: str) -> str:
     """Where an object of this name is, else the name that was probably meant, else how to see what there is."""
-    from cronhpa.api.slips import nearest
+    from cronhpa.core.model.nearest import nearest
     from cronhpa.kube.errors import ClusterError
 
     with suppress(ClusterError):  # not everybody may list all namespaces

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -33,6 +34,16 @@ def fail(command: str, problem: object, *, code: int = 1) -> NoReturn:
     """Prints a problem and ends the command."""
     complain(command, problem)
     raise typer.Exit(code)
+
+
+def is_coloured() -> bool:
+    """Whether standard output shows colours: a terminal, without NO_COLOR (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, colour: str | None = None, *, bold: bool = False) -> None:
+    """Prints a line that is printable already, coloured where colours are shown."""
+    typer.echo(typer.style(text, fg=colour, bold=bold) if is_coloured() else text)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -59,13 +59,14 @@ def local_times(text: str, zone: str, now: Nanoseconds) -> str:
 
 def format_ahead(at: Nanoseconds, zone: str, now: Nanoseconds) -> str:
     """
-    Such as `Mon 08:00` within the next six days, else the date: short, and read without knowing when it was written.
+    Such as `Mon 08:00 +01:00` within the next six days, else the date: read without knowing when or where it was
+    written. Lists show objects of several zones below each other.
 
     Never `08:00` alone: the text would have to change at midnight.
     """
     moment, today = local(at, zone), local(now, zone)
     if 0 <= (moment.date() - today.date()).days < _WEEK_DAYS:
-        return f"{moment:%a %H:%M}"
+        return f"{moment:%a %H:%M} {format_offset(at, zone)}"
     return moment.date().isoformat()
 
 

@@ -13,10 +13,13 @@ from cronhpa.core.model.instant import parse_instant
 FOR = ("--for", "2h")
 WHY = ("--reason", "INC-4711")
 REFUSED = {
-    "no bound": ((*FOR, *WHY), "--min, --max, --replicas: an override states one of them"),
-    "two bounds": (("--min", "1", "--max", "2", *FOR, *WHY), "an override states one of them"),
+    "no bound": ((*FOR, *WHY), "--min, --max, --replicas: say what it asks for: one of them, or both bounds"),
+    "a count beside a bound": (("--min", "1", "--replicas", "2", *FOR, *WHY), "it is both bounds at once"),
+    "bounds the wrong way round": (("--min", "3", "--max", "2", *FOR, *WHY), "--max: 2 is below --min 3"),
+    "no length": (("--min", "1", "--for", "soon", *WHY), '--for: "soon" is no length of time'),
+    "no time": (("--min", "1", "--until", "soon", *WHY), '"soon" is no time: write for example'),
     "no end": (("--min", "1", *WHY), "--for, --until: an override ends: state one of them"),
-    "two ends": (("--min", "1", *FOR, "--until", "18:00", *WHY), "an override ends: state one of them"),
+    "two ends": (("--min", "1", *FOR, "--until", "18:00", *WHY), "--for, --until: both are given"),
     "no reason": (("--min", "1", *FOR), "--reason: say why, for whoever finds it"),
     "an empty reason": (("--min", "1", *FOR, "--reason", ""), "say why"),
     "fewer than none": (("--min", "-1", *FOR, *WHY), "should be greater than or equal to 0"),

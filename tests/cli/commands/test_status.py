@@ -7,10 +7,13 @@ import re
 from contextlib import asynccontextmanager
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from cli.glance import EIGHT, GOLDEN, NOW, named, pods_of, stated, table_of_all
 from cli.glance import body as made
+from cli.objects.test_cluster_words import shop
+from cli.served import write_kubeconfig
 from cronhpa.cli import app
 from cronhpa.cli.commands.status import NEEDS_A_PERSON, rows_of, table
 from cronhpa.cli.objects.cluster import ConnectedCluster, read_all
@@ -67,8 +70,10 @@ def test_more_than_is_allowed_is_told_before_what_goes_well():
 def test_a_terminal_cuts_a_row_and_a_pipe_does_not():
     long = made(stated(), pods_of(12, 580), name="n" * 90)
 
-    cut = table(rows_of([long], NOW), 80, is_cut=True, is_everywhere=True)
-    whole = table(rows_of([long], NOW), 80, is_cut=False, is_everywhere=True)
+    cut, whole = (
+        [line.text for line in table(rows_of([long], NOW), 80, is_cut=is_cut, is_everywhere=True)]
+        for is_cut in (True, False)
+    )
 
     assert max(len(line) for line in cut[:2]) <= 80
     # The name alone is cut: it pushed all that is said of every object off the screen.
@@ -141,3 +146,73 @@ def test_a_watch_shows_them_again_until_it_is_ended(ask, monkeypatch):
 
     assert 0 == watched.exit_code
     assert 3 == watched.stdout.count("1 object, 1 needs a person")
+
+
+def test_a_narrow_terminal_leaves_out_whole_columns():
+    lines = [line.text for line in table(rows_of([named("good")], NOW), 60, is_cut=True, is_everywhere=False)]
+
+    assert ["NAME  STATUS    REPLICAS  BOUNDS  NEXT", "good  Deciding  12 -> 20  30..80  Mon 13:00 +01:00"] == lines[:2]
+
+
+def test_a_note_of_several_objects_stands_once_below_the_table():
+    """25 objects without metrics a minute after an installation had the same two lines each."""
+    new = [made(stated(), pods_of(2, 0), name=f"web-{number}") for number in range(3)]
+    for body in new:
+        del body["status"]
+
+    lines = [line.text for line in table(rows_of(new, NOW), 80, is_cut=False, is_everywhere=False)]
+
+    assert ["NAME", "web-0", "web-1", "web-2"] == [line.split()[0] for line in lines[:4]]
+    assert "3 objects: nothing was decided yet: is the operator running, and does it watch" == lines[4]
+    assert ["  this namespace?", "  web-0, web-1, web-2", "3 objects, 3 need a person"] == lines[5:]
+
+
+def test_what_needs_a_person_is_red_and_what_goes_well_has_no_colour():
+    rows = rows_of([named(name) for name in ("plain", "preview", "no-target")], NOW)
+
+    _, *lines, _ = (line for line in table(rows, 80, is_cut=False, is_everywhere=False) if line.text[0] != " ")
+
+    assert [("no-target", "red"), ("preview", "yellow"), ("plain", None)] == [
+        (line.text.split()[0], line.colour) for line in lines
+    ]
+
+
+def test_the_objects_are_printed_as_kubectl_does(ask):
+    both = [named("plain"), named("no-target")]
+
+    assert "prod/no-target\nprod/plain\n" == ask(both, "-o", "name").stdout
+    assert ["no-target", "plain"] == [
+        body["metadata"]["name"] for body in yaml.safe_load_all(ask(both, "-o", "yaml").stdout)
+    ]
+    wide = ask(both, "-o", "wide").stdout.splitlines()
+    assert ["TARGET", "DECIDED-BY", "MODE", "FORECAST", "AGE"] == wide[0].split()[-5:]
+    assert any("Deployment/shop  Metric/cpu" in line for line in wide)
+
+
+def test_objects_are_chosen_by_name_or_label(served, tmp_path):
+    served.hold(shop("prod", "shop"), shop("dev", "cart"))
+    file = write_kubeconfig(tmp_path / "kubeconfig", served.server, {"prod": "prod"})
+
+    def names(*words):
+        done = CliRunner().invoke(app, ["status", *words, "-o", "name", "--kubeconfig", str(file)])
+        return done.output.split("\n")[:-1]
+
+    assert ["dev/cart", "prod/shop"] == names("shop", "dev/cart")
+    assert ["prod/shop"] == names("-l", "app=shop")
+    assert "app=shop" == served.asked[-1][2]["labelSelector"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("shop", "-l", "app=shop"), "names or labels, not both"),
+        (("shop", "-A"), "name objects as NAMESPACE/NAME, or leave out the names"),
+        (("-o", "yml"), "'yml' is not one of 'table', 'wide', 'name', 'json', 'yaml'."),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(words, said):
+    ended = CliRunner().invoke(app, ["status", *words])
+
+    assert 2 == ended.exit_code
+    assert said in " ".join(ended.stderr.replace("│", " ").split())
+    assert "Value error" not in ended.stderr
