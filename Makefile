@@ -191,6 +191,9 @@ IMAGE ?= cronhpa:0.1.0
 image: $(VENV)/.ready  ## build the image into build/image and build/image.tar (SLIM=1: without forecasts; EXTRAS=dask,parquet,plot; PLATFORM=amd64)
 	@$(RUN)/python deploy/image.py --tag '$(IMAGE)' $(if $(SLIM),--slim) $(if $(EXTRAS),--extras $(EXTRAS)) $(if $(PLATFORM),--platform $(PLATFORM))
 
+kustomize: $(VENV)/.ready  ## write deploy/kustomize/cronhpa.yaml from the chart
+	@$(RUN)/python deploy/kustomized.py --helm "$$(PYTHONPATH=tests $(RUN)/python -m testbed.build 2>/dev/null)/helm"
+
 VERSION ?=
 release: $(VENV)/.ready  ## state a version everywhere and write the changelog: VERSION=0.2.0; RELEASING.md says what follows
 	@$(RUN)/python deploy/release.py prepare '$(VERSION)'
@@ -202,4 +205,4 @@ artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes int
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference map docs clean demo demo-step sbom audit image release artifacts
+.PHONY: help setup lock check test test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts

@@ -34,6 +34,7 @@ _SENTENCES = (
         r", with \[an image that you build first\]\(docs/how-to/install\.md#the-image\), without Docker:",
         ":",
     ),
+    ("deploy/kustomize/kustomization.yaml", "newName: REGISTRY/cronhpa", "newName: ghcr.io/cronhpa/cronhpa"),
     (
         "docs/tutorial.md",
         (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import re
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ from pathlib import Path
 import debian
 import oci
 import packaged_chart
+import plugin
 import published_pages
 import yaml
 
@@ -27,13 +27,17 @@ PROJECT = Path(__file__).parents[1].resolve()
 CHART = PROJECT / "deploy" / "chart"
 IMAGE = "ghcr.io/cronhpa/cronhpa"
 FORMER_VALUES = PROJECT / "tests" / "deploy" / "former_values"
-PYTHONS = ("3.11", "3.12", "3.13")
 STEPS = ("wheel", "plugin", "crd", "image", "chart", "debian", "sbom")
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 _STATED = (
     (PROJECT / "pyproject.toml", re.compile(r'^version = "(.+)"$', re.MULTILINE), 'version = "{}"'),
     (CHART / "Chart.yaml", re.compile(r"^version: (.+)$", re.MULTILINE), "version: {}"),
     (CHART / "Chart.yaml", re.compile(r"^appVersion: (.+)$", re.MULTILINE), "appVersion: {}"),
+    (
+        PROJECT / "deploy" / "kustomize" / "kustomization.yaml",
+        re.compile(r"newTag: (.+)\}$", re.MULTILINE),
+        "newTag: {}}}",
+    ),
     (PROJECT / "Makefile", re.compile(r"^IMAGE \?= cronhpa:(.+)$", re.MULTILINE), "IMAGE ?= cronhpa:{}"),
 )
 
@@ -71,7 +75,7 @@ def build(output: Path, *, helm: str, skipped: set[str], image: str = IMAGE) -> 
     output.mkdir(parents=True)
     steps: dict[str, Callable[[], object]] = {
         "wheel": lambda: _run("hatchling", "build", "--directory", str(output)),
-        "plugin": lambda: plugin(output, version),
+        "plugin": lambda: plugin.build(output, version),
         "crd": lambda: _crds(output),
         "image": lambda: _images(output, version),
         "chart": lambda: _chart(output, version, helm=helm, image=image),
@@ -102,55 +106,6 @@ def _one_version() -> set[str]:
     if len(found) != 1:
         raise SystemExit(f"the files state {' and '.join(sorted(found))}: run `make release VERSION=...` first")
     return found
-
-
-def plugin(output: Path, version: str) -> None:
-    """
-    `kubectl-cronhpa` in one file for Linux on amd64 and arm64, any Python of PYTHONS; and the manifest of krew for it.
-
-    Compiled modules have Python and machine in their names, so modules of all of them fit into one folder.
-    """
-    file, site = output / "kubectl-cronhpa", output / "plugin"
-    (wheel,) = output.glob("*.whl")
-    for python in PYTHONS:
-        for platform in ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28"):
-            one = output / f"plugin-{python}-{platform}"
-            uv = ["uv", "pip", "install", "--quiet", "--target", str(one), "--no-deps", "--only-binary", ":all:"]
-            uv += ["--python-version", python, "--python-platform", platform]
-            _run(*uv, "--require-hashes", "--requirement", str(PROJECT / "deploy" / "plugin.lock"))
-            _run(*uv, "--offline", "--no-index", str(wheel))
-            shutil.copytree(one, site, dirs_exist_ok=True)
-            shutil.rmtree(one)
-    _run("shiv", "--reproducible", "--site-packages", str(site), "--entry-point", "cronhpa.cli:main",
-         "--python", "/usr/bin/env python3", "--output-file", str(file))  # fmt: skip
-    shutil.rmtree(site)
-    (output / "krew.yaml").write_text(_krew(file, version), "utf-8")
-
-
-def _krew(file: Path, version: str) -> str:
-    """The manifest for `kubectl krew install --manifest`; krew unpacks an archive, so the file is put into one."""
-    archive = shutil.make_archive(str(file), "gztar", root_dir=file.parent, base_dir=file.name)
-    digest = hashlib.sha256(Path(archive).read_bytes()).hexdigest()
-    manifest = {
-        "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
-        "kind": "Plugin",
-        "metadata": {"name": "cronhpa"},
-        "spec": {
-            "version": f"v{version}",
-            "homepage": "https://github.com/cronhpa/cronhpa",
-            "shortDescription": "Explain, preview, override and move autoscalers",
-            "description": "The commands of cronhpa. They need Python 3.11 or newer on the PATH.",
-            "platforms": [
-                {
-                    "selector": {"matchLabels": {"os": "linux"}},
-                    "uri": f"https://github.com/cronhpa/cronhpa/releases/download/v{version}/{Path(archive).name}",
-                    "sha256": digest,
-                    "bin": file.name,
-                }
-            ],
-        },
-    }
-    return json.dumps(manifest, indent=2) + "\n"
 
 
 def _crds(output: Path) -> None:
