@@ -25,7 +25,9 @@ def read(path):
 
 def steps():
     """(workflow, step) of every job."""
-    return [(path.name, step) for path in WORKFLOWS for job in read(path)["jobs"].values() for step in job["steps"]]
+    return [
+        (path.name, step) for path in WORKFLOWS for job in read(path)["jobs"].values() for step in job.get("steps", [])
+    ]
 
 
 @pytest.mark.cluster
@@ -38,7 +40,12 @@ def test_the_linter_of_workflows_finds_nothing():
 
 
 def test_each_action_is_named_by_a_commit_and_says_its_version():
-    lines = [line for path in WORKFLOWS for line in path.read_text("utf-8").splitlines() if "uses:" in line]
+    lines = [
+        line
+        for path in WORKFLOWS
+        for line in path.read_text("utf-8").splitlines()
+        if "uses: ." not in line and "uses:" in line
+    ]
 
     assert len(lines) > 10
     assert [] == [line for line in lines if not re.search(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line)]

@@ -1,8 +1,9 @@
 """
-.github/workflows/release.yaml: the shell steps of its job `publish`, run as they are written.
+.github/workflows/release.yaml: the shell steps of its jobs `publish` and `site`, run as they are written.
 
-The quick test has empty artifacts and programs that only note what they are asked. The long one has what a release
-builds, the real crane, helm and cosign, and a registry on this machine; instead of GitHub's identity cosign has a key.
+The quick tests have empty artifacts and programs that only note what they are asked. The long ones rehearse a release:
+what it builds, the real crane, helm, cosign and uv, a registry and a package index on this machine; instead of GitHub's
+identity cosign has a key.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import json
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
+import plugin
 import pytest
 import release
 import yaml
@@ -26,6 +29,7 @@ from testbed.wait import wait_until
 PROJECT = Path(__file__).parents[2]
 WORKFLOW = yaml.safe_load((PROJECT / ".github" / "workflows" / "release.yaml").read_text("utf-8"))
 (VERSION,) = release.stated_versions()
+PLUGINS = [f"kubectl-cronhpa-{system}-{architecture}.tar.gz" for system, architecture in plugin.PLATFORMS]
 # Notes its name and arguments, a line a call. `gh run download` brings the artifacts; what else is named must be there.
 NOTED = """#!/bin/bash
 echo "${0##*/} $*" >> "$CALLS"
@@ -49,8 +53,8 @@ REAL = {
 }
 
 
-def run_steps(folder, image, programs, **environment):
-    """Runs each shell step of the job as GitHub does; what they have put into $GITHUB_OUTPUT."""
+def run_steps(folder, image, programs, job="publish", **environment):
+    """Runs each shell step of a job as GitHub does; what they have put into $GITHUB_OUTPUT."""
     for name in ("bootstrap.lock", "CHANGELOG.md"):
         shutil.copy(PROJECT / name, folder)
     (folder / "output").touch()
@@ -59,7 +63,7 @@ def run_steps(folder, image, programs, **environment):
         "GITHUB_REF_NAME": f"v{VERSION}", "GITHUB_ACTOR": "somebody", "GH_TOKEN": "token", "IMAGE": image,
         "GITHUB_OUTPUT": str(folder / "output"), "CALLS": str(folder / "calls"), **environment,
     }  # fmt: skip
-    for step in WORKFLOW["jobs"]["publish"]["steps"]:
+    for step in WORKFLOW["jobs"][job]["steps"]:
         if "run" in step:
             ended = subprocess.run(
                 ["bash", "-e", "-c", step["run"]],
@@ -80,11 +84,11 @@ def written(programs, texts):
 def test_each_step_finds_what_a_release_has_built(tmp_path):
     folder, built = tmp_path / "checkout", tmp_path / "built"
     folder.mkdir()
-    for name in (f"cronhpa-{VERSION}", f"cronhpa-{VERSION}-slim"):
+    for name in (f"cronhpa-{VERSION}", f"cronhpa-{VERSION}-slim", "artifacthub"):
         (built / name).mkdir(parents=True)
     files = (
         f"cronhpa-{VERSION}-py3-none-any.whl", f"cronhpa-{VERSION}.tar.gz", f"cronhpa-{VERSION}.tgz", "sbom.json",
-        "kubectl-cronhpa", "kubectl-cronhpa.tar.gz", "krew.yaml", "cronhpa-crd.yaml", f"debian-{VERSION}.tar",
+        *PLUGINS, "krew.yaml", "cronhpa.rb", "cronhpa-crd.yaml", f"debian-{VERSION}.tar",
         "cronhpa-crd-kubernetes-1.30.yaml", "sbom-slim.json",
     )  # fmt: skip
     for name in files:
@@ -102,6 +106,44 @@ def test_each_step_finds_what_a_release_has_built(tmp_path):
     page = next(line for line in calls.splitlines() if line.startswith("gh release create"))
     assert [] == [name for name in (*files, "SHA256SUMS") if name not in page]
     assert (folder / "notes.md").read_text().startswith("## ")
+
+
+def test_the_site_of_a_release_joins_those_of_former_ones_on_the_branch_that_is_served(tmp_path):
+    """GitHub is a repository on this machine, which has no such branch at first."""
+    hub, built = tmp_path / "github" / "a" / "b", tmp_path / "built"
+    git = ["git", "-C", str(hub)]
+    hub.mkdir(parents=True)
+    subprocess.run([*git, "init", "--quiet", "--bare"], check=True)
+    redirected = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{hub.parents[1]}/.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://x-access-token:token@github.com/",
+    }
+    programs = written(tmp_path / "bin", {"gh": '#!/bin/bash\ncp -r "$BUILT" site\n'})
+    (programs / "python3").symlink_to(sys.executable)
+    for version, minor in (("0.1.0", "0.1"), ("0.2.0", "0.2")):
+        checkout = tmp_path / version
+        checkout.mkdir()
+        (checkout / "deploy").symlink_to(PROJECT / "deploy")
+        shutil.rmtree(built, ignore_errors=True)
+        built.mkdir()
+        (built / "index.html").write_text(version)
+        run_steps(checkout, "", programs, "site", BUILT=str(built), GITHUB_REF_NAME=f"v{version}", **redirected)
+        assert version == subprocess.check_output([*git, "show", f"gh-pages:{minor}/index.html"], text=True)
+
+    names = subprocess.check_output([*git, "ls-tree", "--name-only", "gh-pages"], text=True).split()
+    assert {".nojekyll", "0.1", "0.2", "index.html", "latest", "versions.json"} == set(names)
+    assert "0.2.0" == subprocess.check_output([*git, "show", "gh-pages:latest/index.html"], text=True)
+
+
+def test_nothing_is_published_that_was_not_tested_and_what_follows_is_of_what_was_published():
+    jobs = WORKFLOW["jobs"]
+
+    assert "./.github/workflows/ci.yaml" == jobs["test"]["uses"]
+    assert {"test", "build"} == set(jobs["publish"]["needs"])
+    assert {"publish"} == {jobs["install"]["needs"], jobs["mac"]["needs"]}
+    assert "install" == jobs["site"]["needs"]
+    assert {"install", "mac"} == set(jobs["krew"]["needs"])
 
 
 def test_provenance_is_attested_for_what_was_pushed():
@@ -145,7 +187,7 @@ def artifacts(tmp_path_factory):
     built = tmp_path_factory.mktemp("release") / "artifacts"
     subprocess.run(["make", "sbom"], cwd=PROJECT, check=True)
     release.build(built, helm=str(build.binaries() / "helm"), skipped={"plugin"})
-    for name in ("kubectl-cronhpa", "kubectl-cronhpa.tar.gz", "krew.yaml"):
+    for name in (*PLUGINS, "krew.yaml", "cronhpa.rb"):
         (built / name).touch()
     return built
 
