@@ -65,7 +65,9 @@ def prepare(version: str) -> None:
     # Upgrades from this chart are tested from then on.
     values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
     (FORMER_VALUES / f"{version}.yaml").write_text(yaml.safe_dump(values, sort_keys=False), "utf-8")
-    sys.stdout.write(f"look at `git diff`, then: git commit -am 'Release {version}' && git tag -s v{version}\n")
+    sys.stdout.write(
+        f"look at `git diff`, then: git add --all && git commit -m 'Release {version}' && git tag -s v{version}\n"
+    )
 
 
 def build(output: Path, *, helm: str, skipped: set[str], image: str = IMAGE) -> None:

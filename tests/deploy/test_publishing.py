@@ -10,14 +10,21 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import email
+import email.policy
 import hashlib
+import http.server
 import json
+import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import packaged_chart
 import plugin
 import pytest
 import release
@@ -241,9 +248,114 @@ def test_what_is_pulled_back_is_what_was_built(tmp_path, artifacts):
             publisher.told("crane", "pull", "--format", "oci", f"{publisher.image}@{digest}", pulled)
             assert digest == index_digest(tmp_path / pulled)
         publisher.told("helm", "pull", f"oci://{publisher.chart}", "--version", VERSION)
+        # What Artifact Hub asks for lies beside the chart.
+        assert (
+            index_digest(artifacts / "artifacthub")
+            == publisher.told("crane", "digest", f"{publisher.chart}:artifacthub.io").strip()
+        )
 
     package = f"cronhpa-{VERSION}.tgz"
     assert (artifacts / package).read_bytes() == (tmp_path / package).read_bytes()
+
+
+@pytest.mark.long
+@pytest.mark.cluster
+def test_the_published_chart_runs_the_image_that_was_published(tmp_path, artifacts):
+    """As `helm install oci://...` would, with a registry on this machine in place of ghcr.io."""
+    with registry(tmp_path) as host:
+        image = f"{host}/cronhpa/cronhpa"
+        folder = tmp_path / "artifacts"
+        shutil.copytree(artifacts, folder, copy_function=os.link)
+        digest = index_digest(folder / f"cronhpa-{VERSION}")
+        (folder / f"cronhpa-{VERSION}.tgz").unlink()
+        packaged_chart.package(folder, helm=str(build.binaries() / "helm"), image=image, digest=digest)
+        sums = subprocess.check_output(["sha256sum", *(each.name for each in release.published(folder))], cwd=folder)
+        sums = b"".join(line for line in sums.splitlines(True) if b"SHA256SUMS" not in line)
+        (folder / "SHA256SUMS").unlink()  # a link to the one of the other tests
+        (folder / "SHA256SUMS").write_bytes(sums)
+        publisher = Publisher(tmp_path, folder, host, {"helm": build.binaries() / "helm", "crane": build.crane()})
+        rendered = publisher.told("helm", "template", "cronhpa", f"oci://{publisher.chart}", "--version", VERSION)
+        (run,) = {line.split()[-1].strip('"') for line in rendered.splitlines() if re.match(r"\s+image: ", line)}
+
+        assert f"{image}@{digest}" == run
+        assert digest == publisher.told("crane", "digest", run).strip()
+        platforms = json.loads(publisher.told("crane", "manifest", run))["manifests"]
+        assert ["amd64", "arm64"] == sorted(each["platform"]["architecture"] for each in platforms)
+
+
+class Index(http.server.BaseHTTPRequestHandler):
+    """A package index: takes what `uv publish` uploads, and lists it as pip asks for it."""
+
+    folder: Path
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        form = email.message_from_bytes(
+            b"Content-Type: " + self.headers["Content-Type"].encode() + b"\r\n\r\n" + body, policy=email.policy.HTTP
+        )
+        for part in form.iter_parts():
+            if name := part.get_filename():
+                (self.folder / name).write_bytes(part.get_payload(decode=True))
+        self.send_response(200)
+        self.end_headers()
+
+    def do_HEAD(self):
+        self.do_GET(is_asked_for_more=False)
+
+    def do_GET(self, *, is_asked_for_more=True):
+        file = self.folder / Path(self.path).name
+        links = "".join(
+            f'<a href="/files/{each.name}">{each.name}</a>' for each in sorted(self.folder.iterdir())
+        ).encode()
+        content = file.read_bytes() if file.is_file() else links
+        self.send_response(200 if file.is_file() or self.path.rstrip("/").endswith("/cronhpa") else 404)
+        self.send_header("Content-Type", "application/octet-stream" if file.is_file() else "text/html")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if is_asked_for_more:
+            self.wfile.write(content)
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture
+def index(tmp_path):
+    """The address of a package index on this machine, and the folder of what was uploaded."""
+    Index.folder = tmp_path / "index"
+    Index.folder.mkdir()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", Index.folder
+        server.shutdown()
+
+
+@pytest.mark.long
+def test_the_commands_install_from_the_index_that_they_were_published_to_and_run(tmp_path, index):
+    """The step of the workflow, by the real uv, with another address and identity. Dependencies are from PyPI."""
+    address, uploaded = index
+    built, checkout = tmp_path / "artifacts", tmp_path / "checkout"
+    release.build(built, helm="helm", skipped={*release.STEPS} - {"wheel"})
+    shutil.copytree(built, checkout / "artifacts")
+    uv = Path(sys.executable).with_name("uv")
+    # The last words of the step are the files.
+    publish = f'#!/bin/bash\nexec {uv} publish --publish-url {address}/legacy/ --username a --password b "${{@: -2}}"\n'
+    programs = written(tmp_path / "bin", {"uv": publish, "python": NOTED})
+    (step,) = [each for each in WORKFLOW["jobs"]["publish"]["steps"] if "uv publish" in each.get("run", "")]
+    subprocess.run(
+        ["bash", "-ec", step["run"]], cwd=checkout, check=True,
+        env={"PATH": f"{programs}:/usr/bin:/bin", "CALLS": str(tmp_path / "calls"), "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert {each.name for each in built.iterdir()} - {"SHA256SUMS"} == {each.name for each in uploaded.iterdir()}
+
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "user"], check=True)
+    subprocess.run(
+        [uv, "pip", "install", "--quiet", "--python", tmp_path / "user" / "bin" / "python",
+         "--index", f"{address}/simple", f"cronhpa=={VERSION}"],
+        check=True,
+    )  # fmt: skip
+    said = subprocess.check_output([tmp_path / "user" / "bin" / "cronhpa", "--version"], text=True)
+    assert VERSION in said
 
 
 @pytest.mark.long
