@@ -38,6 +38,7 @@ NOT_FOLLOWED = (
      "containers and a kubelet's own metrics are needed, which a machine without an engine has not"),
     (r"git clone .*|python3 -m venv .*|pip install .*", "the network is needed; `make setup` does it from the lock"),
     (r"helm test .*", "tests/cluster/test_helm_test.py is the kubelet that its pod needs"),
+    (r"kubectl apply -k .*", "tests/cluster/test_kustomization_applied.py does, without a trace, beside the release"),
     (r"kubectl delete crd .*", "it takes every object with it, those of the other pages too"),
     (r"crane push .*", "tests/deploy/test_publishing.py pushes to a registry and pulls back"),
     (r"cronhpa history import .* --prometheus .*", "tests/history/imports/test_prometheus.py has a Prometheus to ask"),
