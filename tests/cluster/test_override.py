@@ -133,7 +133,7 @@ def test_an_object_that_is_not_there_is_named(control_plane, namespace):
     )
 
     assert 1 == result.exit_code
-    assert result.stderr.startswith('cronhpa override: cronhpas.cronhpa.io "none" not found (context ')
+    assert result.stderr.startswith(f"cronhpa override: there is no CronHPA none in namespace {namespace}: ")
 
 
 def test_a_preview_of_a_live_object_counts_its_override(shop, override, namespace, control_plane):

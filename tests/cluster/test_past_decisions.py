@@ -139,7 +139,7 @@ def test_who_may_get_the_object_reads_its_past_and_nobody_else(shop, command, co
     assert "web: 2 replicas of" in read.stdout
     for completed in refused:
         assert (1, "") == (completed.exit_code, completed.stdout)
-        assert "no decision is kept of it, or not for you" in completed.stderr
+        assert "the operator kept no decision of it for you" in completed.stderr
     assert (1, "") == (unknown.exit_code, unknown.stdout)
     assert "the API server does not know your token" in unknown.stderr
 

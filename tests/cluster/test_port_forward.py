@@ -106,7 +106,8 @@ def test_who_may_forward_the_port_and_not_get_the_object_reads_nothing(explain):
     told = explain("stranger")
 
     assert (1, "") == (told.exit_code, told.stdout)
-    assert "no decision is kept of it, or not for you" in told.stderr
+    assert 'cannot get resource "cronhpas"' in told.stderr
+    assert "the operator kept no decision of it for you" in told.stderr
 
 
 def test_who_may_not_forward_the_port_is_told_so_in_kubectls_words(explain):

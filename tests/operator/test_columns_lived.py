@@ -17,7 +17,7 @@ def test_a_spec_that_became_unreadable_says_so_and_promises_no_edge():
         async with Life(api):
             await until(30)
             columns = status(api)["columns"]
-            assert {"targets": "cpu: 50%/50%", "status": "Deciding", "next": "Fri 16:01"} == columns
+            assert {"targets": "cpu: 50%/50%", "status": "Deciding", "next": "Fri 16:01 +09:00"} == columns
             assert (2, 0) == tuple(status(api)["decision"]["metrics"][0][key] for key in ("pods", "notReady"))
             api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": "many"})
             await until(50)
