@@ -326,7 +326,7 @@ def _recorded(where: PastWhere, series: Series) -> Past:
 
 
 def _span(load: Load, spec: Spec, begin: str | None, end: str | None, zone: str) -> Span:
-    from cronhpa.cli.tables.moments import format_moment, parse_length, parse_moment
+    from cronhpa.cli.tables.time_format import format_moment, parse_length, parse_moment
 
     def moment(text: str, now: Nanoseconds, option: str) -> Nanoseconds:
         try:
@@ -354,7 +354,7 @@ def _span(load: Load, spec: Spec, begin: str | None, end: str | None, zone: str)
 
 
 def _length(text: str, option: str) -> Nanoseconds:
-    from cronhpa.cli.tables.moments import parse_length
+    from cronhpa.cli.tables.time_format import parse_length
 
     try:
         return parse_length(text)

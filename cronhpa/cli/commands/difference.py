@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from pydantic.alias_generators import to_camel
 
-from cronhpa.cli.tables.moments import local
+from cronhpa.cli.tables.time_format import local
 from cronhpa.cli.tables.timetable import (
     Line,
     Row,

@@ -151,7 +151,7 @@ def _given(what: Sequence[str], where: Where, *, code: int) -> list[Given]:
 
 
 def _length(text: str) -> Nanoseconds:
-    from cronhpa.cli.tables.moments import parse_length
+    from cronhpa.cli.tables.time_format import parse_length
 
     try:
         return parse_length(text)
@@ -240,7 +240,7 @@ def _pairs(old: Sequence[Given], new: Sequence[Given]) -> list[tuple[Given | Non
 
 
 def _span(asked: _Asked, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
-    from cronhpa.cli.tables.moments import parse_length, parse_moment
+    from cronhpa.cli.tables.time_format import parse_length, parse_moment
 
     begin, end = asked.begin, asked.end
     try:

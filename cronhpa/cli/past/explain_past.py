@@ -17,7 +17,7 @@ from cronhpa.cli.past.past_moments import check_past_moment, parse_past_moment
 from cronhpa.cli.past.past_of_replicas import PastSource, PastSourceError, whole_timeline
 from cronhpa.cli.past.past_source import PastWhere, opened
 from cronhpa.cli.tables.lines import fail, say, show
-from cronhpa.cli.tables.moments import format_moment, parse_length
+from cronhpa.cli.tables.time_format import format_moment, parse_length
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.history.past.past_answers import DecisionAnswer
 

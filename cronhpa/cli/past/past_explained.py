@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from cronhpa.cli.tables.moments import format_clock, format_length, format_moment, local
+from cronhpa.cli.tables.time_format import format_clock, format_length, format_moment, local
 from cronhpa.core.model.instant import Nanoseconds, format_instant
 from cronhpa.core.model.printable import printable
 from cronhpa.core.schedules.wall_clock import zone_problem

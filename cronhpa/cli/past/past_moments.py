@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from cronhpa.cli.tables.moments import format_length, format_moment, local, parse_length, parse_moment
+from cronhpa.cli.tables.time_format import format_length, format_moment, local, parse_length, parse_moment
 from cronhpa.core.model.instant import HOUR, Nanoseconds
 from cronhpa.core.schedules.wall_clock import to_instant
 

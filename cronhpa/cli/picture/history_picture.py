@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from cronhpa.cli.picture.style import CAP, DOTS_PER_INCH, FLOOR, INCHES_WIDE, RC, time_axis, weekends, x_of
-from cronhpa.cli.tables.moments import format_moment
+from cronhpa.cli.tables.time_format import format_moment
 from cronhpa.core.model.instant import HOUR, Nanoseconds
 from cronhpa.history.past.past_answers import TimelineAnswer
 from cronhpa.history.past.points import POINT_STEP, Point

@@ -21,7 +21,7 @@ from matplotlib.ticker import FuncFormatter
 from matplotlib.transforms import Bbox
 from msgspec import Struct
 
-from cronhpa.cli.tables.moments import local
+from cronhpa.cli.tables.time_format import local
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds, from_datetime
 from cronhpa.core.model.printable import printable, shortened
 from cronhpa.core.schedules.timeline import Kind, Mark, Timeline

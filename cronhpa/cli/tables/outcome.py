@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cronhpa.cli.tables.moments import format_length, format_moment
+from cronhpa.cli.tables.time_format import format_length, format_moment
 from cronhpa.core.model.decision import SourceRef
 from cronhpa.core.model.instant import SECOND, format_instant
 from cronhpa.core.model.printable import printable

@@ -16,7 +16,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cronhpa.cli.tables.moments import format_clock, format_length, format_local, format_moment, format_offset, local
+from cronhpa.cli.tables.time_format import (
+    format_clock,
+    format_length,
+    format_local,
+    format_moment,
+    format_offset,
+    local,
+)
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.memory import START_UP_UNKNOWN
 from cronhpa.core.model.printable import printable

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.cli.tables.moments import format_length, format_moment, parse_length, parse_moment
+from cronhpa.cli.tables.time_format import format_length, format_moment, parse_length, parse_moment
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, format_instant, parse_instant
 
 NOW = parse_instant("2026-11-23T09:00:30Z")  # 10:00:30 in Berlin
