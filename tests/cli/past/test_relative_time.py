@@ -1,10 +1,10 @@
-"""cronhpa.cli.past.past_moments: times that have passed, as people say them, in the object's zone."""
+"""cronhpa.cli.past.relative_time: times that have passed, as people say them, in the object's zone."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.cli.past.past_moments import check_past_moment, parse_past_moment
+from cronhpa.cli.past.relative_time import check_past_moment, parse_past_moment
 from cronhpa.core.model.instant import DAY, format_instant, parse_instant
 
 NOW = parse_instant("2026-11-24T09:00:30Z")  # Tuesday, 10:00:30 in Berlin
