@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces
-from cronhpa.cli.objects.given import Given, GivenError, Where, find
+from cronhpa.cli.objects.object_inputs import Given, GivenError, Where, find
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.past.past_source import OPERATOR, Operator, PastWhere, ServiceAccount
 from cronhpa.cli.tables.lines import complain, fail, say, show

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace
-from cronhpa.cli.objects.given import GivenError, Where, find_named
 from cronhpa.cli.objects.named import split_name
+from cronhpa.cli.objects.object_inputs import GivenError, Where, find_named
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.tables.lines import aligned, fail, say
 from cronhpa.cli.terminal.command_classes import CommandGroup, PlainCommand

@@ -13,7 +13,7 @@ import typer
 from msgspec import Struct
 
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace
-from cronhpa.cli.objects.given import Given, GivenError, Where, find
+from cronhpa.cli.objects.object_inputs import Given, GivenError, Where, find
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.tables.lines import complain, fail, say, show
 from cronhpa.core.model.instant import DAY, Nanoseconds

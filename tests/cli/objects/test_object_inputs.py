@@ -1,4 +1,4 @@
-"""cronhpa.cli.objects.given: `cronhpa preview` of objects of a cluster, by name, by namespace, or all."""
+"""cronhpa.cli.objects.object_inputs: `cronhpa preview` of objects of a cluster, by name, by namespace, or all."""
 
 from __future__ import annotations
 
