@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Struct
 from pydantic.alias_generators import to_camel
 
-from cronhpa.cli.tables.time_format import local
-from cronhpa.cli.tables.timetable import (
+from cronhpa.cli.tables.bounds_table import (
     Line,
     Row,
     Subject,
@@ -22,6 +21,7 @@ from cronhpa.cli.tables.timetable import (
     who,
     wrapped,
 )
+from cronhpa.cli.tables.time_format import local
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.spec import Spec
 from cronhpa.core.schedules.timeline import BoundsInterval

@@ -20,7 +20,7 @@ from cronhpa.core.model.instant import DAY, Nanoseconds
 
 if TYPE_CHECKING:
     from cronhpa.cli.commands.difference import ObjectDifference
-    from cronhpa.cli.tables.timetable import Line, Subject
+    from cronhpa.cli.tables.bounds_table import Line, Subject
     from cronhpa.core.model.decision import Lead
 
 # The longest span: nobody plans further ahead by the hour.
@@ -118,9 +118,9 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         raise typer.Exit(int(any(changed.change != "Same" for changed in differences)))
     subjects = [_subject(given, asked) for given in _given(what or (), where, code=1)]
     if output is PreviewOutput.JSON:
-        from cronhpa.cli.tables import timetable
+        from cronhpa.cli.tables import bounds_table
 
-        show(timetable.as_json(subjects))
+        show(bounds_table.as_json(subjects))
     else:
         _print(subjects, every=every)
     if picture is not None:
@@ -177,7 +177,7 @@ def _with_timeline(
     start_up: Nanoseconds | None,
     leads: tuple[Lead, ...],
 ) -> Subject:
-    from cronhpa.cli.tables.timetable import Subject
+    from cronhpa.cli.tables.bounds_table import Subject
     from cronhpa.core.schedules.timeline import timeline
 
     line = timeline(given.spec, *span, zones=[zone], start_up=start_up, leads=leads)
@@ -263,7 +263,7 @@ def _span(asked: _Asked, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
 
 
 def _print(subjects: Sequence[Subject], *, every: bool) -> None:
-    from cronhpa.cli.tables.timetable import table
+    from cronhpa.cli.tables.bounds_table import table
 
     for number, subject in enumerate(subjects):
         _echo(table(subject, every=every, width=_width()), is_first=not number)

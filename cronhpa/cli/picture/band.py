@@ -30,8 +30,8 @@ from cronhpa.cli.picture.style import (
     why,
     x_of,
 )
+from cronhpa.cli.tables.bounds_table import Subject, conflict_texts
 from cronhpa.cli.tables.time_format import format_length
-from cronhpa.cli.tables.timetable import Subject, conflict_texts
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.schedules.timeline import OVERRIDE, Kind, WindowInterval, window_intervals
 

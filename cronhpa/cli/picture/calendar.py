@@ -29,8 +29,8 @@ from cronhpa.cli.picture.style import (
     named,
     why,
 )
+from cronhpa.cli.tables.bounds_table import Subject
 from cronhpa.cli.tables.time_format import local
-from cronhpa.cli.tables.timetable import Subject
 from cronhpa.core.model.instant import HOUR, Nanoseconds, from_datetime
 from cronhpa.core.schedules.timeline import BoundsInterval, clock_changes
 

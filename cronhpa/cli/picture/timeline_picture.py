@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from cronhpa.cli.picture.band import draw_band
 from cronhpa.cli.picture.calendar import draw_calendar
 from cronhpa.cli.picture.style import CONFLICT, RC, Labels, entitle, save
+from cronhpa.cli.tables.bounds_table import Subject, conflict_texts
 from cronhpa.cli.tables.time_format import format_moment
-from cronhpa.cli.tables.timetable import Subject, conflict_texts
 from cronhpa.core.model.instant import DAY
 from cronhpa.core.model.printable import printable, shortened
 

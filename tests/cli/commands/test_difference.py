@@ -13,7 +13,7 @@ from cli.commands.test_preview import MONDAY, SHOP
 from core.situations import specs
 from cronhpa.cli import app
 from cronhpa.cli.commands.difference import Change, ObjectDifference
-from cronhpa.cli.tables.timetable import Subject
+from cronhpa.cli.tables.bounds_table import Subject
 from cronhpa.core.model.instant import DAY, parse_instant
 from cronhpa.core.schedules.timeline import timeline
 

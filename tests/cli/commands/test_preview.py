@@ -1,5 +1,5 @@
 """
-cronhpa.cli.commands.preview, cronhpa.cli.objects.object_inputs, cronhpa.cli.tables.timetable
+cronhpa.cli.commands.preview, cronhpa.cli.objects.object_inputs, cronhpa.cli.tables.bounds_table
 
 `cronhpa preview`: future bounds as a table and as JSON, and errors for wrong files.
 """

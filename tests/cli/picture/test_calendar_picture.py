@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.situations import schedule, spec
 from cronhpa.cli.picture.calendar import pieces
-from cronhpa.cli.tables.timetable import Subject
+from cronhpa.cli.tables.bounds_table import Subject
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.core.schedules.timeline import timeline
 
