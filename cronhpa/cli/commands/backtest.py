@@ -21,7 +21,7 @@ from cronhpa.core.model.spec import Metric, Span, Spec
 
 if TYPE_CHECKING:
     from cronhpa.cli.past.past import Past, Query
-    from cronhpa.cli.tables.outcome import Backtest
+    from cronhpa.cli.tables.backtest_table import Backtest
     from cronhpa.core.model.decision import Decision
     from cronhpa.core.model.memory import Memory
     from cronhpa.core.model.observation import Observation
@@ -128,7 +128,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     from cronhpa.cli.objects.manifests import own_zone
     from cronhpa.cli.picture.drawing import check_picture
-    from cronhpa.cli.tables.outcome import Backtest
+    from cronhpa.cli.tables.backtest_table import Backtest
     from cronhpa.core.schedules.wall_clock import zone_problem
     from cronhpa.forecasting.backtest import with_one
     from cronhpa.history.database.series import Series
@@ -180,14 +180,14 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 def _print(backtest: Backtest, output: BacktestOutput) -> None:
     from rich.console import Console
 
-    from cronhpa.cli.tables import outcome
+    from cronhpa.cli.tables import backtest_table
 
     console = Console()
     width = console.width if console.is_terminal else _WIDTH_PIPED
     if output is BacktestOutput.JSON:
-        show(outcome.as_json(backtest))
+        show(backtest_table.as_json(backtest))
     else:
-        typer.echo(outcome.as_table(backtest, width))
+        typer.echo(backtest_table.as_table(backtest, width))
 
 
 # --- input -------------------------------------------------------------------------------------------------------

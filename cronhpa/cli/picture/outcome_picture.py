@@ -25,7 +25,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 from msgspec import Struct
 
 from cronhpa.cli.picture.style import GRID, INCHES_WIDE, RC, Labels, entitle, fill_steps, named, save
-from cronhpa.cli.tables.outcome import Backtest
+from cronhpa.cli.tables.backtest_table import Backtest
 from cronhpa.cli.tables.time_format import format_moment, local
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds, from_datetime
 from cronhpa.core.model.spec import Span

@@ -1,5 +1,5 @@
 """
-cronhpa.cli.commands.backtest, cronhpa.forecasting.backtest, cronhpa.cli.tables.outcome, cronhpa.cli.past.past
+cronhpa.cli.commands.backtest, cronhpa.forecasting.backtest, cronhpa.cli.tables.backtest_table, cronhpa.cli.past.past
 
 `cronhpa backtest`: its table, its JSON, its picture, and its errors.
 """

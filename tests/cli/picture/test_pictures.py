@@ -28,8 +28,8 @@ from cronhpa.cli import app
 from cronhpa.cli.objects.manifests import written_spec
 from cronhpa.cli.picture import outcome_picture, style
 from cronhpa.cli.picture import timeline_picture as pictures
+from cronhpa.cli.tables.backtest_table import Backtest
 from cronhpa.cli.tables.bounds_table import Subject
-from cronhpa.cli.tables.outcome import Backtest
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.core.model.spec import Span
 from cronhpa.core.schedules.timeline import timeline
