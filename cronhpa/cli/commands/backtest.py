@@ -168,7 +168,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     finished = _run(plan, series, past.points)
     _print(finished, output)
     if picture is not None:
-        from cronhpa.cli.picture.outcome_picture import draw
+        from cronhpa.cli.picture.backtest_picture import draw
 
         try:
             draw(finished, picture)

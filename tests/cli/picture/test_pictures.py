@@ -1,6 +1,6 @@
 """
 cronhpa.cli.picture.timeline_picture, cronhpa.cli.picture.band, cronhpa.cli.picture.style,
-cronhpa.cli.picture.outcome_picture
+cronhpa.cli.picture.backtest_picture
 
 Pictures: their content is to scale, legible on light and dark pages, and no labels overlap.
 """
@@ -26,7 +26,7 @@ from cli.commands.test_preview import CONFLICT, FULL, MONDAY, SHOP
 from core.situations import schedule, spec, specs
 from cronhpa.cli import app
 from cronhpa.cli.objects.manifests import written_spec
-from cronhpa.cli.picture import outcome_picture, style
+from cronhpa.cli.picture import backtest_picture, style
 from cronhpa.cli.picture import timeline_picture as pictures
 from cronhpa.cli.tables.backtest_table import Backtest
 from cronhpa.cli.tables.bounds_table import Subject
@@ -212,7 +212,7 @@ def contrast(color):
 def test_texts_and_lines_contrast_with_the_page():
     """WCAG 2.2: 4.5 for text, 3 for graphics."""
     texts = {name: contrast(getattr(style, name)) for name in ("FLOOR", "CAP", "CONFLICT", "CLOCK", "EXCEPTION")}
-    lines = {str(variant): contrast(color) for variant, color in outcome_picture.COLORS.items()}
+    lines = {str(variant): contrast(color) for variant, color in backtest_picture.COLORS.items()}
 
     assert {} == {name: ratio for name, ratio in texts.items() if ratio < 4.5}
     assert {} == {name: ratio for name, ratio in lines.items() if ratio < 3}
@@ -252,7 +252,7 @@ def outcome(days, *, begin=0, minutes=None):
 
 def drawn(picture):
     with rc_context(style.RC):
-        figure, labels = outcome_picture.drawn(picture)
+        figure, labels = backtest_picture.drawn(picture)
         placed = boxes(figure, labels)
     return figure, placed
 
@@ -271,7 +271,7 @@ def test_a_backtest_of_days_has_a_row_for_each_with_its_weekday_and_its_minutes(
 def test_the_filled_area_is_the_difference_between_the_variants():
     """From 09:50 to 11:00 the schedule has 40 pods, where metrics alone have 6, and 12 once they are ready."""
     figure, _ = drawn(outcome(1))
-    more = [collection for collection in figure.axes[0].collections if _has_color(collection, outcome_picture.MORE)]
+    more = [collection for collection in figure.axes[0].collections if _has_color(collection, backtest_picture.MORE)]
     hours = [path.get_extents() for collection in more for path in collection.get_paths()]
 
     assert 9.8 < min(box.x0 for box in hours) < 9.9
