@@ -26,8 +26,8 @@ from cronhpa.cli.commands import (
     status,
 )
 from cronhpa.cli.commands.version import version_text
-from cronhpa.cli.tables.lines import program, say, show
 from cronhpa.cli.terminal.command_classes import CommandGroup, PlainCommand
+from cronhpa.cli.terminal.console import program, say, show
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _EXAMPLES = re.compile(r"(?:^ {4}.*\n?)+", re.MULTILINE)

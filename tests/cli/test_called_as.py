@@ -1,5 +1,5 @@
 """
-cronhpa.cli.tables.lines, cronhpa.cli.commands.version, cronhpa.cli.commands.completion
+cronhpa.cli.terminal.console, cronhpa.cli.commands.version, cronhpa.cli.commands.completion
 
 `cronhpa` and `kubectl cronhpa` are one program: its name in what it says, its version, its completion, its help.
 """

@@ -1,5 +1,5 @@
 """
-cronhpa.cli.tables.lines: names and messages are a tenant's, and no command lets a terminal obey what stands in them.
+cronhpa.cli.terminal.console: names and messages are a tenant's, and no command lets a terminal obey what stands in them.
 """
 
 import json
@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.cli.tables.lines import say, show
+from cronhpa.cli.terminal.console import say, show
 from cronhpa.explained.explanation_text import explained
 from cronhpa.history.database.series import STEP, Series
 from cronhpa.history.store import Store

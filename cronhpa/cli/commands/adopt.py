@@ -38,7 +38,7 @@ from cronhpa.cli.objects.adoption import (
 from cronhpa.cli.objects.adoption_plan import served_without, show_plan
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connected
 from cronhpa.cli.objects.object_names import adoptable_names
-from cronhpa.cli.tables.lines import fail, say
+from cronhpa.cli.terminal.console import fail, say
 
 if TYPE_CHECKING:
     from cronhpa.kube.client import Client

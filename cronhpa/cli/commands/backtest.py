@@ -14,7 +14,7 @@ from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace, NotAllNa
 from cronhpa.cli.objects.object_inputs import Given, GivenError, Where, find
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.past.past_source import OPERATOR, Operator, PastWhere, ServiceAccount
-from cronhpa.cli.tables.lines import complain, fail, say, show
+from cronhpa.cli.terminal.console import complain, fail, say, show
 from cronhpa.cli.terminal.progress import progress
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.model.spec import Metric, Span, Spec

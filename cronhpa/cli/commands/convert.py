@@ -14,7 +14,7 @@ import typer
 
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, connected
 from cronhpa.cli.objects.documents import UnreadableFileError, as_yaml, read_documents
-from cronhpa.cli.tables.lines import complain, fail, say
+from cronhpa.cli.terminal.console import complain, fail, say
 from cronhpa.core.model.printable import shortened
 
 File = Annotated[

@@ -20,7 +20,7 @@ from cronhpa.cli.objects.cluster import (
 from cronhpa.cli.objects.named import parse_name, read_named
 from cronhpa.cli.objects.object_names import OneObject
 from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
-from cronhpa.cli.tables.lines import fail, say, show
+from cronhpa.cli.terminal.console import fail, say, show
 from cronhpa.explained.explanation import as_json, explanation
 from cronhpa.explained.explanation_text import explained, folded
 

@@ -16,8 +16,8 @@ from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace
 from cronhpa.cli.objects.named import split_name
 from cronhpa.cli.objects.object_inputs import GivenError, Where, find_named
 from cronhpa.cli.objects.object_names import object_names
-from cronhpa.cli.tables.lines import aligned, fail, say
 from cronhpa.cli.terminal.command_classes import CommandGroup, PlainCommand
+from cronhpa.cli.terminal.console import aligned, fail, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

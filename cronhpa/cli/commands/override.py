@@ -20,8 +20,8 @@ from cronhpa.cli.objects.cluster import (
 )
 from cronhpa.cli.objects.named import label_of, parse_name, read_named
 from cronhpa.cli.objects.object_names import OneObject
-from cronhpa.cli.tables.lines import say
 from cronhpa.cli.tables.time_format import format_length, format_moment, parse_length, parse_moment
+from cronhpa.cli.terminal.console import say
 from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.spec import ControllerOptions, Override, Spec

@@ -15,7 +15,7 @@ from msgspec import Struct
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace
 from cronhpa.cli.objects.object_inputs import Given, GivenError, Where, find
 from cronhpa.cli.objects.object_names import object_names
-from cronhpa.cli.tables.lines import complain, fail, say, show
+from cronhpa.cli.terminal.console import complain, fail, say, show
 from cronhpa.core.model.instant import DAY, Nanoseconds
 
 if TYPE_CHECKING:

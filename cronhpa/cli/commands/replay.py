@@ -12,7 +12,7 @@ from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace, NotAllNa
 from cronhpa.cli.objects.named import ObjectName, parse_name
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
-from cronhpa.cli.tables.lines import fail, say, show
+from cronhpa.cli.terminal.console import fail, say, show
 
 # How many differences are printed: more of them mean another algorithm.
 _DIFFERENCES_MAX = 20

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cronhpa.cli.tables.lines import fail, say
 from cronhpa.cli.terminal.command_classes import PlainCommand
+from cronhpa.cli.terminal.console import fail, say
 
 
 def _monotonic() -> float:

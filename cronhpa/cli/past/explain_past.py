@@ -16,8 +16,8 @@ from cronhpa.cli.past.past_explained import body_of, zone_of
 from cronhpa.cli.past.past_of_replicas import PastSource, PastSourceError, whole_timeline
 from cronhpa.cli.past.past_source import PastWhere, opened
 from cronhpa.cli.past.relative_time import check_past_moment, parse_past_moment
-from cronhpa.cli.tables.lines import fail, say, show
 from cronhpa.cli.tables.time_format import format_moment, parse_length
+from cronhpa.cli.terminal.console import fail, say, show
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.history.past.past_answers import DecisionAnswer
 

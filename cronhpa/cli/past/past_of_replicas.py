@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from cronhpa.cli.tables.lines import say
+from cronhpa.cli.terminal.console import say
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.history.database.series import Series
 from cronhpa.history.past.past_answers import DecisionAnswer, LoadAnswer, RecordedMaximum, TimelineAnswer

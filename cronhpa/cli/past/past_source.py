@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from cronhpa.api.identity import AUDIENCE
 from cronhpa.cli.past.past_of_replicas import PastSource, PastSourceError, Replicas
-from cronhpa.cli.tables.lines import say
+from cronhpa.cli.terminal.console import say
 from cronhpa.core.model.instant import Nanoseconds, format_instant_exact
 from cronhpa.history.database.series import Series
 from cronhpa.history.past.past_answers import (

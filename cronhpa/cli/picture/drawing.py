@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from cronhpa.cli.tables.lines import say
+from cronhpa.cli.terminal.console import say
 
 
 def check_picture(path: Path, command: str) -> None:

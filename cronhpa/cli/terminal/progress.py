@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cronhpa.cli.tables.lines import complain
 from cronhpa.cli.tables.time_format import format_length
+from cronhpa.cli.terminal.console import complain
 from cronhpa.core.model.instant import SECOND
 
 EVERY_SECONDS = 10.0
