@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cronhpa.cli.objects import documents
+from cronhpa.cli.objects import yaml_documents
 from cronhpa.history.imports import files as history
 
 MIB = 2**20
@@ -97,8 +97,8 @@ def test_values_written_out_count_as_well(tmp_path, monkeypatch):
     monkeypatch.setattr(documents, "NODES_MAX", 1000)
     (tmp_path / "many.yaml").write_text("[" + "1," * 1000 + "]")
 
-    with pytest.raises(documents.UnreadableFileError, match="more than 1,000 values"):
-        list(documents.read_documents(tmp_path / "many.yaml"))
+    with pytest.raises(yaml_documents.UnreadableFileError, match="more than 1,000 values"):
+        list(yaml_documents.read_documents(tmp_path / "many.yaml"))
 
 
 def test_an_alias_that_is_put_a_few_times_is_read(tmp_path):
@@ -122,7 +122,9 @@ def test_a_file_of_more_bytes_than_anybody_writes_is_refused(tmp_path, command):
 
 def test_a_pipe_that_does_not_end_is_refused():
     refused(
-        cronhpa("convert", "-", given=b"a" * (documents.BYTES_MAX + 1)), 2, "standard input: it has more than 16 MiB"
+        cronhpa("convert", "-", given=b"a" * (yaml_documents.BYTES_MAX + 1)),
+        2,
+        "standard input: it has more than 16 MiB",
     )
 
 

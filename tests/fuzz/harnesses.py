@@ -25,7 +25,7 @@ from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.rules import broken_rules
 from cronhpa.api.status_memory import read_memory
-from cronhpa.cli.objects.documents import UnreadableFileError, as_yaml, read_documents
+from cronhpa.cli.objects.yaml_documents import UnreadableFileError, as_yaml, read_documents
 from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
 from cronhpa.core.metrics.observe import observe

@@ -363,7 +363,7 @@ def _steps(there: Json | None, successor: str, predecessor: str) -> list[str]:
 
 
 def _show(manifest: Json | None) -> None:
-    from cronhpa.cli.objects.documents import as_yaml
+    from cronhpa.cli.objects.yaml_documents import as_yaml
 
     if manifest is not None:
         typer.echo(as_yaml((manifest,)), nl=False)

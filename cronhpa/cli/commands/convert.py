@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, connected
-from cronhpa.cli.objects.documents import UnreadableFileError, as_yaml, read_documents
+from cronhpa.cli.objects.yaml_documents import UnreadableFileError, as_yaml, read_documents
 from cronhpa.cli.terminal.console import complain, fail, say
 from cronhpa.core.model.printable import shortened
 

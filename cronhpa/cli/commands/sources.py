@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cronhpa.cli.objects.documents import STANDARD_INPUT, UnreadableFileError, read_text
+from cronhpa.cli.objects.yaml_documents import STANDARD_INPUT, UnreadableFileError, read_text
 from cronhpa.cli.terminal.command_classes import CommandGroup, PlainCommand
 from cronhpa.cli.terminal.console import fail, say
 

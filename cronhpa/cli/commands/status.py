@@ -174,7 +174,7 @@ def _show(
             say(label_of(body))
         return
     if output is StatusOutput.YAML:
-        from cronhpa.cli.objects.documents import as_yaml
+        from cronhpa.cli.objects.yaml_documents import as_yaml
 
         typer.echo(as_yaml([_without_managers(body) for body in ordered]), nl=False)
         return

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from cronhpa.api.identity import API_VERSION
-from cronhpa.cli.objects.documents import (
+from cronhpa.cli.objects.named import label_of
+from cronhpa.cli.objects.yaml_documents import (
     STANDARD_INPUT,
     LocatedDocument,
     UnreadableFileError,
@@ -22,7 +23,6 @@ from cronhpa.cli.objects.documents import (
     name_of,
     read_with_lines,
 )
-from cronhpa.cli.objects.named import label_of
 from cronhpa.core.model.nearest import nearest
 from cronhpa.core.model.printable import shortened
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from cronhpa.cli.objects.cluster import connected, read_all
-from cronhpa.cli.objects.documents import STANDARD_INPUT
 from cronhpa.cli.objects.manifests import ManifestError, read_specs
 from cronhpa.cli.objects.named import label_of, parse_name, read_named
+from cronhpa.cli.objects.yaml_documents import STANDARD_INPUT
 from cronhpa.core.model.spec import ControllerOptions, Spec
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """
-cronhpa.cli.objects.documents, cronhpa.kube.yaml_loader: YAML and JSON in and out, with the lines of what was read.
+cronhpa.cli.objects.yaml_documents, cronhpa.kube.yaml_loader: YAML and JSON in and out, with the lines of what was read.
 """
 
 import io
@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.cli.objects.documents import (
+from cronhpa.cli.objects.yaml_documents import (
     STANDARD_INPUT,
     UnreadableFileError,
     as_yaml,
