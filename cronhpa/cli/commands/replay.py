@@ -66,7 +66,7 @@ def _replay_past(named: ObjectName, at: str, where: PastWhere) -> int:
     from cronhpa.cli.past.explain_past import AskedPast, check_past, decision_at, find_past_object
     from cronhpa.cli.past.past_of_replicas import PastSourceError
     from cronhpa.cli.past.past_source import opened
-    from cronhpa.cli.past.redecided import NotDecidableError, differences
+    from cronhpa.cli.past.replay_check import NotDecidableError, differences
     from cronhpa.cli.tables.time_format import format_moment
     from cronhpa.history.past.past_answers import DecisionAnswer, change_of
     from cronhpa.kube.errors import ClusterError

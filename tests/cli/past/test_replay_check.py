@@ -1,4 +1,4 @@
-"""cronhpa.cli.past.redecided: by `cronhpa replay --at` it is the same again, or what differs is named."""
+"""cronhpa.cli.past.replay_check: by `cronhpa replay --at` it is the same again, or what differs is named."""
 
 import json
 
