@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from cronhpa.cli.objects.cluster import connected
 from cronhpa.cli.objects.named import ObjectName, place_of, read_named
-from cronhpa.cli.past import past_explained
-from cronhpa.cli.past.past_explained import body_of, zone_of
+from cronhpa.cli.past import past_text
 from cronhpa.cli.past.past_of_replicas import PastSource, PastSourceError, whole_timeline
 from cronhpa.cli.past.past_source import PastWhere, opened
+from cronhpa.cli.past.past_text import body_of, zone_of
 from cronhpa.cli.past.relative_time import check_past_moment, parse_past_moment
 from cronhpa.cli.tables.time_format import format_moment, parse_length
 from cronhpa.cli.terminal.console import fail, say, show
@@ -147,21 +147,21 @@ async def _explain(found: PastObject, asked: AskedPast, where: PastWhere, now: N
         if asked.at is not None:
             decision, zone = await decision_at(source, found, asked.at, now)
             if asked.output == "json":
-                show(past_explained.decision_json(decision))
+                show(past_text.decision_json(decision))
                 return
-            for line in past_explained.decision_lines(decision, zone):
+            for line in past_text.decision_lines(decision, zone):
                 say(line)
             return
         newest = await newest_decision(source, found, now)
-        zone = past_explained.zone_of(past_explained.body_of(newest))
+        zone = past_text.zone_of(past_text.body_of(newest))
         begin, end = _span(asked, zone, now)
         timeline = await whole_timeline(source, found.namespace, found.name, begin, end)
     if timeline is None:
         raise PastSourceError(f"{label}: nothing is kept of it, or not for you")
     if asked.output == "json":
-        show(past_explained.timeline_json(label, timeline, begin, end))
+        show(past_text.timeline_json(label, timeline, begin, end))
     else:
-        for line in past_explained.timeline_lines(label, timeline, begin, end, zone, _width()):
+        for line in past_text.timeline_lines(label, timeline, begin, end, zone, _width()):
             say(line)
     if asked.picture is not None:
         from cronhpa.cli.picture.history_picture import draw

@@ -1,5 +1,5 @@
 """
-cronhpa.cli.past.past_explained, cronhpa.cli.picture.history_picture, cronhpa.history.past.past_answers: past decisions
+cronhpa.cli.past.past_text, cronhpa.cli.picture.history_picture, cronhpa.history.past.past_answers: past decisions
 explained.
 """
 
