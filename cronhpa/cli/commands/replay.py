@@ -63,7 +63,7 @@ def replay(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 def _replay_past(named: ObjectName, at: str, where: PastWhere) -> int:
     import asyncio
 
-    from cronhpa.cli.past.explain_past import AskedPast, check_past, decision_at, find_past_object
+    from cronhpa.cli.past.explain_at import AskedPast, check_past, decision_at, find_past_object
     from cronhpa.cli.past.past_of_replicas import PastSourceError
     from cronhpa.cli.past.past_source import opened
     from cronhpa.cli.past.replay_check import NotDecidableError, differences

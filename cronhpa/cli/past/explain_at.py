@@ -49,7 +49,7 @@ class PastObject(Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
-def explain_past(named: ObjectName, asked: AskedPast, where: PastWhere, now: Nanoseconds) -> None:
+def explain_at(named: ObjectName, asked: AskedPast, where: PastWhere, now: Nanoseconds) -> None:
     """Prints the requested past. Ends the command with 1 if it cannot be read."""
     from cronhpa.kube.errors import ClusterError
 
