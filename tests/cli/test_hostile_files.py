@@ -94,7 +94,7 @@ def test_a_kilobyte_that_stands_for_a_billion_values_is_refused(tmp_path, comman
 
 
 def test_values_written_out_count_as_well(tmp_path, monkeypatch):
-    monkeypatch.setattr(documents, "NODES_MAX", 1000)
+    monkeypatch.setattr(yaml_documents, "NODES_MAX", 1000)
     (tmp_path / "many.yaml").write_text("[" + "1," * 1000 + "]")
 
     with pytest.raises(yaml_documents.UnreadableFileError, match="more than 1,000 values"):

@@ -1,5 +1,6 @@
 """
-cronhpa.cli.terminal.console: names and messages are a tenant's, and no command lets a terminal obey what stands in them.
+cronhpa.cli.terminal.console: names and messages are a tenant's texts, and a
+terminal obeys nothing in them.
 """
 
 import json
