@@ -30,7 +30,7 @@ spec:
 """
 # They are imported after a check that says which extra is missing.
 NEED_AN_EXTRA = {
-    *(f"cronhpa.cli.picture.{name}" for name in ("band", "calendar", "history_picture", "outcome_picture", "style")),
+    *(f"cronhpa.cli.picture.{name}" for name in ("band", "calendar", "history_picture", "backtest_picture", "style")),
     "cronhpa.cli.picture.timeline_picture", "cronhpa.history.database.postgres", "cronhpa.history.imports.parquet",
 }  # fmt: skip
 BLOCKED = """
