@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from cronhpa.api.explained.explanation import current_explanation, next_change
+from cronhpa.api.explained.object_rows import row_of
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.printable import shortened
-from cronhpa.explained.explanation import current_explanation, next_change
-from cronhpa.explained.object_rows import row_of
 from cronhpa.page.objects import LiveObject, Objects
 from cronhpa.page.rights import Scope
 

@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 import yaml
 
+from cronhpa.api.explained.explanation_text import explained
+from cronhpa.api.explained.object_rows import object_row
 from cronhpa.api.identity import GROUP, VERSION
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import parse_memory
@@ -22,8 +24,6 @@ from cronhpa.core.model.local_time import local_times
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.spec import ControllerOptions, Metric, ResourceMetric, Spec, UnknownMetric
 from cronhpa.core.schedules.timeline import Mark, Timeline, timeline, window_intervals
-from cronhpa.explained.explanation_text import explained
-from cronhpa.explained.object_rows import object_row
 from cronhpa.history.database.address import PostgresAddress
 from cronhpa.history.database.database import StoreError
 from cronhpa.history.database.series import STEP, Series

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.situations import at, forecast, observed, pod, reconciliation_of, sample
+from cronhpa.api.explained.explanation_text import explained, folded
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.cli.commands.status import rows_of, table
@@ -21,7 +22,6 @@ from cronhpa.core.model.memory import Memory, Recommendation
 from cronhpa.core.model.observation import Absent, Observation, Scale
 from cronhpa.core.model.spec import ControllerOptions, Mode
 from cronhpa.core.schedules.conflicts import conflicts
-from cronhpa.explained.explanation_text import explained, folded
 
 ZONE = "Europe/Berlin"  # an hour ahead of UTC
 NOW = at("10:00")

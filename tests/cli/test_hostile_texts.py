@@ -9,9 +9,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from cronhpa.api.explained.explanation_text import explained
 from cronhpa.cli import app
 from cronhpa.cli.terminal.console import say, show
-from cronhpa.explained.explanation_text import explained
 from cronhpa.history.database.series import STEP, Series
 from cronhpa.history.store import Store
 

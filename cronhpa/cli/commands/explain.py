@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from cronhpa.api.explained.explanation import as_json, explanation
+from cronhpa.api.explained.explanation_text import explained, folded
 from cronhpa.cli.objects.cluster import (
     Context,
     Kubeconfig,
@@ -21,8 +23,6 @@ from cronhpa.cli.objects.named import parse_name, read_named
 from cronhpa.cli.objects.object_names import OneObject
 from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
 from cronhpa.cli.terminal.console import fail, say, show
-from cronhpa.explained.explanation import as_json, explanation
-from cronhpa.explained.explanation_text import explained, folded
 
 
 class ExplainOutput(StrEnum):

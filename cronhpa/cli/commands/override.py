@@ -10,6 +10,7 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cronhpa.api.explained.explanation_text import folded
 from cronhpa.cli.objects.cluster import (
     Context,
     Kubeconfig,
@@ -25,7 +26,6 @@ from cronhpa.cli.terminal.console import say
 from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.spec import ControllerOptions, Override, Spec
-from cronhpa.explained.explanation_text import folded
 
 Json = dict[str, Any]
 # A longer override is likely to be forgotten; a schedule would be better.

@@ -17,6 +17,7 @@ import typer
 from msgspec import Struct
 
 from cronhpa.api.columns import StatusWord
+from cronhpa.api.explained.object_rows import ObjectRow, rows_of
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connected, read_all
 from cronhpa.cli.objects.named import ObjectName, label_of, parse_name, read_named
 from cronhpa.cli.objects.object_names import object_names
@@ -24,7 +25,6 @@ from cronhpa.cli.terminal.console import aligned, fail, paint, say
 from cronhpa.core.model.instant import parse_instant
 from cronhpa.core.model.local_time import format_length
 from cronhpa.core.model.printable import printable
-from cronhpa.explained.object_rows import ObjectRow, rows_of
 
 Json = dict[str, Any]
 

@@ -10,11 +10,11 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from cronhpa.api.explained.explanation_text import explained, folded
 from cronhpa.cli.tables.time_format import format_clock, format_length, format_moment, local
 from cronhpa.core.model.instant import Nanoseconds, format_instant
 from cronhpa.core.model.printable import printable
 from cronhpa.core.schedules.wall_clock import zone_problem
-from cronhpa.explained.explanation_text import explained, folded
 from cronhpa.history.past.past_answers import DecisionAnswer, DecisionChange, TimelineAnswer
 from cronhpa.history.past.points import POINT_STEP, Point
 

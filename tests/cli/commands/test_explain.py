@@ -1,4 +1,4 @@
-"""cronhpa.explained.explanation, cronhpa.explained.explanation_text: the screens of `explain` and their parts."""
+"""cronhpa.api.explained.explanation, cronhpa.api.explained.explanation_text: the screens of `explain`."""
 
 import json
 from pathlib import Path
@@ -23,6 +23,8 @@ from cli.glance import (
 )
 from core.situations import at, reconciliation_of, situations
 from cronhpa.api.columns import StatusWord
+from cronhpa.api.explained.explanation import as_json, explanation
+from cronhpa.api.explained.explanation_text import explained, folded
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
@@ -34,8 +36,6 @@ from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY as ONE_DAY
 from cronhpa.core.model.observation import Absent, Observation, Scale
 from cronhpa.core.model.spec import ControllerOptions
-from cronhpa.explained.explanation import as_json, explanation
-from cronhpa.explained.explanation_text import explained, folded
 
 
 def lines(made, now=NOW):

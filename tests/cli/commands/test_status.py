@@ -1,5 +1,6 @@
 """
-cronhpa.cli.commands.status, cronhpa.explained.object_rows: all objects in one table, those that need a person first.
+cronhpa.cli.commands.status, cronhpa.api.explained.object_rows: all objects in one table,
+those that need a person first.
 """
 
 import json

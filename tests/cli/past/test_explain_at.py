@@ -9,8 +9,8 @@ import re
 import pytest
 from past_life import at, body, command, life, write_life
 
+from cronhpa.api.explained.explanation_text import explained, folded
 from cronhpa.core.model.record import encode
-from cronhpa.explained.explanation_text import explained, folded
 from history.samples import write_version_1
 
 

@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.api.columns import StatusWord
+from cronhpa.api.explained.advice import Problem, about_metric, about_scale, about_target
 from cronhpa.api.range_text import range_text
 from cronhpa.core.model.instant import Nanoseconds, format_instant, parse_instant
 from cronhpa.core.schedules.wall_clock import zone_problem
-from cronhpa.explained.advice import Problem, about_metric, about_scale, about_target
 
 Json = dict[str, Any]
 

@@ -13,11 +13,11 @@ from itertools import groupby
 from typing import Any
 
 from cronhpa.api.columns import StatusWord
+from cronhpa.api.explained.advice import Problem
+from cronhpa.api.explained.explanation import ExplainedMetric, Explanation, explanation
 from cronhpa.api.range_text import range_text
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.local_time import format_length, format_near, local_times
-from cronhpa.explained.advice import Problem
-from cronhpa.explained.explanation import ExplainedMetric, Explanation, explanation
 
 _WIDTH = 80
 # `decidedBy` where no source asks for a count, and the current one stays.

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from cronhpa.api.columns import StatusWord
+from cronhpa.api.explained.explanation import Explanation, current_explanation
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.local_time import local_times
-from cronhpa.explained.explanation import Explanation, current_explanation
 
 Json = dict[str, Any]
 

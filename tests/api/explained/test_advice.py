@@ -1,8 +1,8 @@
-"""cronhpa.explained.advice: each thing that keeps an object from its work, in words and with what to do."""
+"""cronhpa.api.explained.advice: each thing that keeps an object from its work, in words and with what to do."""
 
 import pytest
 
-from cronhpa.explained.advice import about_metric, about_scale, about_target
+from cronhpa.api.explained.advice import about_metric, about_scale, about_target
 
 SHOP = "Deployment/shop"
 FETCH = "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from"
