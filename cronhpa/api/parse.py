@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from cronhpa.api import schema
 from cronhpa.api.resource import behavior, fields, metrics, schedules
-from cronhpa.api.slips import spec_slips
+from cronhpa.api.spec_errors import schema_problems
 from cronhpa.core.model.instant import MINUTE, SECOND, parse_instant
 from cronhpa.core.model.quantity import parse_float, parse_milli
 from cronhpa.core.model.spec import (
@@ -107,7 +107,7 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
     )
 
 
-def reject_slips(text: Mapping[str, Any]) -> None:
+def check_schema(text: Mapping[str, Any]) -> None:
     """
     Raises SpecError if a spec written by hand has an unknown field or a wrong type.
 
@@ -132,7 +132,7 @@ def _at(path: str, parse: Callable[[M], T], model: M) -> T:
 
 
 def _problems(error: ValidationError) -> Iterable[SpecProblem]:
-    return (SpecProblem(path, problem) for path, problem in spec_slips(error))
+    return (SpecProblem(path, problem) for path, problem in schema_problems(error))
 
 
 def _options(model: schema.CronHPASpec, defaults: ControllerOptions) -> ControllerOptions:

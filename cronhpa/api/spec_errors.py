@@ -45,14 +45,14 @@ _WORDS = {
 _CHOICES = re.compile(r"'([^']*)'")
 
 
-def spec_slips(error: ValidationError) -> list[tuple[str, str]]:
+def schema_problems(error: ValidationError) -> list[tuple[str, str]]:
     """Path and problem of each error that pydantic found in a spec, each field once."""
     problems: dict[str, str] = {}
     meant: set[str] = set()
-    slips = error.errors(include_url=False)
-    for slip in slips:
-        if slip["type"] == _UNKNOWN:
-            *parent, name = slip["loc"]
+    errors = error.errors(include_url=False)
+    for detail in errors:
+        if detail["type"] == _UNKNOWN:
+            *parent, name = detail["loc"]
             fields = _fields_at(parent)
             suggestion = nearest(str(name), fields)
             if suggestion is not None:
@@ -60,11 +60,11 @@ def spec_slips(error: ValidationError) -> list[tuple[str, str]]:
             problems[path_of([*parent, shortened(str(name), _TOLD_MAX)])] = (
                 f"there is no such field: {_suggested(suggestion, fields)}"
             )
-    for slip in slips:
-        path = path_of(_known_part(slip["loc"]))
+    for detail in errors:
+        path = path_of(_known_part(detail["loc"]))
         # A field that was written under a misspelt name is not missing.
-        if slip["type"] != _UNKNOWN and not (slip["type"] == _MISSING and path in meant):
-            problems.setdefault(path, _problem(slip))
+        if detail["type"] != _UNKNOWN and not (detail["type"] == _MISSING and path in meant):
+            problems.setdefault(path, _problem(detail))
     return list(problems.items())
 
 
@@ -83,21 +83,21 @@ def _listed(words: Sequence[str], last: str) -> str:
     return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _problem(slip: Any) -> str:
-    value = slip["input"]
-    is_quoted = slip["type"] != _MISSING and not isinstance(value, Mapping | list)
+def _problem(error: Any) -> str:
+    value = error["input"]
+    is_quoted = error["type"] != _MISSING and not isinstance(value, Mapping | list)
     finding = f"found {shortened(repr(value), _TOLD_MAX)}: " if is_quoted else ""
-    if slip["type"] == "literal_error":
-        choices = _CHOICES.findall(str(slip["ctx"]["expected"]))
+    if error["type"] == "literal_error":
+        choices = _CHOICES.findall(str(error["ctx"]["expected"]))
         suggestion = nearest(str(value), choices)
         meant = "" if suggestion is None else f"did you mean {suggestion}? "
         return f"{finding}{meant}{_listed(choices, 'or')} is accepted"
-    if _node_at(_known_part(slip["loc"])).get("x-kubernetes-int-or-string") and slip["type"].endswith("_type"):
+    if _node_at(_known_part(error["loc"])).get("x-kubernetes-int-or-string") and error["type"].endswith("_type"):
         return f'{finding}a quantity is a whole number, or a text such as "250m", "1.5" or "512Mi"'
-    words = _WORDS.get(slip["type"])
+    words = _WORDS.get(error["type"])
     if words is None:
-        return f"{finding}{str(slip['msg']).removeprefix('Value error, ')}"
-    return finding + words.format(**slip.get("ctx", {}))
+        return f"{finding}{str(error['msg']).removeprefix('Value error, ')}"
+    return finding + words.format(**error.get("ctx", {}))
 
 
 # --- the schema at a path ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from cronhpa.api.parse import SpecError, parse_spec, reject_slips
+from cronhpa.api.parse import SpecError, check_schema, parse_spec
 from cronhpa.api.rules import broken_rules
 from cronhpa.api.status_memory import parse_memory
 from cronhpa.core.model.decision import Decision
@@ -82,7 +82,7 @@ def spec_of(text: str, namespace: str) -> Spec:
         raise NotReadableError(["spec: a CronHPA, or its spec alone, is read"])
     spec = _without_nulls(spec)
     try:
-        reject_slips(spec)
+        check_schema(spec)
         problems = [f"{path}: {problem}" for path, problem in broken_rules(spec)]
         parsed = parse_spec(spec, namespace, ControllerOptions())
     except SpecError as error:

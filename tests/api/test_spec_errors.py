@@ -1,4 +1,4 @@
-"""cronhpa.api.slips: pydantic's errors become sentences that name the intended value."""
+"""cronhpa.api.spec_errors: pydantic's errors become sentences that name the intended value."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cronhpa.api.schema import CronHPASpec
-from cronhpa.api.slips import nearest, spec_slips
+from cronhpa.api.spec_errors import nearest, schema_problems
 
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
 FIELDS = ["minReplicas", "maxReplicas", "scaleTargetRef", "schedules", "metrics", "leadTimeSeconds", "from"]
 
 
-def slips(**fields):
+def problems_of(**fields):
     text = {"scaleTargetRef": TARGET, "maxReplicas": 9, **fields}
     written = {key: value for key, value in text.items() if value is not None}
     try:
         CronHPASpec.model_validate(written, extra="forbid", strict=True)
     except ValidationError as error:
-        return dict(spec_slips(error))
+        return dict(schema_problems(error))
     return {}
 
 
@@ -62,7 +62,7 @@ def test_any_text_is_compared_without_an_error(text):
 
 
 def test_an_unknown_field_is_told_with_the_one_that_was_meant_or_with_those_that_are_accepted():
-    refused = slips(maxReplica=3, forecast={"zzz": 1})
+    refused = problems_of(maxReplica=3, forecast={"zzz": 1})
 
     assert "there is no such field: did you mean maxReplicas?" == refused["spec.maxReplica"]
     assert refused["spec.forecast.zzz"].endswith(
@@ -71,8 +71,8 @@ def test_an_unknown_field_is_told_with_the_one_that_was_meant_or_with_those_that
 
 
 def test_a_field_that_is_there_by_another_name_is_not_told_missing():
-    assert ["spec.maxReplica"] == list(slips(maxReplicas=None, maxReplica=3))
-    assert {"spec.maxReplicas": "it is needed and not there"} == slips(maxReplicas=None)
+    assert ["spec.maxReplica"] == list(problems_of(maxReplicas=None, maxReplica=3))
+    assert {"spec.maxReplicas": "it is needed and not there"} == problems_of(maxReplicas=None)
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_a_field_that_is_there_by_another_name_is_not_told_missing():
     ],
 )
 def test_a_wrong_type_or_bound_is_told_in_our_words(fields, path, told):
-    assert {path: told} == slips(**fields)
+    assert {path: told} == problems_of(**fields)
 
 
 def test_a_quantity_of_a_wrong_type_is_told_once_and_not_for_each_branch_of_its_union():
     target = {"type": "AverageValue", "averageValue": 1.5}
-    refused = slips(metrics=[{"type": "Resource", "resource": {"name": "cpu", "target": target}}])
+    refused = problems_of(metrics=[{"type": "Resource", "resource": {"name": "cpu", "target": target}}])
 
     assert {
         "spec.metrics[0].resource.target.averageValue": (
@@ -105,7 +105,7 @@ def test_a_quantity_of_a_wrong_type_is_told_once_and_not_for_each_branch_of_its_
 
 
 def test_a_long_name_and_a_long_value_are_told_shortened():
-    refused = slips(**{"x" * 5000: 1}, mode="y" * 5000)
+    refused = problems_of(**{"x" * 5000: 1}, mode="y" * 5000)
 
     assert all(len(path) < 100 for path in refused)
     assert all(len(told) < 400 for told in refused.values())

@@ -131,7 +131,7 @@ OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop}\n"
 @pytest.mark.parametrize(
     ("text", "code", "says"),
     [(GOOD, 0, "shop"), (OTHER, 0, ""), (GOOD.replace("maxReplicas", "maxReplica"), 1, "did you mean maxReplicas?")],
-    ids=["a good object", "another kind", "a slip"],
+    ids=["a good object", "another kind", "a misspelt field"],
 )
 def test_the_hook_for_other_repositories_refuses_a_slip_and_passes_over_other_kinds(tmp_path, text, code, says):
     """pre-commit splits the entry as a shell does and adds the names of the files."""

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from core.situations import pod, reconciliation_of
-from cronhpa.api.parse import SpecError, parse_spec, reject_slips
+from cronhpa.api.parse import SpecError, check_schema, parse_spec
 from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.rules import broken_rules
@@ -102,7 +102,7 @@ def spec(data: bytes) -> None:
     text = json.loads(json.dumps(text))  # what the API serves has no NaN and no shared parts
     try:
         parsed = parse_spec(text, "prod", ControllerOptions())
-        reject_slips(text)
+        check_schema(text)
     except SpecError as error:
         assert error.problems  # noqa: PT017 - it is let pass, and must say something
         return

@@ -48,13 +48,13 @@ class Manifest(Struct, frozen=True):
     """
     A CronHPA of a file, with a name and a spec. node: its syntax tree.
 
-    slips: (line, text) of each problem outside its spec.
+    field_problems: (line, text) of each problem outside its spec.
     """
 
     body: Mapping[str, Any]
     file: str
     node: Any
-    slips: tuple[tuple[int, str], ...] = ()
+    field_problems: tuple[tuple[int, str], ...] = ()
 
     @property
     def label(self) -> str:
@@ -105,23 +105,23 @@ def spec_of(manifest: Manifest) -> Spec:
     """The spec of a manifest. Raises ManifestError with every problem of the manifest, in order of lines."""
     from cronhpa.api.parse import SpecError
 
-    slips = list(manifest.slips)
+    field_problems = list(manifest.field_problems)
     try:
         spec = written_spec(manifest.body)
     except SpecError as error:
-        slips += [
+        field_problems += [
             (_line(manifest.node, problem.path), f"{problem.path}: {problem.problem}") for problem in error.problems
         ]
     else:
-        if not slips:
+        if not field_problems:
             return spec
     raise ManifestError(
-        f"{manifest.file}:{line}: {manifest.label}: {text}" for line, text in sorted(slips, key=_by_line)
+        f"{manifest.file}:{line}: {manifest.label}: {text}" for line, text in sorted(field_problems, key=_by_line)
     )
 
 
-def _by_line(slip: tuple[int, str]) -> int:
-    return slip[0]
+def _by_line(problem: tuple[int, str]) -> int:
+    return problem[0]
 
 
 def written_spec(body: Mapping[str, Any]) -> Spec:
@@ -131,14 +131,14 @@ def written_spec(body: Mapping[str, Any]) -> Spec:
     Raises SpecError with everything that the API server or the operator would refuse, including unreadable schedules.
     An API server runs no rules after a wrong type; here the rules run on the spec without the fields of a wrong type.
     """
-    from cronhpa.api.parse import SpecError, SpecProblem, parse_spec, reject_slips
+    from cronhpa.api.parse import SpecError, SpecProblem, check_schema, parse_spec
     from cronhpa.api.rules import broken_rules
     from cronhpa.core.model.spec import ControllerOptions
 
     text = _without_nulls(body["spec"])
     problems: list[SpecProblem] = []
     try:
-        reject_slips(text)
+        check_schema(text)
     except SpecError as error:
         problems += error.problems
     readable = _Readable.of(text)
@@ -211,12 +211,12 @@ def _take(
         if body.get("kind") != _KIND:
             kinds.add(shortened(str(body.get("kind", "a document without a kind")), _TOLD_MAX))
             continue
-        slips = sorted(_slips(body, node, document.repeated))
+        field_problems = sorted(_field_problems(body, node, document.repeated))
         wrong = list(_no_object(body, node))
         if wrong:
-            problems += [f"{file}:{line}: {text}" for line, text in sorted([*slips, *wrong])]
+            problems += [f"{file}:{line}: {text}" for line, text in sorted([*field_problems, *wrong])]
         else:
-            manifests.append(Manifest(body, file, node, tuple(slips)))
+            manifests.append(Manifest(body, file, node, tuple(field_problems)))
 
 
 def _flat(body: Any, node: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
@@ -230,7 +230,7 @@ def _flat(body: Any, node: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
         yield body, node
 
 
-def _slips(body: Mapping[str, Any], node: Any, repeated: Iterable[Repeated]) -> Iterator[tuple[int, str]]:
+def _field_problems(body: Mapping[str, Any], node: Any, repeated: Iterable[Repeated]) -> Iterator[tuple[int, str]]:
     """Line and text of each problem outside a spec that is readable."""
     first, last = (1, sys.maxsize) if node is None else (_begin(node), int(node.end_mark.line) + 1)
     for key_twice in repeated:
@@ -334,12 +334,12 @@ class _Readable(Struct, frozen=True):
 
         from cronhpa.api.resource.fields import INT32_MAX
         from cronhpa.api.schema import CronHPASpec
-        from cronhpa.api.slips import spec_slips
+        from cronhpa.api.spec_errors import schema_problems
 
         try:
             CronHPASpec.model_validate(text, strict=True)
         except ValidationError as error:
-            lost = {(top[1], top[2]) for path, _ in spec_slips(error) if (top := _TOP.match(path))}
+            lost = {(top[1], top[2]) for path, _ in schema_problems(error) if (top := _TOP.match(path))}
         else:
             return cls(text)
         out = {key: value for key, value in text.items() if (key, None) not in lost and isinstance(key, str)}

@@ -99,8 +99,8 @@ def problems(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     try:
         CronHPASpec.model_validate(spec, extra="forbid")
     except ValidationError as error:
-        for slip in error.errors(include_url=False, include_context=False):
-            yield _path(slip["loc"]), f"{slip['msg']}, found {slip['input']!r}"
+        for detail in error.errors(include_url=False, include_context=False):
+            yield _path(detail["loc"]), f"{detail['msg']}, found {detail['input']!r}"
         return
     schedules: Sequence[Mapping[str, Any]] = spec.get("schedules") or ()
     if not spec["scaleTargetRef"]["name"]:
