@@ -18,7 +18,7 @@ from cronhpa.forecasting import policy
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.coverage import rolling_excess
 from cronhpa.forecasting.evaluation import CandidateScores
-from cronhpa.forecasting.issue import forecast_of
+from cronhpa.forecasting.forecast import forecast_of
 from cronhpa.forecasting.messages import NOTHING_TO_GAIN, ForecastTarget
 from cronhpa.forecasting.named_methods import methods_of, noted, unusable
 from cronhpa.forecasting.policy import Attempts, FittedPolicy

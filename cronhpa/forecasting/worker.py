@@ -22,7 +22,7 @@ from cronhpa.forecasting.columns import Floats
 from cronhpa.forecasting.coverage import excess_coverage
 from cronhpa.forecasting.deadline import Deadlines, alarmed
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentLoad
-from cronhpa.forecasting.issue import forecast_of
+from cronhpa.forecasting.forecast import forecast_of
 from cronhpa.forecasting.messages import (
     MODEL,
     NOTHING_TO_GAIN,

@@ -1,5 +1,5 @@
 """
-cronhpa.forecasting.daily, cronhpa.forecasting.recording, cronhpa.forecasting.issue: all ways to a policy, one floor.
+cronhpa.forecasting.daily, cronhpa.forecasting.recording, cronhpa.forecasting.forecast: all ways to a policy, one floor.
 
 The worker asks for one origin a minute from a store, a walk forward for a day at once, the benchmark for a recording.
 """

@@ -9,7 +9,7 @@ from cronhpa.core.model.instant import MINUTE
 from cronhpa.forecasting.candidates import Candidate
 from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.fitted_models import ModelStates
-from cronhpa.forecasting.issue import forecast_of
+from cronhpa.forecasting.forecast import forecast_of
 from cronhpa.forecasting.policy import FittedPolicy, Provisioned
 from forecasting.made_loads import MIDNIGHT, PODS
 
