@@ -27,7 +27,7 @@ from cronhpa.forecasting.fitted_models import (
     fit_models,
     without_gaps,
 )
-from cronhpa.forecasting.outlook import OutlookRequest, outlook_of
+from cronhpa.forecasting.predictions import PredictionsRequest, predict
 from cronhpa.forecasting.provisioning import provisioned_by_candidate
 from cronhpa.forecasting.workload import WorkloadModel
 from cronhpa.history.load.packing import STEPS_PER_DAY
@@ -136,8 +136,8 @@ def provisioned_on_day(
     models = fit_models(day.before, workload, catalog, attempt, windows)
     cost = min(map(models.cost, candidates))
     methods = {candidate.method for candidate in candidates}
-    outlook = outlook_of(OutlookRequest(models, day.load, day.load.origins, methods, attempt, cost))
-    floors = provisioned_by_candidate(models, outlook, candidates)
+    predictions = predict(PredictionsRequest(models, day.load, day.load.origins, methods, attempt, cost))
+    floors = provisioned_by_candidate(models, predictions, candidates)
     length = len(day.load.steps) * MINUTES_PER_STEP
     return np.concatenate([np.zeros((1, length), np.int16), by_minute(floors, workload, length)])
 

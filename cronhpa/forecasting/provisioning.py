@@ -16,44 +16,46 @@ import numpy as np
 from cronhpa.forecasting.candidates import NO_METHOD, Candidate, at_budget_levels
 from cronhpa.forecasting.columns import Counts, Floats
 from cronhpa.forecasting.fitted_models import Attempt, FittedModels, Minutes, RecentLoad
-from cronhpa.forecasting.outlook import Outlook, OutlookRequest, outlooks
+from cronhpa.forecasting.predictions import Predictions, PredictionsRequest, predict_all
 from cronhpa.forecasting.pricing import HOURS, provisioned_replicas, spike_replicas
 from cronhpa_models.spike_hazard import Spikes
 
 _MEDIAN = 0.5
 
 
-def provisioned_by_candidate(models: FittedModels, outlook: Outlook, candidates: Sequence[Candidate]) -> Counts:
+def provisioned_by_candidate(models: FittedModels, predictions: Predictions, candidates: Sequence[Candidate]) -> Counts:
     """
-    (candidates, windows, origins): the provisioned replicas of each candidate at each origin of the outlook.
+    (candidates, windows, origins): the provisioned replicas of each candidate at each origin of the predictions.
 
     A candidate without an answer of its method has its constant count and the spike hazard.
     """
     carried, mean = models.workload.carried, models.mean_replicas
-    replicas = np.zeros((len(candidates), outlook.windows, len(outlook.running)), np.int16)
+    replicas = np.zeros((len(candidates), predictions.windows, len(predictions.running)), np.int16)
     rows_by_cost_by_method: dict[str, dict[float, list[int]]] = {}
     for row, candidate in enumerate(candidates):
         if not candidate.is_constant:
             rows_by_cost_by_method.setdefault(candidate.method, {}).setdefault(candidate.cost, []).append(row)
     for_spikes: dict[float, Counts] = {}
-    if outlook.spikes is not None and rows_by_cost_by_method:
-        spikes, held_replicas = outlook.spikes
+    if predictions.spikes is not None and rows_by_cost_by_method:
+        spikes, held_replicas = predictions.spikes
         costs = sorted({cost for rows_by_cost in rows_by_cost_by_method.values() for cost in rows_by_cost})
-        by_cost = spike_replicas(spikes, held_replicas, carried, outlook.ceiling, [cost / mean for cost in costs])
+        by_cost = spike_replicas(spikes, held_replicas, carried, predictions.ceiling, [cost / mean for cost in costs])
         for_spikes = dict(zip(costs, by_cost, strict=True))
     for method, rows_by_cost in rows_by_cost_by_method.items():
         by_cost = provisioned_by_method(
-            outlook.distributions.get(method),
+            predictions.distributions.get(method),
             np.stack([for_spikes[cost] for cost in rows_by_cost]) if for_spikes else None,
-            outlook.running,
+            predictions.running,
             carried,
-            outlook.ceiling,
+            predictions.ceiling,
             np.array([*rows_by_cost])[:, None, None] / mean,
             (len(rows_by_cost), *replicas.shape[1:]),
         )
         for rows, of_cost in zip(rows_by_cost.values(), by_cost, strict=True):
             replicas[rows] = of_cost
-    constants = np.array([models.constant(candidate) for candidate in candidates], np.int16)[:, outlook.hours % HOURS]
+    constants = np.array([models.constant(candidate) for candidate in candidates], np.int16)[
+        :, predictions.hours % HOURS
+    ]
     return np.maximum(replicas, constants[:, None, :])
 
 
@@ -136,21 +138,21 @@ class _Shape(NamedTuple):
     """Whether the spike hazard is used."""
 
     @classmethod
-    def of(cls, request: ProvisioningRequest, outlook: Outlook) -> _Shape:
-        distribution = outlook.distributions.get(request.variant)
+    def of(cls, request: ProvisioningRequest, predictions: Predictions) -> _Shape:
+        distribution = predictions.distributions.get(request.variant)
         return cls(
-            outlook.windows,
+            predictions.windows,
             0 if distribution is None else distribution[0].shape[-1],
-            request.candidate.method in outlook.distributions,
-            outlook.spikes is not None and not request.candidate.is_constant,
+            request.candidate.method in predictions.distributions,
+            predictions.spikes is not None and not request.candidate.is_constant,
         )
 
 
 def provision_all(requests: Sequence[ProvisioningRequest]) -> list[Provisioned]:
     """What each object provisions: the same as if it were the only one."""
-    predicted = outlooks(
+    predicted = predict_all(
         [
-            OutlookRequest(
+            PredictionsRequest(
                 request.models,
                 request.recent,
                 request.origins,
@@ -162,8 +164,8 @@ def provision_all(requests: Sequence[ProvisioningRequest]) -> list[Provisioned]:
         ]
     )
     indices_by_shape: dict[_Shape, list[int]] = {}
-    for index, (request, outlook) in enumerate(zip(requests, predicted, strict=True)):
-        indices_by_shape.setdefault(_Shape.of(request, outlook), []).append(index)
+    for index, (request, predictions) in enumerate(zip(requests, predicted, strict=True)):
+        indices_by_shape.setdefault(_Shape.of(request, predictions), []).append(index)
     provisioned: dict[int, Provisioned] = {}
     for shape, indices in indices_by_shape.items():
         alike = [requests[index] for index in indices]
@@ -177,19 +179,19 @@ def provision_all(requests: Sequence[ProvisioningRequest]) -> list[Provisioned]:
 
 
 def _provision_joined(
-    requests: Sequence[ProvisioningRequest], predicted: Sequence[Outlook], of_all: _Shape
+    requests: Sequence[ProvisioningRequest], predicted: Sequence[Predictions], of_all: _Shape
 ) -> Provisioned:
     """What objects provision whose arrays share a shape, joined along the origins."""
     counts = [len(request.origins) for request in requests]
     carried = np.repeat([request.models.workload.carried for request in requests], counts)
-    running = np.concatenate([outlook.running for outlook in predicted])
-    ceiling = np.concatenate([outlook.ceiling for outlook in predicted])
+    running = np.concatenate([predictions.running for predictions in predicted])
+    ceiling = np.concatenate([predictions.ceiling for predictions in predicted])
     shape = (of_all.windows, len(running))
     # Without a distribution the expected load is what the running replicas carry.
     edges, cdf = np.full((*shape, 1), np.inf), np.ones((*shape, 1))
     if of_all.bins:
         distributions = [
-            outlook.distributions[request.variant] for request, outlook in zip(requests, predicted, strict=True)
+            predictions.distributions[request.variant] for request, predictions in zip(requests, predicted, strict=True)
         ]
         edges, cdf = (np.concatenate(parts, axis=1) for parts in zip(*distributions, strict=True))
     distribution = (edges, cdf) if of_all.is_priced else None
@@ -207,10 +209,15 @@ def _provision_joined(
         ],
         np.int16,
     )
-    owner, hours = np.arange(len(requests)).repeat(counts), np.concatenate([outlook.hours for outlook in predicted])
+    owner, hours = (
+        np.arange(len(requests)).repeat(counts),
+        np.concatenate([predictions.hours for predictions in predicted]),
+    )
     for_spikes = None
     if of_all.has_spikes:
-        spikes, held_replicas = _joined([outlook.spikes for outlook in predicted if outlook.spikes is not None])
+        spikes, held_replicas = _joined(
+            [predictions.spikes for predictions in predicted if predictions.spikes is not None]
+        )
         for_spikes = spike_replicas(spikes, held_replicas, carried, ceiling, list(cost))
     priced = provisioned_by_method(
         distribution, for_spikes, running, carried, ceiling, cost[:, None], (len(levels), *shape)

@@ -18,8 +18,8 @@ from cronhpa.forecasting.fitted_models import (
     fit_spikes,
     without_gaps,
 )
-from cronhpa.forecasting.outlook import OutlookRequest, SpikesRequest, outlook_of
 from cronhpa.forecasting.policy import Attempts
+from cronhpa.forecasting.predictions import PredictionsRequest, SpikesRequest, predict
 from cronhpa.forecasting.provisioning import provisioned_by_candidate
 from cronhpa.forecasting.workload import shortages
 from cronhpa_models import catalog, spike_hazard
@@ -64,9 +64,9 @@ def models(spikes, workload=PODS, *, mean_replicas=10.0, week_max=30.0):
     return FittedModels(workload, (), spikes, constants, by_hour, mean_replicas, week_max, np.full(25, np.nan))
 
 
-def outlook(fitted, recent, origins=None, variants=()):
+def predictions(fitted, recent, origins=None, variants=()):
     at = recent.origins if origins is None else origins
-    return outlook_of(OutlookRequest(fitted, recent, at, variants, Attempts()))
+    return predict(PredictionsRequest(fitted, recent, at, variants, Attempts()))
 
 
 def since(minutes, begin):
@@ -80,7 +80,7 @@ def test_the_spike_hazard_asks_for_a_jump_when_it_is_due_and_lets_go_when_it_is_
     minutes = half_past_nine(9)
     fitted = models(fit_spikes(minutes[: 8 * DAY_MINUTES], PODS))
 
-    floors = provisioned_by_candidate(fitted, outlook(fitted, since(minutes, 8 * DAY_MINUTES)), SPIKES_ALONE)[0, 0]
+    floors = provisioned_by_candidate(fitted, predictions(fitted, since(minutes, 8 * DAY_MINUTES)), SPIKES_ALONE)[0, 0]
 
     assert [34] == np.unique(floors[floors > 0]).tolist()
     asked = np.flatnonzero(floors)
@@ -108,7 +108,7 @@ def test_a_load_test_that_was_announced_is_a_gap_to_the_spike_hazard_and_no_news
     ignored = np.arange(len(own.minutes)) // 5 == RUN_UP_MINUTES // 5
 
     announced = RecentLoad(own.steps, own.minutes, ignored)
-    expected_loads = outlook(models(None, week_max=6.0), announced)
+    expected_loads = predictions(models(None, week_max=6.0), announced)
     told = asked_of(minutes[:DAY_MINUTES], announced)
 
     assert [6.0] * 5 + [30.0] * 5 == pytest.approx(told.later.tolist())
@@ -128,7 +128,7 @@ def test_without_single_minutes_there_is_no_spike_hazard(known):
     fitted = fit_models(history, PODS, (), Attempts(), (1, 2))
 
     assert (fitted.spikes is None) is (known != "no-minutes")
-    assert outlook(fitted, recent).spikes is None
+    assert predictions(fitted, recent).spikes is None
 
 
 def test_a_history_younger_than_eight_days_has_the_same_hazard_wherever_it_lies_in_the_span_that_is_kept():
@@ -153,7 +153,7 @@ def test_in_a_gap_the_spike_hazard_knows_what_was_known_last_and_not_what_comes_
         day = minutes.copy()
         day[8 * DAY_MINUTES + 480 : 8 * DAY_MINUTES + 540] = np.nan
         day[8 * DAY_MINUTES + 540 :] = after
-        spikes_of_days.append(outlook(fitted, since(day, 8 * DAY_MINUTES)).spikes)
+        spikes_of_days.append(predictions(fitted, since(day, 8 * DAY_MINUTES)).spikes)
 
     (one, held_one), (two, held_two) = spikes_of_days
     np.testing.assert_array_equal(one.chance[:540], two.chance[:540])
@@ -167,14 +167,14 @@ def test_the_largest_load_that_is_believed_is_a_tenth_above_that_of_the_week_and
     steps[2 * STEPS_PER_DAY - 1], steps[4 * STEPS_PER_DAY] = 100.0, 20.0
     fitted = fit_models(KnownLoad(steps), PODS, (), Attempts(), (1, 2))
 
-    expected_loads = outlook(fitted, RecentLoad(np.array([5.0, np.nan, 30.0, 5.0])))
+    expected_loads = predictions(fitted, RecentLoad(np.array([5.0, np.nan, 30.0, 5.0])))
 
     assert [22.0, 22.0, 33.0, 33.0] == pytest.approx(expected_loads.ceiling.tolist())
 
 
 def test_a_constant_floor_holds_at_every_origin_and_beside_a_method_the_higher_one_does():
     fitted = models(None)
-    expected_loads = outlook(fitted, RecentLoad(np.full(3, 6.0)))
+    expected_loads = predictions(fitted, RecentLoad(np.full(3, 6.0)))
 
     floors = provisioned_by_candidate(
         fitted, expected_loads, [Candidate("", float("inf"), 0.08), Candidate("Missing", 0.1, 0.02)]
@@ -202,7 +202,7 @@ def test_floors_of_a_morning_do_not_know_the_afternoon(by_the_minute, is_gap_at_
             day[noon - 60 : noon] = np.nan
         recent = since(day, begin)
         recent = recent if by_the_minute else RecentLoad(recent.steps)
-        floors.append(provisioned_by_candidate(fitted, outlook(fitted, recent, variants=VARIANTS), CANDIDATES))
+        floors.append(provisioned_by_candidate(fitted, predictions(fitted, recent, variants=VARIANTS), CANDIDATES))
 
     noon_place = floors[0].shape[-1] // 2
     np.testing.assert_array_equal(floors[0][..., :noon_place], floors[1][..., :noon_place])
@@ -247,12 +247,12 @@ def test_several_origins_at_once_are_what_they_are_one_by_one(fitted_to_days, by
     origins = np.unique([round(pick * (len(at_once.origins) - 1)) for pick in picks if len(at_once.origins)])
     origins = at_once.origins[origins.astype(int)]
 
-    together = outlook(fitted, at_once, origins, VARIANTS)
+    together = predictions(fitted, at_once, origins, VARIANTS)
     floors = provisioned_by_candidate(fitted, together, CANDIDATES)
 
     for place, origin in enumerate(origins):
         end = RUN_UP_MINUTES + origin * (1 if by_the_minute else 5)
-        alone = outlook(fitted, recent_of(minutes, end, by_the_minute), np.array([origin]), VARIANTS)
+        alone = predictions(fitted, recent_of(minutes, end, by_the_minute), np.array([origin]), VARIANTS)
         np.testing.assert_array_equal(floors[..., [place]], provisioned_by_candidate(fitted, alone, CANDIDATES))
         assert (together.running[place], together.ceiling[place]) == (alone.running[0], alone.ceiling[0])
 
@@ -269,7 +269,7 @@ def test_a_method_that_cannot_be_fitted_leaves_its_candidates_the_rest_of_their_
 
     fitted = fit_models(history, PODS, [chosen(Odd(broken=("fit",)))], attempt, (1, 2))
     floors = provisioned_by_candidate(
-        fitted, outlook(fitted, RecentLoad(np.full(3, 30.0)), variants={"Odd"}), [Candidate("Odd", 0.012, 0.1)]
+        fitted, predictions(fitted, RecentLoad(np.full(3, 30.0)), variants={"Odd"}), [Candidate("Odd", 0.012, 0.1)]
     )
 
     assert {"Odd": "BrokenError: fit"} == attempt.failures

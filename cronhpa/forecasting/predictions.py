@@ -31,7 +31,7 @@ MINUTES_PER_HOUR = 60
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Predictions:
     """
     Predictive distributions and spike probabilities at some origins, from the loads before each.
 
@@ -50,12 +50,12 @@ class Outlook:
 
 
 @dataclass(frozen=True)
-class OutlookRequest:
+class PredictionsRequest:
     """
-    The inputs of an outlook.
+    The inputs of predictions.
 
-    origins: see RecentLoad.origins. variants: those whose method is not among the models, or fails, are left out of the
-    outlook. cost: the lowest cost of a pod in use, as a probability; the heights of less likely spikes are not
+    origins: see RecentLoad.origins. variants: those whose method is not among the models, or fails, are left
+    out. cost: the lowest cost of a pod in use, as a probability; the heights of less likely spikes are not
     computed.
     """
 
@@ -78,63 +78,63 @@ class OutlookRequest:
         return len(self.models.workload.windows(by_minute=self.recent.minutes is not None))
 
 
-def outlook_of(asked: OutlookRequest) -> Outlook:
-    """The outlook at some origins; loads of `recent` after an origin are not used for that origin."""
-    return outlooks([asked])[0]
+def predict(request: PredictionsRequest) -> Predictions:
+    """The predictions at some origins; loads of `recent` after an origin are not used for that origin."""
+    return predict_all([request])[0]
 
 
-def outlooks(asked: Sequence[OutlookRequest]) -> list[Outlook]:
-    """The outlook of each object: the same as alone. Methods and spike hazards forecast many objects in one pass."""
-    newest = [_newest_steps(question) for question in asked]
-    windows = [question.windows for question in asked]
-    distributions = _distributions(asked, newest, windows)
-    spikes = _spikes_at(asked)
+def predict_all(requests: Sequence[PredictionsRequest]) -> list[Predictions]:
+    """The predictions of each object, the same as alone. Methods and spike hazards compute many objects in one pass."""
+    newest = [_newest_steps(request) for request in requests]
+    windows = [request.windows for request in requests]
+    distributions = _distributions(requests, newest, windows)
+    spikes = _spikes_at(requests)
     running = reactive_replicas_of_several(
-        [question[:, 0] for question in newest], [question.models.workload for question in asked]
+        [steps[:, 0] for steps in newest], [request.models.workload for request in requests]
     )
     return [
-        Outlook(
-            distributions[place], spikes.get(place), running[place], _ceiling(question), question.hours, windows[place]
+        Predictions(
+            distributions[place], spikes.get(place), running[place], _ceiling(request), request.hours, windows[place]
         )
-        for place, question in enumerate(asked)
+        for place, request in enumerate(requests)
     ]
 
 
-def _ceiling(asked: OutlookRequest) -> Floats:
-    """(origins,): see Outlook.ceiling."""
-    trusted = asked.recent.minutes_since_fit
-    seen = asked.recent.steps if trusted is None else trusted
-    if len(asked.origins) == 1:
-        return np.array([CEILING * np.fmax.reduce(seen[: asked.origins[0]], initial=asked.models.week_max)])
-    highest = np.fmax.accumulate(np.concatenate([[asked.models.week_max], seen]))
-    return np.asarray(CEILING * highest[asked.origins])
+def _ceiling(request: PredictionsRequest) -> Floats:
+    """(origins,): see Predictions.ceiling."""
+    trusted = request.recent.minutes_since_fit
+    seen = request.recent.steps if trusted is None else trusted
+    if len(request.origins) == 1:
+        return np.array([CEILING * np.fmax.reduce(seen[: request.origins[0]], initial=request.models.week_max)])
+    highest = np.fmax.accumulate(np.concatenate([[request.models.week_max], seen]))
+    return np.asarray(CEILING * highest[request.origins])
 
 
-def _newest_steps(asked: OutlookRequest) -> Floats:
+def _newest_steps(request: PredictionsRequest) -> Floats:
     """(origins, LAGS): see Origins.recent."""
-    recent, origins = asked.recent, asked.origins
+    recent, origins = request.recent, request.origins
     if recent.minutes is None:
-        steps = np.concatenate([asked.models.tail, recent.steps])
+        steps = np.concatenate([request.models.tail, recent.steps])
         return np.asarray(np.lib.stride_tricks.sliding_window_view(steps, LAGS)[origins, ::-1])
     rows = (origins + RUN_UP_MINUTES - 1)[:, None] - np.arange(RUN_UP_MINUTES)
     return np.asarray(np.fmax.reduce(recent.minutes[rows].reshape(-1, LAGS, MINUTES_PER_STEP), axis=-1))
 
 
 def _distributions(
-    asked: Sequence[OutlookRequest], newest: Sequence[Floats], windows: Sequence[int]
+    requests: Sequence[PredictionsRequest], newest: Sequence[Floats], windows: Sequence[int]
 ) -> list[dict[str, tuple[Floats, Floats]]]:
     """For each object, by variant: load and cdf. newest: of each, see Origins.recent."""
-    distributions: list[dict[str, tuple[Floats, Floats]]] = [{} for _ in asked]
+    distributions: list[dict[str, tuple[Floats, Floats]]] = [{} for _ in requests]
     questions: dict[tuple[str, int], list[_Question]] = {}
-    for place, one in enumerate(asked):
-        since = one.origins / (1 if one.recent.minutes is None else MINUTES_PER_STEP)
-        for chosen, fitted in one.models.methods:
-            if any(variant in one.variants for variant in chosen.variants):
-                question = _Question(place, chosen, fitted, one.recent.steps, since, newest[place], windows[place])
+    for place, request in enumerate(requests):
+        since = request.origins / (1 if request.recent.minutes is None else MINUTES_PER_STEP)
+        for chosen, fitted in request.models.methods:
+            if any(variant in request.variants for variant in chosen.variants):
+                question = _Question(place, chosen, fitted, request.recent.steps, since, newest[place], windows[place])
                 questions.setdefault((chosen.method.name, windows[place]), []).append(question)
     for together in questions.values():
         answers: Sequence[Distribution | None] = _sound_together(together) or [
-            asked[question.place].attempt(question.chosen.method.name, partial(_sound, question))
+            requests[question.place].attempt(question.chosen.method.name, partial(_sound, question))
             for question in together
         ]
         for question, answer in zip(together, answers, strict=True):
@@ -143,7 +143,7 @@ def _distributions(
                 distributions[question.place] |= {
                     variant: (answer.load, answer.cdf[numbers[variant]])
                     for variant in question.chosen.variants
-                    if variant in asked[question.place].variants
+                    if variant in requests[question.place].variants
                 }
     return distributions
 
@@ -251,15 +251,15 @@ class SpikesRequest:
         return spikes
 
 
-def _spikes_at(asked: Sequence[OutlookRequest]) -> dict[int, tuple[Spikes, Floats]]:
+def _spikes_at(requests: Sequence[PredictionsRequest]) -> dict[int, tuple[Spikes, Floats]]:
     """
     The spikes at each origin, and the replicas that stabilization holds there.
 
     By the object's place; objects without a spike hazard have no entry.
     """
     places, fits, loads = [], [], []
-    for place, question in enumerate(asked):
-        fitted, later = question.models.spikes, question.recent.minutes_since_fit
+    for place, request in enumerate(requests):
+        fitted, later = request.models.spikes, request.recent.minutes_since_fit
         if fitted is not None and later is not None:
             places.append(place)
             fits.append(fitted)
@@ -267,24 +267,27 @@ def _spikes_at(asked: Sequence[OutlookRequest]) -> dict[int, tuple[Spikes, Float
     if not places:
         return {}
     inputs = SpikesRequest.of_several(
-        fits, loads, [asked[place].origins for place in places], [asked[place].models.workload for place in places]
+        fits,
+        loads,
+        [requests[place].origins for place in places],
+        [requests[place].models.workload for place in places],
     )
-    counts = [len(asked[place].origins) for place in places]
-    said = spike_hazard.spikes(
+    counts = [len(requests[place].origins) for place in places]
+    of_all = spike_hazard.spikes(
         fits,
         [question.later for question in inputs],
         [question.exceeded for question in inputs],
-        [asked[place].origins for place in places],
+        [requests[place].origins for place in places],
         np.concatenate([question.enough for question in inputs]),
-        np.repeat([asked[place].cost for place in places], counts),
+        np.repeat([requests[place].cost for place in places], counts),
     )
-    load = np.broadcast_to(said.load, said.cdf.shape)
+    load = np.broadcast_to(of_all.load, of_all.cdf.shape)
     ends = np.cumsum(counts)
-    rows = said.at.searchsorted(ends)
+    rows = of_all.at.searchsorted(ends)
     spikes = {}
     for place, of_each, begin, end, low, high in zip(
         places, inputs, (ends - counts).tolist(), ends.tolist(), [0, *rows[:-1].tolist()], rows.tolist(), strict=True
     ):
-        mine = Spikes(said.chance[begin:end], said.at[low:high] - begin, load[low:high], said.cdf[low:high])
-        spikes[place] = (mine, of_each.held)
+        own = Spikes(of_all.chance[begin:end], of_all.at[low:high] - begin, load[low:high], of_all.cdf[low:high])
+        spikes[place] = (own, of_each.held)
     return spikes

@@ -1,11 +1,11 @@
-"""cronhpa.forecasting.outlook: a method that forecasts many objects at once, and fails for one of them."""
+"""cronhpa.forecasting.predictions: a method that forecasts many objects at once, and fails for one of them."""
 
 import numpy as np
 import pytest
 
 from cronhpa.forecasting.fitted_models import KnownLoad, RecentLoad, fit_models
-from cronhpa.forecasting.outlook import OutlookRequest, outlooks
 from cronhpa.forecasting.policy import Attempts
+from cronhpa.forecasting.predictions import PredictionsRequest, predict_all
 from forecasting.made_loads import PODS, every_four_hours, step_maxima
 from forecasting.odd_methods import Odd, chosen, half_known_load
 
@@ -25,14 +25,14 @@ class Together(Odd):
 def asked_of(method):
     history = KnownLoad(step_maxima(PAST), None)
     models = fit_models(history, PODS, [chosen(method)], Attempts(), (1, 2))
-    return OutlookRequest(models, RecentLoad(step_maxima(PAST[:60])), np.array([12]), {"Odd"}, Attempts())
+    return PredictionsRequest(models, RecentLoad(step_maxima(PAST[:60])), np.array([12]), {"Odd"}, Attempts())
 
 
 @pytest.mark.parametrize("broken", [{"broken": ("distribution",)}, {"answer": half_known_load}], ids=["raises", "lies"])
 def test_one_object_of_which_a_method_says_nothing_sound_costs_no_other_its_forecast(broken):
     sound, other, odd = asked_of(Together()), asked_of(Together()), asked_of(Together(**broken))
 
-    answers = outlooks([sound, odd, other])
+    answers = predict_all([sound, odd, other])
 
     assert [["Odd"], [], ["Odd"]] == [list(candidate.distributions) for candidate in answers]
     assert [{}, {"Odd"}, {}] == [asked_method.attempt.failures.keys() or {} for asked_method in (sound, odd, other)]
@@ -41,13 +41,13 @@ def test_one_object_of_which_a_method_says_nothing_sound_costs_no_other_its_fore
 def test_a_method_that_forecasts_many_at_once_is_asked_once_for_all():
     before = Together.times
 
-    answers = outlooks([asked_of(Together()) for _ in range(5)])
+    answers = predict_all([asked_of(Together()) for _ in range(5)])
 
     assert all(candidate.distributions for candidate in answers)
     assert 1 == Together.times - before
 
 
 def test_a_method_that_forecasts_one_by_one_is_asked_for_each():
-    answers = outlooks([asked_of(Odd()), asked_of(Odd(broken=("distribution",)))])
+    answers = predict_all([asked_of(Odd()), asked_of(Odd(broken=("distribution",)))])
 
     assert [["Odd"], []] == [list(candidate.distributions) for candidate in answers]
