@@ -58,10 +58,10 @@ T = TypeVar("T")
 
 
 class SpecProblem(Struct, frozen=True):
-    """path: the field. problem: what was found there, and what to write instead."""
-
     path: str
+    """The field."""
     problem: str
+    """What was found there, and what to write instead."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.problem}"

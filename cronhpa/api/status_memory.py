@@ -49,24 +49,24 @@ _SOURCES = frozenset(Source)
 
 
 class _Recommendation(Struct, gc=False, rename="camel"):
-    """
-    One recommendation.
-
-    merged: the merged count; absent, it is `replicas`. by: the source that asked for it.
-    metrics: what the metrics asked for. With `merged` and `metrics` absent and a metric in `by`, it is `replicas`.
-    replicas: what earlier operators read, which know no other field. They must hold it and not raise to it, so it is
-    the merged count up to the count in force, or `metrics` if that is more.
-    askedAt: when a recommendation was made that is only held. Then what the metrics asked for is in `kept`: an operator
-    that does not know askedAt would pursue `metrics`.
-    """
+    """One recommendation."""
 
     replicas: Replicas
+    """
+    What earlier operators read, which know no other field. They must hold it and not raise to it, so it is the merged
+    count up to the count in force, or `metrics` if that is more.
+    """
     time: Time
     merged: Replicas | None = None
+    """The merged count; absent, it is `replicas`."""
     metrics: Replicas | None = None
+    """What the metrics asked for. With `merged` and `metrics` absent and a metric in `by`, it is `replicas`."""
     by: Annotated[str, Meta(max_length=_BY_MAX)] = ""
+    """The source that asked for it."""
     kept: Replicas | None = None
+    """`metrics` of a recommendation that is only held: an operator that does not know askedAt would pursue `metrics`."""
     asked_at: Time | None = None
+    """When a recommendation was made that is only held."""
 
 
 class _ScaleEvent(Struct, gc=False):
@@ -178,10 +178,9 @@ def _recommendation(recommendation: Recommendation, current: int | None, *, is_n
 
 
 class Remembered(Struct, frozen=True):
-    """problem: where the memory in a status is damaged, and what was found there; None if it is not damaged."""
-
     memory: Memory
     problem: str | None = None
+    """Where the memory in a status is damaged, and what was found there; None if it is not damaged."""
 
 
 def read_memory(status: Mapping[str, Any], options: ControllerOptions | None = None) -> Remembered:

@@ -22,11 +22,12 @@ class Asset(Struct, frozen=True):
 
 
 class Assets(Struct, frozen=True):
-    """index: the one document. items: the other files by name. digest: of all of them."""
-
     index: bytes
+    """The one document."""
     items: dict[str, Asset]
+    """The other files by name."""
     digest: str
+    """Digest of all files."""
 
 
 def load_assets(mode: str) -> Assets:

@@ -36,9 +36,10 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class _FleetEdges(Struct, frozen=True):
-    """The edges of the objects, computed at an instant. digest: of the objects and their generations."""
+    """The edges of the objects, computed at an instant."""
 
     digest: bytes
+    """Digest of the objects and their generations."""
     at: Nanoseconds
     objects: list[ScheduledObject]
     answer: EdgesAnswer

@@ -43,10 +43,12 @@ _GONE_MAX = 10_000
 
 
 class _Row(Struct, frozen=True, gc=False):
-    """An encoded row. version: status version, generation and uid of the object. sequence: that of its last change."""
+    """An encoded row."""
 
     version: tuple[int, int, str]
+    """Status version, generation and uid of the object."""
     sequence: int
+    """Sequence number of the last change of the row."""
     encoded: bytes
 
 

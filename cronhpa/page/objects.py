@@ -13,21 +13,20 @@ Json = dict[str, Any]
 
 
 class LiveObject(Struct, frozen=True, gc=False):
-    """
-    A CronHPA as last seen.
-
-    version: changes with the status. spec: as it was written, JSON packed by zlib, empty if it is unknown. zone: the
-    time zone in which its times are shown. packed_status: JSON packed by zlib.
-    """
+    """A CronHPA as last seen."""
 
     namespace: str
     name: str
     uid: str
     generation: int
     version: int
+    """Changes with the status."""
     zone: str
+    """The time zone in which its times are shown."""
     spec: bytes
+    """The spec as written, JSON packed by zlib; empty if it is unknown."""
     packed_status: bytes
+    """JSON packed by zlib."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -46,14 +45,12 @@ class LiveObject(Struct, frozen=True, gc=False):
 
 
 class Leader(Struct, frozen=True):
-    """
-    leads: whether this replica decides. holder: the replica that decides, as far as this one knows; "" if unknown.
-    part: the part of the fleet that this replica is limited to, in words; "" for everything.
-    """
-
     leads: bool
+    """Whether this replica decides."""
     holder: str = ""
+    """The replica that decides, as far as this one knows; "" if unknown."""
     part: str = ""
+    """The part of the fleet that this replica is limited to, in words; "" for everything."""
 
 
 class Objects(Protocol):

@@ -15,9 +15,10 @@ SPAN: Nanoseconds = 7 * DAY
 
 
 class ViewQuestion(Struct, frozen=True):
-    """An object as it is now, as JSON. store: the path of a file, or where a PostgreSQL is."""
+    """An object as it is now, as JSON."""
 
     store: str | PostgresAddress
+    """The path of a file, or where a PostgreSQL is."""
     namespace: str
     name: str
     zone: str
@@ -35,12 +36,14 @@ class DecisionQuestion(Struct, frozen=True):
 
 
 class ScheduledObject(Struct, frozen=True, gc=False):
-    """The inputs of an object's coming bounds. spec: as it was written, packed. memory: for leads and start-up time."""
+    """The inputs of an object's coming bounds."""
 
     namespace: str
     name: str
     spec: bytes
+    """The spec as written, packed."""
     memory: dict[str, Any] = {}
+    """The memory, for leads and start-up time."""
 
 
 class EdgesQuestion(Struct, frozen=True):
@@ -50,33 +53,31 @@ class EdgesQuestion(Struct, frozen=True):
 
 
 class BoundsEdge(Struct, frozen=True, array_like=True, gc=False):
-    """
-    A change of an object's bounds. object: its place in the question. before, after: the minimum; what: the schedules
-    that open, close or begin to lead.
-    """
+    """A change of an object's bounds."""
 
     at: Nanoseconds
     object: int
+    """Place of the object in the question."""
     before: int
     after: int
+    """The minimum before and after."""
     cap_before: int
     cap_after: int
+    """The maximum before and after."""
     what: tuple[str, ...]
+    """The schedules that open, close or begin to lead."""
 
 
 class EdgesAnswer(Struct, frozen=True):
-    """unread: number of objects whose spec cannot be read. cut: number of objects with more edges than are listed."""
-
     edges: list[BoundsEdge]
     unread: int = 0
+    """Number of objects whose spec cannot be read."""
     cut: int = 0
+    """Number of objects with more edges than are listed."""
 
 
 class RerunQuestion(Struct, frozen=True):
-    """
-    Decide the last week again. text: YAML of the changed object, or of its spec alone. progress: a file into which the
-    task writes the share that is done, from 0 to 1; "" for none.
-    """
+    """Decide the last week again."""
 
     store: str | PostgresAddress
     namespace: str
@@ -84,7 +85,9 @@ class RerunQuestion(Struct, frozen=True):
     now: Nanoseconds
     body: bytes
     text: str
+    """YAML of the changed object, or of its spec alone."""
     progress: str = ""
+    """A file into which the task writes the share that is done, from 0 to 1; "" for none."""
 
 
 ENCODER = msgspec.msgpack.Encoder()

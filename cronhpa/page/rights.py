@@ -67,14 +67,11 @@ class Everything:
 
 
 class Scope(Struct, frozen=True):
-    """
-    The namespaces of which a caller may get all objects; None: every namespace.
-
-    pending: the number of namespaces without an answer yet, because too many were asked about at once.
-    """
+    """The namespaces of which a caller may get all objects; None: every namespace."""
 
     namespaces: frozenset[str] | None
     pending: int = 0
+    """The number of namespaces without an answer yet, because too many were asked about at once."""
 
     def __contains__(self, namespace: str) -> bool:
         return self.namespaces is None or namespace in self.namespaces

@@ -77,13 +77,13 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class PageSettings(Struct, frozen=True):
-    """tls: None for clear text. store: what the past is read from."""
-
     host: str
     port: int
     authentication: Authentication
     store: StoreAddress
+    """What the past is read from."""
     tls: ssl.SSLContext | None = None
+    """None for clear text."""
     limits: ConnectionLimits = ConnectionLimits()
 
 

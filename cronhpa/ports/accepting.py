@@ -26,9 +26,10 @@ _NO_ROOM_SECONDS = 0.1
 
 
 class OpenConnection(Protocol):
-    """An open connection. peer: the address of the other side."""
+    """An open connection."""
 
     peer: str
+    """The address of the other side."""
 
 
 H = TypeVar("H", bound=OpenConnection)

@@ -8,14 +8,12 @@ from msgspec import Struct
 
 
 class Problem(Struct, frozen=True):
-    """
-    what: the problem in words. do: what to do about it, "" if `what` says so. message: the original message, "" if
-    `what` holds it.
-    """
-
     what: str
+    """The problem in words."""
     do: str = ""
+    """What to do about it, "" if `what` says so."""
     message: str = ""
+    """The original message, "" if `what` holds it."""
 
 
 _API = re.compile(r"unable to fetch metrics from (resource|custom|external) metrics API: (.*)", re.DOTALL)

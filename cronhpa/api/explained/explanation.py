@@ -27,74 +27,75 @@ _COVERED = {"ScalingLimited", "ScaledToZero", "ForecastActive"}
 
 
 class ExplainedMetric(Struct, frozen=True):
-    """current, target: as kubectl prints them, "" if not known. problem: why it is absent, None if it is not."""
-
     name: str
     type: str
     current: str
     target: str
+    """Current and target value as kubectl prints them, "" if not known."""
     replicas: int | None
     pods: int | None
     not_ready: int
     without_sample: int
     problem: Problem | None
+    """Why it is absent, None if it is not."""
 
 
 class ExplainedStep(Struct, frozen=True):
-    """A limit that changed the count. message: the reason, "" if the operator of an earlier release wrote none."""
+    """A limit that changed the count."""
 
     rule: str
     before: int
     after: int
     message: str
+    """The reason, "" if the operator of an earlier release wrote none."""
 
 
 class ExplainedBound(Struct, frozen=True):
-    """A bound and who states it. holds: whether it is in force. why: the reason of an override, or of a lead."""
+    """A bound and who states it."""
 
     role: str
     replicas: int
     by: str
     until: Nanoseconds | None
     holds: bool
+    """Whether the bound is in force."""
     why: str
+    """The reason of an override, or of a lead."""
 
 
 class ExplainedForecast(Struct, frozen=True):
-    """floor: the minimum that it asks for, None if it asks for none. used, budget: extra pod-hours, percent."""
-
     acts: bool
     reason: str
     message: str
     floor: int | None
+    """The minimum that the forecast asks for, None if it asks for none."""
     used: float | None
     budget: int
+    """Extra pod-hours used, and the budget for them; percent."""
 
 
 class ExplainedEdge(Struct, frozen=True):
-    """The next change. then: the bounds after it, "" if they cannot be computed."""
+    """The next change."""
 
     at: Nanoseconds
     what: str
     then: str
+    """The bounds after it, "" if they cannot be computed."""
 
 
 class Explanation(Struct, frozen=True):
-    """
-    decided: whether there was a decision yet; without one the rest is empty. is_stale: whether the newest edit is not
-    decided yet. scales: whether the object acts. asleep: whether the object itself scaled the target to zero. by_hand:
-    what to do about a zero that a person made, "" if there is none. beside: the other scaler of a preview's target, ""
-    if there is none.
-    """
-
     namespace: str
     name: str
     zone: str
     decided: bool
+    """Whether there was a decision yet; without one the rest is empty."""
     is_stale: bool = False
+    """Whether the newest edit is not decided yet."""
     preview: bool = False
     scales: bool = False
+    """Whether the object acts."""
     beside: str = ""
+    """The other scaler of a preview's target, "" if there is none."""
     word: str = ""
     target: str = ""
     current: int | None = None
@@ -102,7 +103,9 @@ class Explanation(Struct, frozen=True):
     decided_by: str = ""
     reason: str = ""
     asleep: bool = False
+    """Whether the object itself scaled the target to zero."""
     by_hand: str = ""
+    """What to do about a zero that a person made, "" if there is none."""
     last_scaled: Nanoseconds | None = None
     problems: tuple[Problem, ...] = ()
     metrics: tuple[ExplainedMetric, ...] = ()

@@ -30,19 +30,16 @@ _ORDER = (
 
 
 class ObjectRow(Struct, frozen=True):
-    """
-    One object as the table shows it. urgency: 0 for the most urgent.
-
-    scales: whether the object acts; if it does not, `desired` is only what it would do. notes: its problems, and what
-    to do about them.
-    """
+    """One object as the table shows it."""
 
     namespace: str
     name: str
     word: str
     urgency: int
+    """0 for the most urgent."""
     needs_person: bool
     scales: bool
+    """Whether the object acts; if it does not, `desired` is only what it would do."""
     current: int | None
     desired: int | None
     minimum: int | None
@@ -50,6 +47,7 @@ class ObjectRow(Struct, frozen=True):
     next: str
     targets: str
     notes: tuple[str, ...]
+    """Its problems, and what to do about them."""
 
 
 def rows_of(bodies: Sequence[Json], now: Nanoseconds) -> list[ObjectRow]:

@@ -45,16 +45,14 @@ class ManifestError(Exception):
 
 
 class Manifest(Struct, frozen=True):
-    """
-    A CronHPA of a file, with a name and a spec. node: its syntax tree.
-
-    field_problems: (line, text) of each problem outside its spec.
-    """
+    """A CronHPA of a file, with a name and a spec."""
 
     body: Mapping[str, Any]
     file: str
     node: Any
+    """Its syntax tree."""
     field_problems: tuple[tuple[int, str], ...] = ()
+    """(line, text) of each problem outside its spec."""
 
     @property
     def label(self) -> str:
@@ -317,15 +315,12 @@ _ANY_TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "any"}
 
 
 class _Readable(Struct, frozen=True):
-    """
-    text: a spec without the fields of a wrong type. kept: for a list that lost items, the old index of each item.
-
-    is_whole: whether nothing was left out.
-    """
-
     text: Mapping[str, Any]
+    """A spec without the fields of a wrong type."""
     kept: Mapping[str, list[int]] = {}
+    """For a list that lost items, the old index of each item."""
     is_whole: bool = True
+    """Whether nothing was left out."""
 
     @classmethod
     def of(cls, text: Mapping[str, Any]) -> _Readable:

@@ -24,25 +24,25 @@ _NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*/[A-Za-z0-9][A-Za-z0-9.-]*", re.A
 
 
 class Where(Struct, frozen=True):
-    """
-    Where to look for objects: the options of a command.
-
-    namespace None: that of the context. everywhere: all namespaces. recursive: also the folders below a folder.
-    """
+    """Where to look for objects: the options of a command."""
 
     namespace: str | None = None
+    """None: the namespace of the context."""
     everywhere: bool = False
+    """Whether to look in all namespaces."""
     recursive: bool = False
+    """Whether to look in the folders below a folder, too."""
     kubeconfig: str | None = None
     context: str | None = None
 
 
 class Given(Struct, frozen=True):
-    """An object and its spec. is_live: whether it was read from a cluster, and its status with it."""
+    """An object and its spec."""
 
     body: Mapping[str, Any]
     spec: Spec
     is_live: bool
+    """Whether it was read from a cluster, and its status with it."""
 
     @property
     def label(self) -> str:

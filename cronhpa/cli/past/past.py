@@ -35,24 +35,24 @@ class PastError(Exception):
 
 
 class Past(Struct, frozen=True):
-    """points: as recorded, in order, at least two. load: the line through them."""
-
     points: list[tuple[Nanoseconds, float]]
+    """The recorded loads, in order, at least two."""
     load: Load
+    """The line through them."""
 
 
 class Query(Struct, frozen=True):
-    """
-    A query for a Prometheus. promql: None for the default query of the series. target: the owner of the pods.
-
-    queries: PromQL by metric, as the operator's setting has it. token_file: holds a bearer token.
-    """
+    """A query for a Prometheus."""
 
     target: TargetRef
+    """The owner of the pods."""
     promql: str | None
+    """None for the default query of the series."""
     days: float
     queries: Mapping[str, str] = {}
+    """PromQL by metric, as the operator's setting has it."""
     token_file: Path | None = None
+    """The file of a bearer token."""
 
 
 def read_past(source: str, series: Series, query: Query) -> Past:

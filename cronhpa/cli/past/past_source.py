@@ -95,7 +95,7 @@ _FORWARDING = re.compile(rb"Forwarding from (127\.0\.0\.1:[0-9]+) ")
 
 
 class PastWhere(Struct, frozen=True):
-    """The options of a command that name a source. copy_option: the option that names a copy of the store."""
+    """The options of a command that name a source."""
 
     store: Path | None = None
     operator: str = OPERATOR
@@ -104,6 +104,7 @@ class PastWhere(Struct, frozen=True):
     kubeconfig: str | None = None
     context: str | None = None
     copy_option: str = "--store"
+    """The option that names a copy of the store."""
 
 
 class _TokenStatus(Struct):

@@ -25,21 +25,20 @@ from cronhpa.simulation.target import Environment
 
 @dataclass(frozen=True)
 class Backtest:
-    """
-    One object under one recorded load.
-
-    spec: as it is run. zone: of the times that are shown. runs: the results by variant, in the order to show them.
-    forecasts: a description of the forecasts.
-    """
+    """One object under one recorded load."""
 
     label: str
     spec: Spec
+    """The spec as it is run."""
     load: Load
     environment: Environment
     span: Span
     zone: str
+    """The zone of the times that are shown."""
     runs: Mapping[Variant, Run] = field(default_factory=dict)
+    """The results by variant, in the order to show them."""
     forecasts: str = ""
+    """A description of the forecasts."""
 
     @property
     def compared_with(self) -> Variant:

@@ -32,17 +32,16 @@ from cronhpa.core.schedules.timeline import OVERRIDE, BoundsInterval, Kind, Mark
 
 
 class Subject(Struct, frozen=True):
-    """
-    An object whose bounds are shown. label: namespace and name. zone: of the local times that are shown.
-
-    start_up: how long its pods take to become Ready, None while unknown.
-    """
+    """An object whose bounds are shown."""
 
     label: str
+    """Namespace and name."""
     spec: Spec
     zone: str
+    """The zone of the local times that are shown."""
     timeline: Timeline
     start_up: Nanoseconds | None = None
+    """How long its pods take to become Ready, None while unknown."""
 
 
 class Line(Struct, frozen=True):
@@ -53,11 +52,7 @@ class Line(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """
-    A row of the table: interval, minimum, maximum, their sources, and the notes below it.
-
-    pattern: rows of different days with equal patterns are alike.
-    """
+    """A row of the table: interval, minimum, maximum, their sources, and the notes below it."""
 
     start: Nanoseconds
     end: Nanoseconds
@@ -67,6 +62,7 @@ class Row(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     style: str = ""
     pattern: object = None
+    """Rows of different days with equal patterns are alike."""
 
 
 # --- the table ---------------------------------------------------------------------------------------------------

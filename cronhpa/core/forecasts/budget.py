@@ -27,10 +27,12 @@ EXHAUSTED_AT = 1.2
 
 
 class Hour(Struct, frozen=True, gc=False):
-    """Pod-seconds within an hour of the clock. extra: added by the forecast. base: without the forecast."""
+    """Pod-seconds within an hour of the clock."""
 
     extra: float = 0.0
+    """Pod-seconds that the forecast added."""
     base: float = 0.0
+    """Pod-seconds without the forecast."""
 
     def __add__(self, other: Hour) -> Hour:
         return Hour(self.extra + other.extra, self.base + other.base)

@@ -31,13 +31,12 @@ _OLD = HOUR
 
 
 class Pods(Struct, frozen=True):
-    """
-    Pods by age. made: (instant of creation, number), the oldest first. gone: (instant of removal, number) of removed
-    Ready pods that carried load within the window of the current samples.
-    """
+    """Pods by age."""
 
     made: tuple[tuple[Nanoseconds, int], ...]
+    """(instant of creation, number), the oldest first."""
     gone: tuple[tuple[Nanoseconds, int], ...] = ()
+    """(instant of removal, number) of removed Ready pods that carried load within the window of the current samples."""
 
     @property
     def count(self) -> int:
@@ -92,10 +91,9 @@ class Pods(Struct, frozen=True):
 
 
 class Counterfactual(Struct, frozen=True):
-    """memory, pods: as they would be without the forecast."""
-
     memory: Memory
     pods: Pods
+    """Memory and pods as they would be without the forecast."""
 
     @property
     def replicas(self) -> int:

@@ -35,18 +35,16 @@ _EXAMPLE = "write for example 500m, 2, 1.5Gi"
 
 
 class Quantity(Struct, frozen=True):
-    """
-    unscaled * 10**exponent, as the upstream holds it. family: the kind of its suffix (SI, Binary, Exponent).
-
-    is_big: whether the upstream holds a big decimal, which rounds and overflows differently. text: the original, if
-    it is written out unchanged.
-    """
+    """unscaled * 10**exponent, as the upstream holds it."""
 
     unscaled: int
     exponent: int
     family: str
+    """The kind of the suffix (SI, Binary, Exponent)."""
     is_big: bool = False
+    """Whether the upstream holds a big decimal, which rounds and overflows differently."""
     text: str = ""
+    """The original, if it is written out unchanged."""
 
     @classmethod
     def parse(cls, text: str) -> Self:

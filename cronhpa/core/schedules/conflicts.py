@@ -24,15 +24,13 @@ _LOOK_AGAIN = 30 * DAY
 
 
 class Conflict(Struct, frozen=True):
-    """
-    text: names the sources of both bounds; equal for each occurrence. start: None if the conflict holds now. end: None
-    if the end is not known.
-    """
-
     reason: str
     text: str
+    """Names the sources of both bounds; equal for each occurrence."""
     start: Nanoseconds | None = None
+    """None if the conflict holds now."""
     end: Nanoseconds | None = None
+    """None if the end is not known."""
 
     def __str__(self) -> str:
         since = "" if self.start is None else f"from {format_instant(self.start)} "

@@ -62,18 +62,17 @@ _NTH = f"({_WEEKDAY}#[1-5]|l0*[0-7])"
 
 
 class Field(Struct, frozen=True):
-    """
-    One of the five fields.
-
-    pattern: what is accepted, in lower case, for RE2 and for Python. meaning: the same for people. first: the smallest
-    value. cycle: the number of values.
-    """
+    """One of the five fields."""
 
     name: str
     pattern: str
+    """What is accepted, in lower case, for RE2 and for Python."""
     meaning: str
+    """What is accepted, for people."""
     first: int
+    """The smallest value."""
     cycle: int
+    """The number of values."""
 
 
 FIELDS = (
@@ -140,17 +139,17 @@ def _matcher(pattern: str) -> re.Pattern[str]:
 
 
 class _Cron(Struct, frozen=True):
-    """
-    minutes: of the day, ascending, two bytes each. days: of the month, None for all. last_day: whether the last day of
-    the month is named. weekdays: 0 is Sunday, None for all. nth: (weekday, number), number 0 for the last of the month.
-    """
-
     minutes: Sequence[int]
+    """Minutes of the day, ascending, two bytes each."""
     months: frozenset[int]
     days: frozenset[int] | None
+    """Days of the month, None for all."""
     last_day: bool
+    """Whether the last day of the month is named."""
     weekdays: frozenset[int] | None
+    """Days of the week; 0 is Sunday, None for all."""
     nth: frozenset[tuple[int, int]]
+    """(weekday, number), number 0 for the last of the month."""
 
     @property
     def fires(self) -> bool:

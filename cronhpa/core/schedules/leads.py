@@ -32,21 +32,23 @@ from cronhpa.core.schedules.ranks import RankedBound, Settled, rank_of, settle, 
 
 
 class Leading(Struct, frozen=True, gc=False):
-    """A schedule that counts before its start. floor: the raised minimum; None if it raises none."""
+    """A schedule that counts before its start."""
 
     schedule: Schedule
     start: Nanoseconds
     length: Nanoseconds
     floor: int | None
+    """The raised minimum; None if it raises none."""
 
 
 class SeenSchedules(Struct):
-    """The schedules and the override at an instant. closed: index and start of the schedules that may lead."""
+    """The schedules and the override at an instant."""
 
     states: list[Window]
     stated: list[RankedBound]
     abstentions: list[Abstention]
     closed: list[tuple[int, Nanoseconds]]
+    """Index and start of the schedules that may lead."""
     headroom: int = 0
     edge: Edge | None = None
 

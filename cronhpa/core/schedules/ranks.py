@@ -39,15 +39,12 @@ class RankedBound(Struct, frozen=True, gc=False):
 
 
 class Settled(Struct, frozen=True, gc=False):
-    """
-    low, high: the minimum and the maximum of the highest rank, each for itself. minimum, maximum: the bounds in force;
-    if low > high, both are the same one of the two.
-    """
-
     low: RankedBound
     high: RankedBound
+    """The minimum and the maximum of the highest rank, each resolved separately."""
     minimum: RankedBound
     maximum: RankedBound
+    """The bounds in force: low and high; if low > high, both are the same one of the two."""
 
 
 def settled_at(spec: Spec, at: Nanoseconds) -> Settled:

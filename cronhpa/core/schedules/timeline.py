@@ -30,12 +30,7 @@ OVERRIDE = "override"
 
 
 class BoundsInterval(Struct, frozen=True):
-    """
-    The bounds from `start` to `end`, with their sources.
-
-    open: the schedules whose windows are open, and the override while it is in force. leading: the schedules whose
-    bounds count before their start. conflict: bounds of equal rank that contradict each other, in words.
-    """
+    """The bounds from `start` to `end`, with their sources."""
 
     start: Nanoseconds
     end: Nanoseconds
@@ -45,8 +40,11 @@ class BoundsInterval(Struct, frozen=True):
     maximum_by: SourceRef
     headroom_percent: int
     open: tuple[str, ...]
+    """The schedules whose windows are open, and the override while it is in force."""
     leading: tuple[str, ...]
+    """The schedules whose bounds count before their start."""
     conflict: str
+    """Bounds of equal rank that contradict each other, in words."""
 
 
 class Kind(StrEnum):
@@ -61,17 +59,15 @@ class Kind(StrEnum):
 
 
 class Mark(Struct, frozen=True):
-    """
-    An event within a timeline, in words.
-
-    end: None for an event at one instant. schedules: the names concerned.
-    """
+    """An event within a timeline, in words."""
 
     kind: Kind
     start: Nanoseconds
     end: Nanoseconds | None
+    """None for an event at one instant."""
     text: str
     schedules: tuple[str, ...] = ()
+    """The names concerned."""
 
 
 class WindowInterval(Struct, frozen=True):
@@ -84,17 +80,14 @@ class WindowInterval(Struct, frozen=True):
 
 
 class Timeline(Struct, frozen=True):
-    """
-    The bounds from `start` to `end`. The segments leave no gap; the marks are in order of time.
-
-    is_cut: whether the timeline ends early, at INTERVALS_MAX intervals.
-    """
+    """The bounds from `start` to `end`. The segments leave no gap; the marks are in order of time."""
 
     start: Nanoseconds
     end: Nanoseconds
     segments: tuple[BoundsInterval, ...]
     marks: tuple[Mark, ...]
     is_cut: bool
+    """Whether the timeline ends early, at INTERVALS_MAX intervals."""
 
     @property
     def conflicts(self) -> tuple[Mark, ...]:

@@ -48,17 +48,15 @@ class State(Struct, frozen=True, gc=False):
 
 
 class _WindowDay(Struct, frozen=True, gc=False):
-    """
-    A day of a window. Its state is `is_open` until the first edge, and changes at each edge.
-
-    begin: of the day. edges: nanoseconds after it, eight bytes each, as a window may have an edge a minute. following:
-    the first edge after the day.
-    """
+    """A day of a window. Its state is `is_open` until the first edge, and changes at each edge."""
 
     begin: Nanoseconds
+    """Begin of the day."""
     is_open: bool
     edges: array[int]
+    """Nanoseconds after the begin, eight bytes each, as a window may have an edge a minute."""
     following: Nanoseconds | None
+    """The first edge after the day."""
 
     def at(self, now: Nanoseconds) -> State:
         passed = bisect_right(self.edges, now - self.begin)
