@@ -1,8 +1,9 @@
-"""The house rules that can be checked: which modules a test is for."""
+"""The house rules that can be checked: the modules that a test is for, and where a field is documented."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,3 +39,26 @@ def test_no_two_test_files_share_a_name():
     names = [path.name for path in TESTS.rglob("test_*.py")]
 
     assert sorted(set(names)) == sorted(names)
+
+
+def fields_in_class_docstrings() -> Iterator[str]:
+    """The fields that the docstring of their class explains, as `cronhpa/x.py: Class.field`."""
+    # "name: text", or "name, name: text", at the begin of a sentence.
+    explained = re.compile(r"(?:^|[.)]\s|\n)\s*([a-z_][a-z_0-9]*(?:, [a-z_][a-z_0-9]*)*):\s")
+    for folder in SOURCES.values():
+        for path in sorted(folder.rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    fields = {
+                        item.target.id
+                        for item in node.body
+                        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+                    }
+                    names = (
+                        name for match in explained.findall(ast.get_docstring(node) or "") for name in match.split(", ")
+                    )
+                    yield from (f"{path.relative_to(PROJECT)}: {node.name}.{name}" for name in names if name in fields)
+
+
+def test_a_field_is_documented_beside_the_field():
+    assert [] == list(fields_in_class_docstrings())

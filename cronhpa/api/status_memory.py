@@ -64,7 +64,7 @@ class _Recommendation(Struct, gc=False, rename="camel"):
     by: Annotated[str, Meta(max_length=_BY_MAX)] = ""
     """The source that asked for it."""
     kept: Replicas | None = None
-    """`metrics` of a recommendation that is only held: an operator that does not know askedAt would pursue `metrics`."""
+    """`metrics` of a held recommendation: an operator that does not know askedAt would pursue `metrics`."""
     asked_at: Time | None = None
     """When a recommendation was made that is only held."""
 

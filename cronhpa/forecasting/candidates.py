@@ -26,14 +26,12 @@ NO_METHOD = ""
 
 
 class Candidate(Struct, frozen=True):
-    """
-    method: a variant of the catalog, or NO_METHOD. cost: of a pod; infinite: neither method nor spike hazard is used.
-    constant_share: one of CONSTANTS; with an infinite cost, one of CONSTANT_SHARES.
-    """
-
     method: str
+    """A variant of the catalog, or NO_METHOD."""
     cost: float
+    """Cost of a pod; infinite: neither method nor spike hazard is used."""
     constant_share: float
+    """One of CONSTANTS; with an infinite cost, one of CONSTANT_SHARES."""
 
     @property
     def is_constant(self) -> bool:

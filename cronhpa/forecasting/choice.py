@@ -32,24 +32,23 @@ _MARGIN_SHARE = 1.0
 
 
 class Choice(Struct, frozen=True, tag=True):
-    """
-    The candidate in use until the next fit, and its backtest.
-
-    of: under-provisioned minutes of reactive scaling in `days`. avoided: those of them that the candidate avoids.
-    extra_percent: added pod-hours.
-    """
+    """The candidate in use until the next fit, and its backtest."""
 
     candidate: Candidate
     avoided: float
+    """Those minutes of `of` that the candidate avoids."""
     of: float
+    """Under-provisioned minutes of reactive scaling in `days`."""
     extra_percent: float
+    """Added pod-hours, percent."""
     days: int
 
 
 class NothingToGain(Struct, frozen=True, tag=True):
-    """No candidate within the budget avoids enough. of: under-provisioned minutes of reactive scaling in `days`."""
+    """No candidate within the budget avoids enough."""
 
     of: float
+    """Under-provisioned minutes of reactive scaling in `days`."""
     days: int
 
 

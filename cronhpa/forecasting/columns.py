@@ -65,26 +65,26 @@ class AverageValue:
 
 @dataclass(frozen=True)
 class AutoscalerModel:
-    """
-    The autoscaler in which floors are evaluated. The unit of load is the capacity of one pod.
-
-    goal: the metric's target. milli: the capacity of one pod, in milli-units of the metric; samples are whole
-    milli-units. is_cpu: samples of starting pods do not count. start_up_seconds: from creation to Ready.
-    A sample is the mean over `window_seconds`, and `delay_seconds` old when it is read.
-    is_linear: the load is linear between ticks; else it is constant until the next tick.
-    tick_seconds: between two decisions, a divisor of 60. Longer ticks are cheaper and decide later.
-    """
+    """The autoscaler in which floors are evaluated. The unit of load is the capacity of one pod."""
 
     goal: Utilization | AverageValue = Utilization(60)
+    """The metric's target."""
     milli: float = 1000.0
+    """The capacity of one pod, in milli-units of the metric; samples are whole milli-units."""
     is_cpu: bool = True
+    """Whether samples of starting pods do not count."""
     start_up_seconds: int = 120
+    """Seconds from creation to Ready."""
     delay_seconds: int = 30
+    """The age of a sample when it is read."""
     window_seconds: int = 60
+    """A sample is the mean over so many seconds."""
     tolerance: float = 0.1
     stabilization_seconds: int = 300
     tick_seconds: int = 15
+    """Seconds between two decisions, a divisor of 60. Longer ticks are cheaper and decide later."""
     is_linear: bool = True
+    """Whether the load is linear between ticks; else it is constant until the next tick."""
 
     def ticks(self, seconds: int) -> int:
         """The number of ticks in these seconds, rounded to the nearest."""

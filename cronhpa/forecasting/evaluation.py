@@ -44,16 +44,14 @@ _MINUTES_MISSED_MAX = 200
 
 @dataclass(frozen=True)
 class PastDay:
-    """
-    A day to evaluate candidates on.
-
-    before: the history up to the run-up. load: run-up and day, as since a fit. are_points: steps are points five
-    minutes apart instead of maxima, because the history has no minutes.
-    """
+    """A day to evaluate candidates on."""
 
     before: KnownLoad
+    """The history up to the run-up."""
     load: RecentLoad
+    """The load of the run-up and the day, as since a fit."""
     are_points: bool = False
+    """Whether steps are points five minutes apart instead of maxima, because the history has no minutes."""
 
     @property
     def minutes(self) -> Floats | None:
@@ -64,15 +62,15 @@ class PastDay:
 class DayScores(Struct, frozen=True):
     """
     The scores of every candidate on one day: little-endian 32-bit floats, plain reactive scaling first, compressed.
-
-    begin: of the day. expected_percent: extra pod-hours that the policy active on that day predicted; None if there was
-    none. effect: of the choice made after the day, by `decide`; None if there was no choice.
     """
 
     begin: Nanoseconds
+    """Begin of the day."""
     table: bytes
     expected_percent: float | None = None
+    """Extra pod-hours that the policy active on that day predicted; None if there was none."""
     effect: ForecastEffect | None = None
+    """Effect of the choice made after the day, by `decide`; None if there was no choice."""
 
     @classmethod
     def of(cls, begin: Nanoseconds, scores: CandidateScores, expected_percent: float | None) -> DayScores:
@@ -91,18 +89,17 @@ class DayScores(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class CandidateScores:
-    """
-    (1 + candidates, days) each; the first row is plain reactive scaling.
-
-    minutes: under-provisioned minutes. pods: mean replicas x steps. actions: changes of the replica count. lowest,
-    highest: replicas.
-    """
+    """(1 + candidates, days) each; the first row is plain reactive scaling."""
 
     minutes: Floats
+    """Under-provisioned minutes."""
     pods: Floats
+    """Mean replicas x steps."""
     actions: Floats
+    """Changes of the replica count."""
     lowest: Floats
     highest: Floats
+    """The largest count of replicas."""
 
     @classmethod
     def together(cls, days: Sequence[CandidateScores]) -> CandidateScores:

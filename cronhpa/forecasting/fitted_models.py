@@ -39,17 +39,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class KnownLoad:
-    """
-    The load measured up to an instant, oldest first, NaN for a gap.
-
-    steps: maxima of five minutes. minutes: maxima of single minutes, for fewer days, up to the end of the last step;
-    None if they are not known. steps_per_day: of the recorded calendar; benchmarks replay an hourly recording with 24
-    steps a day.
-    """
+    """The load measured up to an instant, oldest first, NaN for a gap."""
 
     steps: Floats
+    """Maxima of five minutes."""
     minutes: Floats | None = None
+    """Maxima of single minutes, for fewer days, up to the end of the last step; None if they are not known."""
     steps_per_day: int = STEPS_PER_DAY
+    """Steps of the recorded calendar; benchmarks replay an hourly recording with 24 steps a day."""
 
     @property
     def week(self) -> Floats:
@@ -63,17 +60,17 @@ class KnownLoad:
 
 @dataclass(frozen=True)
 class RecentLoad:
-    """
-    The load measured since a fit, oldest first, NaN for a gap.
-
-    steps: the complete steps since the fit. minutes: single minutes, beginning RUN_UP_MINUTES before the fit; None: the
-    origins are steps, and a floor is renewed every five minutes. is_ignored: minutes on which nothing may be fitted; a
-    forecast at such a minute still uses its load.
-    """
+    """The load measured since a fit, oldest first, NaN for a gap."""
 
     steps: Floats
+    """The complete steps since the fit."""
     minutes: Floats | None = None
+    """
+    Single minutes, beginning RUN_UP_MINUTES before the fit; None: the origins are steps, and a floor is renewed every
+    five minutes.
+    """
     is_ignored: NDArray[np.bool_] | None = None
+    """True for minutes on which nothing may be fitted; a forecast at such a minute still uses its load."""
 
     @property
     def minutes_since_fit(self) -> Floats | None:
@@ -100,21 +97,21 @@ class ModelStates(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class FittedModels:
-    """
-    methods: the methods that could be fitted, with the variants that are candidates. spikes: the spike hazard of single
-    minutes; None if it was not fitted. constants: replicas of the constant floors, by CONSTANT_SHARES. by_hour: see
-    `hourly_replicas`. mean_replicas: of reactive scaling; the cost of a pod is relative to them. week_max: the largest
-    load of the last week. tail: the last LAGS steps before the fit.
-    """
-
     workload: WorkloadModel
     methods: tuple[tuple[Chosen, Fitted], ...]
+    """The methods that could be fitted, with the variants that are candidates."""
     spikes: spike_hazard.FittedHazard | None
+    """The spike hazard of single minutes; None if it was not fitted."""
     constants: tuple[int, ...]
+    """Replicas of the constant floors, by CONSTANT_SHARES."""
     by_hour: tuple[tuple[int, ...], ...]
+    """See `hourly_replicas`."""
     mean_replicas: float
+    """Mean replicas of reactive scaling; the cost of a pod is relative to them."""
     week_max: float
+    """The largest load of the last week."""
     tail: Floats
+    """The last LAGS steps before the fit."""
     steps_per_day: int = STEPS_PER_DAY
 
     @property

@@ -36,17 +36,14 @@ _JSON = msgspec.json.Encoder(order="sorted")
 
 
 class ForecastTarget(Struct, frozen=True):
-    """
-    A series and its object.
-
-    start_up: how long the target's pods take to become Ready. request: of one pod, for the metric, milli-units. Both
-    None while unknown.
-    """
+    """A series and its object."""
 
     series: Series
     spec: Spec
     start_up: Nanoseconds | None = None
+    """How long the target's pods take to become Ready. None while unknown."""
     request: int | None = None
+    """Request of one pod for the metric, milli-units. None while unknown."""
 
     @property
     def ignored(self) -> tuple[Span, ...]:
@@ -54,28 +51,28 @@ class ForecastTarget(Struct, frozen=True):
 
 
 class TrainingData(Struct, frozen=True):
-    """
-    The history of a subject.
-
-    first: begin of the first step. highs: maxima of the steps, NaN for a gap or an ignored span, as little-endian
-    doubles, which numpy reads without a copy. minutes: maxima of the single minutes of the last nine days, as
-    little-endian floats of 32 bits. before: the encoded last fit. spent_percent: pod-hours that the forecast added over
-    the last seven days.
-    """
+    """The history of a subject."""
 
     subject: ForecastTarget
     first: Nanoseconds
+    """Begin of the first step."""
     highs: bytes
+    """
+    Maxima of the steps, NaN for a gap or an ignored span, as little-endian doubles, which numpy reads without a copy.
+    """
     minutes: bytes = b""
+    """Maxima of the single minutes of the last nine days, as little-endian floats of 32 bits."""
     before: bytes = b""
+    """The encoded last fit."""
     spent_percent: float | None = None
+    """Pod-hours that the forecast added over the last seven days."""
 
 
 class FitResult(Struct, frozen=True):
-    """fits: each with its series. absent: the series without a fit, with reasons."""
-
     fits: list[tuple[Fit, list[tuple[Series, FitInfo]]]]
+    """The fits, each with its series."""
     absent: list[tuple[Series, Absent]]
+    """The series without a fit, with reasons."""
 
 
 class DaskCluster(Struct, frozen=True):
@@ -91,31 +88,30 @@ class DaskCluster(Struct, frozen=True):
 
 
 class WorkerRequest(Struct, frozen=True):
-    """
-    A task for a worker.
-
-    store: the path of a file, or the address of a PostgreSQL. cluster: computes the fits; None: the worker does.
-    """
+    """A task for a worker."""
 
     store: str | PostgresAddress
+    """The path of a file, or the address of a PostgreSQL."""
     subjects: list[ForecastTarget]
     now: Nanoseconds
     cluster: DaskCluster | None = None
+    """The cluster that computes the fits; None: the worker does."""
 
 
 class FitResponse(Struct, frozen=True):
-    """The result of a round of fits. fault: why they could not be stored."""
+    """The result of a round of fits."""
 
     fits: list[tuple[Series, FitInfo]]
     absent: list[tuple[Series, Absent]]
     fault: Fault | None
+    """Why the fits could not be stored."""
 
 
 class ForecastResponse(Struct, frozen=True):
-    """answers: the forecast of each series, or why there is none. fault: why the forecasts could not be stored."""
-
     answers: list[tuple[Series, Forecast | Absent]]
+    """The forecast of each series, or why there is none."""
     fault: Fault | None
+    """Why the forecasts could not be stored."""
 
 
 def digest(spec: Spec) -> str:

@@ -25,19 +25,19 @@ _HAIR = 1e-6  # rounding error of loads, in pods
 
 @dataclass(frozen=True)
 class Outcomes:
-    """
-    The outcome of each candidate in steps of five minutes; each (candidates, steps).
-
-    under: seconds with more load than the ready pods can carry. pods: mean replicas. unserved: mean load above the
-    capacity of the ready pods. actions: changes of the replica count. lowest, highest: replicas.
-    """
+    """The outcome of each candidate in steps of five minutes; each (candidates, steps)."""
 
     under: NDArray[np.float32]
+    """Seconds with more load than the ready pods can carry."""
     pods: NDArray[np.float32]
+    """Mean replicas."""
     unserved: NDArray[np.float32]
+    """Mean load above the capacity of the ready pods."""
     actions: NDArray[np.float32]
+    """Changes of the replica count."""
     lowest: NDArray[np.float32]
     highest: NDArray[np.float32]
+    """The smallest and the largest count of replicas."""
 
 
 def outcomes_of(load: Floats, replicas: Counts, autoscaler: AutoscalerModel) -> Outcomes:

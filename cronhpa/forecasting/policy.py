@@ -71,33 +71,33 @@ class Rejected(Struct, frozen=True, tag=True):
 
 
 class FittedPolicy(Struct, frozen=True):
-    """
-    The result of a fit, used until the next one: the store holds it as it is.
-
-    choice: the candidate in use, or why there is none. models: of the methods that the choice uses. constants, by_hour,
-    mean_replicas, week_max, tail, steps_per_day: as in FittedModels; tail as little-endian doubles. days: the evaluated
-    days, encoded, because only the next fit reads them. variants: of the methods of all candidates on those days.
-    expected_percent: extra pod-hours that the choice predicts; None without a choice. effect: of the choice on the
-    evaluated days, by `decide`. spec, ignored: digest of the spec, and the ignored spans, at the fit. failures: methods
-    that could not be used, with reasons.
-    """
+    """The result of a fit, used until the next one: the store holds it as it is."""
 
     workload: WorkloadModel
     choice: Choice | NothingToGain | Rejected
+    """The candidate in use, or why there is none."""
     models: ModelStates
+    """Models of the methods that the choice uses."""
     constants: tuple[int, ...]
     by_hour: tuple[tuple[int, ...], ...]
     mean_replicas: float
     week_max: float
     tail: bytes
     days: memoryview
+    """The evaluated days, encoded, because only the next fit reads them."""
     variants: tuple[str, ...]
+    """Variants of the methods of all candidates on those days."""
     expected_percent: float | None
+    """Extra pod-hours that the choice predicts; None without a choice."""
     spec: str
     ignored: bytes
+    """Digest of the spec, and the ignored spans, at the fit."""
     effect: ForecastEffect | None = None
+    """Effect of the choice on the evaluated days, by `decide`."""
     failures: dict[str, str] = {}
+    """Methods that could not be used, with reasons."""
     steps_per_day: int = STEPS_PER_DAY
+    """As in FittedModels; tail as little-endian doubles."""
 
     @property
     def track_record(self) -> TrackRecord | None:
@@ -286,7 +286,7 @@ def affordable_percent(workload: WorkloadModel) -> float:
 
 @dataclass(frozen=True)
 class _Round:
-    """The values that the steps of one fit share. newest: the floors of every candidate on the newest day, if known."""
+    """The values that the steps of one fit share."""
 
     history: KnownLoad
     target: ForecastTarget
@@ -296,6 +296,7 @@ class _Round:
     end: Nanoseconds
     attempt: Attempts
     newest: list[Counts] = field(default_factory=list)
+    """The floors of every candidate on the newest day, if known."""
 
     def evaluated(
         self,

@@ -32,9 +32,8 @@ class WorkerError(Exception):
 
 
 class WorkerPool(Protocol):
-    """width: the number of tasks that the pool runs at a time."""
-
     width: int
+    """The number of tasks that the pool runs at a time."""
 
     async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
         """

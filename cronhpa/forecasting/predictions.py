@@ -32,39 +32,35 @@ MINUTES_PER_HOUR = 60
 
 @dataclass(frozen=True)
 class Predictions:
-    """
-    Predictive distributions and spike probabilities at some origins, from the loads before each.
-
-    distributions: by variant, load and cdf, (windows, origins, bins) each. spikes: those of the spike hazard, with the
-    replicas that stabilization holds at each origin; None without a hazard. running: (origins,), replicas without a
-    forecast. ceiling: (origins,), the largest plausible load. hours: (origins,), since the fit. windows: of the
-    distributions.
-    """
+    """Predictive distributions and spike probabilities at some origins, from the loads before each."""
 
     distributions: dict[str, tuple[Floats, Floats]]
+    """Load and cdf by variant, (windows, origins, bins) each."""
     spikes: tuple[Spikes, Floats] | None
+    """The spike hazard's spikes, and the replicas that stabilization holds at each origin; None without a hazard."""
     running: Floats
+    """(origins,), replicas without a forecast."""
     ceiling: Floats
+    """(origins,), the largest plausible load."""
     hours: Minutes
+    """(origins,), whole hours since the fit."""
     windows: int
+    """The number of windows of the distributions."""
 
 
 @dataclass(frozen=True)
 class PredictionsRequest:
-    """
-    The inputs of predictions.
-
-    origins: see RecentLoad.origins. variants: those whose method is not among the models, or fails, are left
-    out. cost: the lowest cost of a pod in use, as a probability; the heights of less likely spikes are not
-    computed.
-    """
+    """The inputs of predictions."""
 
     models: FittedModels
     recent: RecentLoad
     origins: Minutes
+    """See RecentLoad.origins."""
     variants: Collection[str]
+    """The requested variants; those whose method is not among the models, or fails, are left out."""
     attempt: Attempt
     cost: float = 0.0
+    """The lowest cost of a pod in use, as a probability; the heights of less likely spikes are not computed."""
 
     @property
     def hours(self) -> Minutes:
@@ -150,18 +146,17 @@ def _distributions(
 
 @dataclass(frozen=True)
 class _Question:
-    """
-    The inputs of a method for the object at `place`.
-
-    later: the steps since the fit. since: (origins,), steps from the fit to each origin. newest: see Origins.recent.
-    """
+    """The inputs of a method for the object at `place`."""
 
     place: int
     chosen: Chosen
     fitted: Fitted
     later: Floats
+    """The steps since the fit."""
     since: Floats
+    """(origins,), steps from the fit to each origin."""
     newest: Floats
+    """See Origins.recent."""
     windows: int
 
     @property
@@ -202,17 +197,15 @@ def _sound(question: _Question) -> Distribution:
 
 @dataclass(frozen=True)
 class SpikesRequest:
-    """
-    The inputs of a spike hazard.
-
-    later, exceeded: (minutes,), the loads since the fit, without gaps, and whether pods were too few. held: (origins,),
-    the replicas that stabilization holds at each origin. enough: (origins,), the load that these replicas carry.
-    """
+    """The inputs of a spike hazard."""
 
     later: Floats
     exceeded: NDArray[np.bool_]
+    """(minutes,), the loads since the fit, without gaps, and whether pods were too few."""
     held: Floats
+    """(origins,), the replicas that stabilization holds at each origin."""
     enough: Floats
+    """(origins,), the load that these replicas carry."""
 
     @classmethod
     def of(

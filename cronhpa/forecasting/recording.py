@@ -25,17 +25,15 @@ _MINUTES_KNOWN = 0.9
 
 @dataclass(frozen=True)
 class Recording:
-    """
-    A load on a grid that begins at `begin`, NaN for a gap.
-
-    steps: maxima of five minutes. minutes: maxima of single minutes; None if too few were recorded. steps_per_day: of
-    the recorded calendar.
-    """
+    """A load on a grid that begins at `begin`, NaN for a gap."""
 
     begin: Nanoseconds
     steps: Floats
+    """Maxima of five minutes."""
     minutes: Floats | None = None
+    """Maxima of single minutes; None if too few were recorded."""
     steps_per_day: int = STEPS_PER_DAY
+    """Steps of the recorded calendar."""
 
     @classmethod
     def of(cls, points: Sequence[tuple[Nanoseconds, float]], span: Span, ignored: Sequence[Span] = ()) -> Recording:

@@ -30,24 +30,22 @@ _START_UP_SLACK_SECONDS = 20
 
 
 class WorkloadModel(Struct, frozen=True):
-    """
-    The numbers of an object's spec that a forecast depends on.
-
-    target: the load of one pod at the metric's target. carried: the largest load that a forecast plans for one pod.
-    capacity: the load from which one pod counts as under-provisioned. All three are in units of the load. percent: a
-    Utilization target, which the upstream computes in whole percent; None for an AverageValue. is_cpu: whether the
-    metric is a pod's CPU: then samples of starting pods do not count.
-    """
+    """The numbers of an object's spec that a forecast depends on."""
 
     target: float
+    """The load of one pod at the metric's target."""
     carried: float
+    """The largest load that a forecast plans for one pod."""
     capacity: float
+    """The load from which one pod counts as under-provisioned. All three are in units of the load."""
     start_up_seconds: int
     budget_percent: float
     percent: int | None = None
+    """A Utilization target, which the upstream computes in whole percent; None for an AverageValue."""
     tolerance: float = 0.1
     delay_seconds: int = 30
     is_cpu: bool = True
+    """Whether the metric is a pod's CPU: then samples of starting pods do not count."""
 
     def autoscaler(self) -> AutoscalerModel:
         """The vectorized autoscaler of this workload, in units of `capacity`."""

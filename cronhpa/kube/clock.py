@@ -10,11 +10,9 @@ from cronhpa.core.model.instant import Nanoseconds
 
 
 class Clock(Struct, frozen=True):
-    """
-    now: wall-clock time, nanoseconds since 1970 in UTC; it can step. monotonic: seconds; it never goes back.
-
-    Timeouts and pauses use the event loop's own clock.
-    """
+    """Timeouts and pauses use the event loop's own clock."""
 
     now: Callable[[], Nanoseconds]
+    """Wall-clock time, nanoseconds since 1970 in UTC; it can step."""
     monotonic: Callable[[], float]
+    """Seconds of a clock that never goes back."""

@@ -26,13 +26,13 @@ _NAME_MAX = 80
 
 
 class Access(Struct, frozen=True):
-    """
-    The way to one API server. namespace: that of the context, or of the pod. context: "" for a pod's own account.
-    """
+    """The way to one API server."""
 
     configuration: Configuration
     namespace: str
+    """The namespace of the context, or of the pod."""
     context: str
+    """The context; empty for a pod's own account."""
 
     @property
     def host(self) -> str:

@@ -22,11 +22,13 @@ V = TypeVar("V")
 
 
 class Resource(Struct, frozen=True):
-    """The resource of a kind. name: the plural; group: "" for the core."""
+    """The resource of a kind."""
 
     group: str
+    """Empty for the core."""
     version: str
     name: str
+    """The plural."""
 
     @property
     def root(self) -> str:

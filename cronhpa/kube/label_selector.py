@@ -30,10 +30,9 @@ class SelectorError(ValueError):
 
 
 class Requirement(Struct, frozen=True, cache_hash=True):
-    """operator: in, notin, exists or absent."""
-
     key: str
     operator: str
+    """`in`, `notin`, `exists` or `absent`."""
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:

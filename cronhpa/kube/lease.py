@@ -38,9 +38,10 @@ class LeaseName(Struct, frozen=True, order=True):
 
 
 class LeaseSpec(Struct, frozen=True, rename="camel"):
-    """holder_identity: "" or None where nobody leads. Times are RFC 3339 texts with microseconds."""
+    """The spec of a Lease. Times are RFC 3339 texts with microseconds."""
 
     holder_identity: str | None = None
+    """Empty or None where nobody leads."""
     lease_duration_seconds: int | None = None
     acquire_time: str | None = None
     renew_time: str | None = None

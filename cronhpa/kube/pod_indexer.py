@@ -28,17 +28,19 @@ class _Entry(Struct, gc=False):
 
 
 class Match(Struct, gc=False):
-    """The pods that a selector matches. is_current: False once a pod, or the set of them, may have changed."""
+    """The pods that a selector matches."""
 
     pods: tuple[Pod, ...]
     is_current: bool = True
+    """False once a pod, or the set of them, may have changed."""
 
 
 class _Labelled(Struct, gc=False):
-    """The names of the pods with a label. matched: what selectors that ask for it matched, until such a pod changes."""
+    """The names of the pods with a label."""
 
     names: dict[str, None] = field(default_factory=dict)
     matched: dict[Selector, Match] = field(default_factory=dict)
+    """What selectors that ask for it matched, until such a pod changes."""
 
 
 class PodIndexer:

@@ -70,32 +70,28 @@ class Workload(Struct, frozen=True):
 
 
 class ScaleTarget(Struct, frozen=True):
-    """
-    The scale of a target, and the selector of its pods or why it is unusable.
-
-    ready: how many of its pods its controller says are Ready, None for a target that is not watched.
-    """
+    """The scale of a target, and the selector of its pods or why it is unusable."""
 
     scale: Scale
     selector: Selector | Absent
     ready: int | None = None
+    """The number of Ready pods, as the target's controller states it; None for a target that is not watched."""
 
 
 class WatchedTarget(Struct):
-    """
-    A target as seen by its informer. selector: as JSON, None if it is too long to be read.
-    target: made at the first read; it keeps its parsed selector until the selector changes.
-    is_newest: until the informer sees another version.
-    """
+    """A target as seen by its informer."""
 
     replicas: int
     status_replicas: int
     ready_replicas: int
     version: str
     selector: bytes | None
+    """The selector as JSON; None if it is too long to be read."""
     informer: Informer[Workload] | None = None
     target: ScaleTarget | None = None
+    """Made at the first read; it keeps its parsed selector until the selector changes."""
     is_newest: bool = True
+    """True until the informer sees another version."""
 
     @property
     def is_current(self) -> bool:

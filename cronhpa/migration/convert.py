@@ -41,13 +41,12 @@ _HPA = ("autoscaling", "HorizontalPodAutoscaler")
 
 
 class _Dialect(Struct, frozen=True):
-    """
-    The objects of another autoscaler. convert: the CronHPAs of an object. absorbs: the HorizontalPodAutoscalers that
-    become part of them.
-    """
+    """The objects of another autoscaler."""
 
     convert: Callable[[FieldReader, ConversionContext], Json | Sequence[Json]]
+    """The CronHPAs of an object."""
     absorbs: Callable[[FieldReader, ConversionContext], Iterable[ObjectKey]] = lambda _, __: ()
+    """The HorizontalPodAutoscalers that become part of them."""
 
 
 def _target_hpa(document: FieldReader, _: ConversionContext) -> Iterable[ObjectKey]:
@@ -100,30 +99,30 @@ _PASSED_OVER: Mapping[str, AbstractSet[str]] = {
 
 
 class Document(Struct, frozen=True):
-    """One document of a file. body: as parsed, of any type."""
+    """One document of a file."""
 
     source: str
     body: Any
+    """The document as parsed, of any type."""
 
 
 class Conversion(Struct, frozen=True):
-    """
-    manifests: CronHPA objects. remarks: what could not be carried over. Both are in the order of the input.
-    sources: definitions by name of the metric sources that the manifests need.
-    """
-
     manifests: tuple[Json, ...]
+    """CronHPA objects, in the order of the input."""
     remarks: tuple[Remark, ...]
+    """What could not be carried over, in the order of the input."""
     sources: dict[str, Json] = {}
+    """Definitions by name of the metric sources that the manifests need."""
 
 
 class _Entry(Struct, frozen=True):
-    """A document during its conversion. notes: path, what was found, what it means."""
+    """A document during its conversion."""
 
     source: str
     kind: tuple[str, str]
     reader: FieldReader
     notes: list[Note]
+    """Path, what was found, what it means."""
 
     @property
     def key(self) -> ObjectKey:

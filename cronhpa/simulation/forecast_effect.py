@@ -52,18 +52,17 @@ def asking_for(floors: Sequence[int], spec: Spec, environment: Environment, begi
 
 
 class ForecastEffect(Struct, frozen=True):
-    """
-    The effect of a forecast over a span, against metrics and schedules alone; effects of several spans add up.
-
-    minutes: under-provisioned, without the forecast. avoided: `minutes` minus those with the forecast; may be negative.
-    pod_hours: without the forecast. extra: pod-hours that the forecast adds.
-    """
+    """The effect of a forecast over a span, against metrics and schedules alone; effects of several spans add up."""
 
     span: Nanoseconds
     minutes: float
+    """Under-provisioned minutes without the forecast."""
     avoided: float
+    """`minutes` minus those with the forecast; may be negative."""
     pod_hours: float
+    """Pod-hours without the forecast."""
     extra: float
+    """Pod-hours that the forecast adds."""
 
     def __add__(self, other: ForecastEffect) -> ForecastEffect:
         return ForecastEffect(

@@ -82,11 +82,11 @@ class Trajectory:
 
 
 class Run(Struct, frozen=True):
-    """changes: every count, the first one at the begin. memory: at the end."""
-
     score: Score
     changes: tuple[ReplicaChange, ...]
+    """Every count, the first one at the begin."""
     memory: Memory
+    """The memory at the end."""
 
 
 def no_forecasts(_now: Nanoseconds) -> None:

@@ -19,24 +19,27 @@ from cronhpa.core.model.spec import Span
 
 
 class Score(Struct, frozen=True):
-    """
-    span: the simulated time. unknown: the part of it without a known load, which no other figure includes.
-    under_provisioned: nanoseconds with too few pods, in `stretches`. unserved, demand: load times nanoseconds.
-    pod_time: nanoseconds of all pods from creation to deletion. actions: how often the scale was written.
-    most_replicas: the largest count. turns_by, actions_by: the number of reconciliations and of writes that each source
-    decided; None: reconciliations without a deciding source.
-    """
-
     span: Nanoseconds
+    """The simulated time."""
     unknown: Nanoseconds
+    """The part of it without a known load, which no other figure includes."""
     under_provisioned: float
+    """Nanoseconds with too few pods, in `stretches`."""
     unserved: float
     demand: float
+    """Load x nanoseconds: unserved, and in all."""
     pod_time: Nanoseconds
+    """Nanoseconds of all pods from creation to deletion."""
     actions: int
+    """How often the scale was written."""
     most_replicas: int
+    """The largest count."""
     turns_by: Mapping[SourceRef | None, int]
     actions_by: Mapping[SourceRef | None, int]
+    """
+    The number of reconciliations and of writes that each source decided; None: reconciliations without a deciding
+    source.
+    """
     stretches: tuple[Span, ...]
 
     @property

@@ -33,15 +33,12 @@ _LONG_AGO = 24 * 60 * MINUTE
 
 
 class Environment(Struct, frozen=True):
-    """
-    The constants of a simulation.
-
-    capacity: the load that one ready pod can carry, in the load's unit.
-    requests: of a pod, milli-units by resource name; a Utilization target needs them.
-    """
+    """The constants of a simulation."""
 
     capacity: float
+    """The load that one ready pod can carry, in the load's unit."""
     requests: Mapping[str, int] = {}
+    """Requests of a pod, milli-units by resource name; a Utilization target needs them."""
     start_up: Nanoseconds = 60 * SECOND
     metric_window: Nanoseconds = 60 * SECOND
     metric_delay: Nanoseconds = 30 * SECOND
@@ -65,10 +62,11 @@ class PodGroup(Struct, frozen=True, gc=False):
 
 
 class _Share(Struct, frozen=True, gc=False):
-    """The load of each ready pod from `begin` on. served: load x time of an always ready pod up to `begin`."""
+    """The load of each ready pod from `begin` on."""
 
     begin: Nanoseconds
     served: float
+    """Load x time of an always ready pod up to `begin`."""
     load: float
     slope: float
 

@@ -33,18 +33,17 @@ _END = b"# EOF"
 
 
 class PageSample(Struct, frozen=True):
-    """labels: sorted pairs. at: seconds since the epoch where the page states them."""
-
     labels: tuple[tuple[str, str], ...]
+    """Labels as sorted pairs."""
     value: float
     at: float | None = None
+    """Seconds since the epoch where the page states them."""
 
 
 class MetricSamples(Struct, frozen=True):
-    """is_cumulative: whether the values count up from a start, so that only their rate is a load."""
-
     samples: tuple[PageSample, ...]
     is_cumulative: bool
+    """Whether the values count up from a start, so that only their rate is a load."""
 
 
 def _any_of(names: set[str]) -> str:

@@ -21,10 +21,9 @@ LOOK_SECONDS = 5.0
 
 
 class _Read(Struct, frozen=True):
-    """certificates: a digest of the files that each source's TLS reads."""
-
     definitions: Mapping[str, Definition] = {}
     certificates: Mapping[str, bytes] = {}
+    """A digest of the files that each source's TLS reads."""
     problem: str = ""
 
 

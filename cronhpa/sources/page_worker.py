@@ -52,16 +52,17 @@ FIRST_SCRAPE = "its rate is known from the second scrape on"
 
 
 class PageAddress(Struct, frozen=True, array_like=True):
-    """Where a pod is asked. created: tells it from a former pod of its name."""
+    """Where a pod is asked."""
 
     name: str
     created: int
+    """Tells the pod from a former pod of the same name."""
     host: str
     port: int
 
 
 class ScrapeRequest(Struct, frozen=True):
-    """One scrape of an object's pods. now_seconds: since the epoch, for samples that state their instant."""
+    """One scrape of an object's pods."""
 
     id: int
     source: PageSource
@@ -71,6 +72,7 @@ class ScrapeRequest(Struct, frozen=True):
     name: str
     period_seconds: float
     now_seconds: float
+    """Seconds since the epoch, for samples that state their instant."""
     pods: list[PageAddress]
 
 
@@ -83,11 +85,11 @@ class PodNumber(Struct, frozen=True, array_like=True):
 
 
 class ScrapeAnswer(Struct, frozen=True):
-    """numbers: as the pods of the request. refusal: why the scrape was given up, "" where it was not."""
-
     id: int
     numbers: list[PodNumber]
+    """One number for each pod of the request."""
     refusal: str = ""
+    """Why the scrape was given up; empty if it was not."""
 
 
 def framed(message: Struct) -> bytes:
@@ -96,15 +98,15 @@ def framed(message: Struct) -> bytes:
 
 
 class _Counts(Struct, frozen=True):
-    """
-    The counters of one scrape. at: seconds.
-
-    keys: a 64-bit hash of each counter's labels. A pod may have thousands of counters and a tenant thousands of pods:
-    with labels as texts these could fill the operator's memory.
-    """
+    """The counters of one scrape."""
 
     at: float
+    """The instant of the scrape, seconds."""
     keys: array[int]
+    """
+    A 64-bit hash of each counter's labels. A pod may have thousands of counters and a tenant thousands of pods: with
+    labels as texts these could fill the operator's memory.
+    """
     values: array[float]
 
 

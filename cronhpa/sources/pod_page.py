@@ -37,9 +37,10 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 class PageSource(Struct, frozen=True):
-    """What a source of kind `pods` says of each page. id: of its connections, which no other source uses."""
+    """What a source of kind `pods` says of each page."""
 
     id: int
+    """Identifies its connections, which no other source uses."""
     metric: str
     path: str
     labels: dict[str, str]

@@ -53,10 +53,9 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Found:
-    """unavailable: by requested name, why the method is not available."""
-
     chosen: tuple[Chosen, ...]
     unavailable: dict[str, str]
+    """Why a method is not available, by requested name."""
 
 
 def built_in() -> tuple[Chosen, ...]:

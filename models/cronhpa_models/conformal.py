@@ -64,17 +64,15 @@ class Expectation(Protocol):
 
 @dataclass(frozen=True)
 class Calibrated:
-    """
-    A point forecast and the history of its errors, see cronhpa_models.method.Fitted.
-
-    offset: added to a load before taking its logarithm. expect: gives at least one step more than the longest window.
-    """
+    """A point forecast and the history of its errors, see cronhpa_models.method.Fitted."""
 
     load: Floats
     offset: float
+    """Added to a load before taking its logarithm."""
     steps_per_day: int
     windows: tuple[int, ...]
     expect: Expectation
+    """Gives at least one step more than the longest window."""
 
     def distribution(self, later: Floats, origins: Origins, windows: int | None = None) -> Distribution:
         """See cronhpa_models.method.Fitted."""
@@ -155,13 +153,14 @@ def calibrated(load: Floats, steps_per_day: int, windows: tuple[int, ...], expec
 
 @dataclass(frozen=True)
 class Kept:
-    """The content of a state, see Calibrated. parameters: of the point forecast."""
+    """The content of a state, see Calibrated."""
 
     load: Floats
     offset: float
     steps_per_day: int
     windows: tuple[int, ...]
     parameters: dict[str, Floats]
+    """Parameters of the point forecast."""
 
 
 def decoded(written: bytes, expectation: Callable[[Kept], Expectation]) -> Calibrated:

@@ -59,15 +59,14 @@ class Decomposed:
 
 @dataclass(frozen=True)
 class _Online:
-    """
-    earlier, season: (day,), the daily patterns for the rows from `held_out` and from `fitted` on, each beginning at the
-    slot of its first row.
-    """
-
     held_out: int
     fitted: int
     earlier: Floats
     season: Floats
+    """
+    (day,), the daily patterns for the rows from `held_out` and from `fitted` on, each beginning at the slot of its
+    first row.
+    """
     alpha: float
 
     def __call__(self, z: Floats, horizon: int) -> Floats:

@@ -20,10 +20,11 @@ Expected = Callable[[Floats, int, int], Floats]
 
 @dataclass(frozen=True)
 class EarlierDays:
-    """See cronhpa_models.method.Method. expected: the next steps at each row, computed from the days before it."""
+    """See cronhpa_models.method.Method."""
 
     name: str
     expected: Expected
+    """The next steps at each row, computed from the days before it."""
     needs: tuple[str, ...] = ()
 
     @property

@@ -136,19 +136,17 @@ class ErrorMixture:
 
 @dataclass(frozen=True)
 class FittedMixture:
-    """
-    See cronhpa_models.method.Fitted.
-
-    load: (rows,), up to 28 days, with 64 bits or as it was kept. coefficients: (windows, features + 1). errors: of the
-    regression in the history, for each window.
-    """
+    """See cronhpa_models.method.Fitted."""
 
     load: NDArray[Any]
+    """(rows,), up to 28 days, with 64 bits or as it was kept."""
     offset: float
     steps_per_day: int
     windows: tuple[int, ...]
     coefficients: Floats
+    """(windows, features + 1)."""
     errors: tuple[Errors, ...]
+    """Errors of the regression in the history, for each window."""
 
     def distribution(self, later: Floats, origins: Origins, windows: int | None = None) -> Distribution:
         """See cronhpa_models.method.Fitted."""
@@ -172,18 +170,15 @@ class FittedMixture:
 
 @dataclass(frozen=True)
 class Errors:
-    """
-    edges: (bins,), the upper edge of each bin of errors, rising. bin_of: for the last rows of the history, the bin of
-    the error of the forecast at each row; -1 for an unknown error. moves, bin_by_move: the moves of the last week with
-    known errors, rising, with 24 bits, and the bins of these errors. of_week: (bins,), the number of errors of the last
-    week in each bin.
-    """
-
     edges: Floats
+    """(bins,), the upper edge of each bin of errors, rising."""
     bin_of: NDArray[np.int8]
+    """For the last rows of the history, the bin of the error of the forecast at each row; -1 for an unknown error."""
     moves: NDArray[np.float32]
     bin_by_move: NDArray[np.int8]
+    """The moves of the last week with known errors, rising, with 24 bits, and the bins of these errors."""
     of_week: NDArray[np.int16]
+    """(bins,), the number of errors of the last week in each bin."""
 
 
 def _edges(errors: Floats, came: Floats, z: Floats) -> Floats:

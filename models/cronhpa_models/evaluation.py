@@ -46,35 +46,31 @@ def mase(actual: Floats, forecast: Floats, season_before: Floats) -> float:
 
 @dataclass(frozen=True)
 class RollingForecasts:
-    """
-    Forecasts of the variants of a method, with their outcomes.
-
-    origins: (origins,), the newest row that each forecast uses. forecasts: (variants, levels, origins, horizon).
-    outcomes, day_before: (origins, horizon), the largest loads, and those of 24 hours before.
-    fit_seconds, day_seconds: median CPU of a fit, and of the forecasts from all origins of a day.
-    """
+    """Forecasts of the variants of a method, with their outcomes."""
 
     origins: Rows
+    """(origins,), the newest row that each forecast uses."""
     levels: tuple[float, ...]
     forecasts: Floats
+    """(variants, levels, origins, horizon)."""
     outcomes: Floats
     day_before: Floats
+    """(origins, horizon), the largest loads, and those of 24 hours before."""
     fit_seconds: float
     day_seconds: float
+    """Median CPU of a fit, and of the forecasts from all origins of a day."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """
-    coverage, pinball: of the 0.9 quantile, the loss in percent of the mean load. mase: of the median.
-
-    known: the share of outcomes for which there was a forecast.
-    """
-
     coverage: float
+    """Share of outcomes up to the 0.9 quantile."""
     mase: float
+    """Mean absolute scaled error of the median."""
     pinball: float
+    """Loss of the 0.9 quantile, in percent of the mean load."""
     known: float
+    """The share of outcomes for which there was a forecast."""
     fit_ms: float
     day_ms: float
 

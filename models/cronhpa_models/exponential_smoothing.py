@@ -50,19 +50,16 @@ class ExponentialSmoothing:
 
 @dataclass(frozen=True)
 class Additive:
-    """
-    Additive exponential smoothing in the form of error correction.
-
-    alpha, beta, gamma: the shares of an error that correct the level, the trend and the season. base, slope, season:
-    their start values; season: (steps of a day,), beginning with the slot of the first row.
-    """
+    """Additive exponential smoothing in the form of error correction."""
 
     alpha: float
     beta: float
     gamma: float
+    """The shares of an error that correct the level, the trend and the season."""
     base: float
     slope: float
     season: tuple[float, ...]
+    """Their start values; season: (steps of a day,), beginning with the slot of the first row."""
 
     def __call__(self, load: Floats, horizon: int) -> Floats:
         """

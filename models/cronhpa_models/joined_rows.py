@@ -14,16 +14,16 @@ from cronhpa_models.method import Floats, Rows
 
 @dataclass(frozen=True)
 class JoinedRows:
-    """
-    values: the kept rows of all series. For each series (after `asked_by`: for the series of each row asked):
-    begin: the place of its row 0 among the values, whether that is kept or not. first: its first kept row. end: the row
-    after its last.
-    """
+    """The kept rows of several series; `begin`, `first` and `end` are by series, after `asked_by` by requested row."""
 
     values: NDArray[Any]
+    """The kept rows of all series."""
     begin: Rows
+    """The place of row 0 among the values, whether that row is kept or not."""
     first: Rows
+    """The first kept row."""
     end: Rows
+    """The row after the last one."""
 
     @classmethod
     def of(cls, several: Sequence[NDArray[Any]], first: Sequence[int] | Rows | None = None) -> JoinedRows:
@@ -79,16 +79,16 @@ class LoggedRows:
 
 @dataclass(frozen=True)
 class Spans:
-    """
-    Rows [first, end) of each of several series, concatenated.
-
-    owner, rows: of all rows, the number of the series and the row. first, counts: by series.
-    """
+    """Rows [first, end) of each of several series, concatenated."""
 
     owner: Rows
+    """The number of the series of each row."""
     rows: Rows
+    """The number of each row within its series."""
     first: Rows
+    """The first row of each series."""
     counts: Rows
+    """The number of rows of each series."""
 
     @classmethod
     def of(cls, first: Rows, end: Rows) -> Spans:

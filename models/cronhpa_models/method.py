@@ -25,28 +25,25 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Origins:
-    """
-    The instants at which forecasts are made.
-
-    position: (n,), rows since the start of the history; at 7.4 two fifths of row 8 are known. recent: (n, LAGS), maxima
-    of the last steps before each origin, the newest first, NaN for a gap; at 7.4 the newest step ends at 7.4.
-    """
+    """The instants at which forecasts are made."""
 
     position: Floats
+    """(n,), rows since the start of the history; at 7.4 two fifths of row 8 are known."""
     recent: Floats
+    """
+    (n, LAGS), maxima of the last steps before each origin, the newest first, NaN for a gap; at 7.4 the newest step ends
+    at 7.4.
+    """
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """
-    Predictive distributions of the largest load of each window ahead.
-
-    load: (windows, origins, bins), rising; NaN without a forecast. cdf: (variants, windows, origins, bins),
-    P(largest load of the window <= load), rising to one.
-    """
+    """Predictive distributions of the largest load of each window ahead."""
 
     load: Floats
+    """(windows, origins, bins), rising; NaN without a forecast."""
     cdf: Floats
+    """(variants, windows, origins, bins), P(largest load of the window <= load), rising to one."""
 
     def quantile(self, variant: int, window: int, level: float) -> Floats:
         """(origins,): the lowest load with cdf >= level. variant: its place among Method.variants."""

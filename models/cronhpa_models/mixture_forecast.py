@@ -60,28 +60,28 @@ def distributions(
 
 @dataclass(frozen=True)
 class _ForecastInputs:
-    """
-    The data known at the origins of several fits, concatenated.
-
-    reaches: of the windows that are forecast. fitted: by fit, the number of rows of its history. z: logarithms of each
-    fit's history and of the loads since. counts: by fit, the number of origins.
-    owner, position, recent, x: (origins, ...), the number of the fit; position and recent of `Origins`, the latter as
-    logarithms; the features.
-    since: by fit, the rows that an origin uses and whose errors are not in the fit, up to the last row. since_x: their
-    features.
-    """
+    """The data known at the origins of several fits, concatenated."""
 
     several: Sequence[FittedMixture]
     reaches: tuple[int, ...]
+    """Reaches of the windows that are forecast."""
     fitted: Rows
+    """The number of rows of each fit's history."""
     z: LoggedRows
+    """Logarithms of each fit's history and of the loads since."""
     counts: list[int]
+    """The number of origins of each fit."""
     owner: Rows
     position: Floats
     recent: Floats
     x: Floats
+    """
+    (origins, ...), the number of the fit; position and recent of `Origins`, the latter as logarithms; the features.
+    """
     since: Spans
+    """The rows of each fit that an origin uses and whose errors are not in the fit, up to the last row."""
     since_x: Floats
+    """The features of `since`."""
 
     @classmethod
     def of(

@@ -69,21 +69,20 @@ class PeriodicAutoregression:
 
 @dataclass(frozen=True)
 class _Rolled:
-    """
-    Past days, each forecast from the days before it, and the parameters for the day after the last one.
-
-    expected: (rows, horizon), deviations: (rows,) from the profile. rows: the history, with `unused` rows added at its
-    front to fill whole days. error: mean error one step ahead. profile (day,), persistence (day, horizon): of the next
-    day.
-    """
+    """Past days, each forecast from the days before it, and the parameters for the day after the last one."""
 
     expected: Floats
+    """(rows, horizon). rows: the history, with `unused` rows added at its front to fill whole days."""
     deviations: Floats
+    """(rows,), from the profile."""
     unused: int
     smoothing: float
     error: float
+    """Mean error one step ahead."""
     profile: Floats
+    """(day,), of the next day."""
     persistence: Floats
+    """(day, horizon), of the next day."""
 
     def __call__(self, z: Floats, horizon: int) -> Floats:
         """See cronhpa_models.conformal.Expectation."""

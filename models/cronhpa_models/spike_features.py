@@ -39,16 +39,14 @@ _FAR_MORE = 0.45
 
 @dataclass(frozen=True)
 class SpikeOrigins:
-    """
-    Origins of several series, concatenated.
-
-    owner: the number of the origin's series. origins: the number of minutes of that series that are known. at: the
-    minute that is forecast.
-    """
+    """Origins of several series, concatenated."""
 
     owner: Minutes
+    """The number of the origin's series."""
     origins: Minutes
+    """The number of minutes of that series that are known."""
     at: Minutes
+    """The minute that is forecast."""
 
 
 class SpikeHistory:

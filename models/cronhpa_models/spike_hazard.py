@@ -58,40 +58,44 @@ _CLOSE = np.exp(-_HOURS_APART / 0.5) + 0.05 * np.exp(-_HOURS_APART / 4) + 0.005
 
 @dataclass(frozen=True)
 class Spikes:
-    """
-    The probability of a spike after each origin, and the distribution of its height.
-
-    chance: (origins,), P(load > capacity of the pods in the minute `lead` after the origin). at: (likely,), the origins
-    with a chance that is high enough to compute heights. load: (spikes,) or (likely, spikes), rising, the loads of the
-    minutes of earlier spikes, with leading zeros if other origins have more of them. cdf: (likely, spikes),
-    P(height <= load | height > the origin's `enough`); zero throughout if no earlier spike was higher.
-    """
+    """The probability of a spike after each origin, and the distribution of its height."""
 
     chance: Floats
+    """(origins,), P(load > capacity of the pods in the minute `lead` after the origin)."""
     at: Rows
+    """(likely,), the origins with a chance that is high enough to compute heights."""
     load: Floats
+    """
+    (spikes,) or (likely, spikes), rising, the loads of the minutes of earlier spikes, with leading zeros if other
+    origins have more of them.
+    """
     cdf: Floats
+    """
+    (likely, spikes), P(height <= load | height > the origin's `enough`); zero throughout if no earlier spike was
+    higher.
+    """
 
 
 @dataclass(frozen=True)
 class FittedHazard:
-    """
-    The hazard of one load, by the minute.
-
-    lead: minutes from an origin to the minute that is forecast. rate: share of minutes with a spike. offset, level: of
-    logarithms. mean, scale: (features,). weights: (features + 1,), the constant last. log_load: (minutes,), the
-    history relative to `level`, with 64 bits or as it was kept. spiked: its minutes with a spike, rising.
-    """
+    """The hazard of one load, by the minute."""
 
     lead: int
+    """Minutes from an origin to the minute that is forecast."""
     rate: float
+    """Share of minutes with a spike."""
     offset: float
     level: float
+    """`offset` is added to a load before taking its logarithm; `level` is subtracted from the logarithm."""
     mean: Floats
     scale: Floats
+    """(features,)."""
     weights: Floats
+    """(features + 1,), the constant last."""
     log_load: NDArray[np.floating[Any]]
+    """(minutes,), the history relative to `level`, with 64 bits or as it was kept."""
     spiked: NDArray[np.integer[Any]]
+    """The minutes of the history with a spike, rising."""
 
     @property
     def minutes(self) -> int:

@@ -30,9 +30,10 @@ _RATIO_MIN, _RATIO_MAX = 0.5, 2.0
 
 @dataclass(frozen=True)
 class TimeOfWeek:
-    """See cronhpa_models.method.Method. is_corrected: whether the load is scaled by the ratio of today to the usual."""
+    """See cronhpa_models.method.Method."""
 
     is_corrected: bool
+    """Whether the load is scaled by the ratio of today to the usual."""
 
     @property
     def name(self) -> str:

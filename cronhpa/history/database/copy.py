@@ -25,20 +25,21 @@ T = TypeVar("T")
 
 
 class IdTable(NamedTuple):
-    """A table whose rows other tables refer to by id. names: the columns that make a row unique; () if none do."""
+    """A table whose rows other tables refer to by id."""
 
     name: str
     columns: tuple[str, ...]
     names: tuple[str, ...] = ()
+    """The columns that make a row unique; () if none do."""
 
 
 class Table(NamedTuple):
-    """key: the primary key. part: the column by which the table is read, a few series or one time at once."""
-
     name: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
+    """The primary key."""
     part: str
+    """The column by which the table is read, a few series or one time at once."""
 
 
 _ID_TABLES = (

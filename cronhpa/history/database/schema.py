@@ -12,15 +12,11 @@ from msgspec import Struct
 
 
 class Schema(Struct, frozen=True):
-    """
-    tables: statements that make all tables of `version`, with a line end after each semicolon.
-
-    migrations: by version, the statements that turn its tables into those of the next version.
-    """
-
     version: int
     tables: str
+    """Statements that make all tables of `version`, with a line end after each semicolon."""
     migrations: Mapping[int, str]
+    """Statements by version: they turn its tables into those of the next version."""
 
 
 # Decisions. last: the digest of the newest kept decision. bytes: the size of the object's blocks in `decided`.

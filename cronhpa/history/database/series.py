@@ -37,10 +37,10 @@ class LoadSample(Struct, frozen=True, gc=False):
 
 
 class RecordedBatch(Struct, frozen=True, tag=True):
-    """samples: how many were recorded. refused: samples that `is_load` denies; the store leaves those out."""
-
     samples: int
+    """The number of recorded samples."""
     refused: tuple[LoadSample, ...] = ()
+    """Samples that `is_load` denies; the store leaves those out."""
 
 
 class Coverage(Struct, frozen=True):

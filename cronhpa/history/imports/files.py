@@ -45,15 +45,14 @@ _MINUTES_PER_STEP_MIN = 2
 
 
 class Imported(Struct, frozen=True):
-    """
-    rows: lines with a value. gaps: lines without. steps: five-minute maxima that were kept, from `first` to `last`.
-
-    Lines more than 28 days before the newest are read and counted, but not kept.
-    """
+    """Lines more than 28 days before the newest are read and counted, but not kept."""
 
     rows: int
+    """Lines with a value."""
     gaps: int
+    """Lines without a value."""
     steps: int
+    """Five-minute maxima that were kept, from `first` to `last`."""
     first: Nanoseconds
     last: Nanoseconds
 

@@ -57,9 +57,8 @@ class PrometheusUnusableError(PrometheusError):
 
 
 class _Line(Struct, frozen=True):
-    """values: (seconds since the epoch, number as text)."""
-
     values: list[tuple[float, str]] = []
+    """(seconds since the epoch, number as text)."""
 
 
 class _Data(Struct, frozen=True, rename="camel"):

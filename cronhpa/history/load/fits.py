@@ -25,16 +25,13 @@ class Fit(Struct, frozen=True):
 
 
 class FitInfo(Struct, frozen=True):
-    """
-    When a series was fitted last, and for which spec.
-
-    digest: of the parts of the object's spec that the fit depends on.
-    choice: the chosen policy, or why there is none, as the worker wrote it.
-    """
+    """When a series was fitted last, and for which spec."""
 
     fitted_at: Nanoseconds
     digest: str = ""
+    """Digest of the parts of the object's spec that the fit depends on."""
     choice: bytes = b""
+    """The chosen policy, or why there is none, as the worker wrote it."""
 
 
 class Fits:

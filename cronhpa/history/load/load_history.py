@@ -63,22 +63,18 @@ class PackedDay(NamedTuple):
 
 
 class PackedRows(NamedTuple):
-    """highs: for each step or minute from `first` on, the maximum of each series; NO_ROW without one."""
-
     first: int
     highs: list[tuple[float, ...]]
+    """For each step or minute from `first` on, the maximum of each series; NO_ROW without one."""
 
 
 class PackedLoads(NamedTuple):
-    """
-    Loads of several series as they are kept.
-
-    series: the requested series that the store has, in the order of the columns of rows. days: for each requested
-    series, in order of time.
-    """
+    """Loads of several series as they are kept."""
 
     series: list[Series]
+    """The requested series that the store has, in the order of the columns of rows."""
     days: dict[Series, list[PackedDay]]
+    """The days of each requested series, in order of time."""
     steps: PackedRows
     minutes: PackedRows
 

@@ -19,17 +19,15 @@ SPEND_KEPT: Nanoseconds = 8 * DAY
 
 
 class Spend(Struct, frozen=True):
-    """
-    Pod-seconds of one object's pods within one hour of the clock.
-
-    hour: counted from the Unix epoch. extra: of the pods that the forecast added. base: of the pods without the
-    forecast.
-    """
+    """Pod-seconds of one object's pods within one hour of the clock."""
 
     series: Series
     hour: int
+    """The hour, counted from the Unix epoch."""
     extra: float
+    """Pod-seconds that the forecast added."""
     base: float
+    """Pod-seconds without the forecast."""
 
 
 class HourlySpend:

@@ -42,11 +42,12 @@ _MINUTES_AT_ONCE = 10
 
 
 class KeptDecision(NamedTuple):
-    """A decision to be kept. digest: of the parts by which it differs from a repetition of the decision before."""
+    """A decision to be kept."""
 
     namespace: str
     name: str
     digest: str
+    """Digest of the parts by which it differs from a repetition of the decision before."""
     decision: PastDecision
 
 

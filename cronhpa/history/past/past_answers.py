@@ -26,53 +26,53 @@ CHANGES_MAX = 500
 
 
 class DecisionAnswer(Struct, frozen=True):
-    """
-    The decision in force at an instant.
-
-    until: the instant of the next decision, None if there is none. first: the instant of the oldest kept decision.
-    """
+    """The decision in force at an instant."""
 
     decision: PastDecision
     until: Nanoseconds | None
+    """The instant of the next decision, None if there is none."""
     first: Nanoseconds
+    """The instant of the oldest kept decision."""
 
 
 class DecisionChange(Struct, frozen=True):
-    """
-    A decision in brief. current, desired: None if nothing was decided yet. withheld: why nothing was scaled.
-
-    left_out: how many changes right before this one were not kept, because there were too many.
-    """
+    """A decision in brief."""
 
     at: Nanoseconds
     current: int | None
     desired: int | None
+    """The counts; None if nothing was decided yet."""
     decided_by: str
     reason: str
     withheld: str
+    """Why nothing was scaled."""
     left_out: int
+    """The number of changes right before this one that were not kept, because there were too many."""
 
 
 class TimelineAnswer(Struct, frozen=True):
-    """
-    The decisions in [since, until).
-
-    before: the change in force at `since`. first: the instant of the oldest kept decision. go_on: the `since` of the
-    next request for the remaining changes, None if there are no more; `points` covers the whole span.
-    """
+    """The decisions in [since, until)."""
 
     before: DecisionChange | None
+    """The change in force at `since`."""
     changes: list[DecisionChange]
     points: list[Point]
     first: Nanoseconds | None
+    """The instant of the oldest kept decision."""
     go_on: Nanoseconds | None
+    """
+    The `since` of the next request for the remaining changes, None if there are no more; `points` covers the whole
+    span.
+    """
 
 
 class RecordedMaximum(Struct, frozen=True, array_like=True):
-    """The largest load of one or five minutes. end: the end of that time. middle: its middle, where the load is put."""
+    """The largest load of one or five minutes."""
 
     end: Nanoseconds
+    """The end of that time."""
     middle: Nanoseconds
+    """Its middle, where the load is put."""
     value: float
 
 

@@ -21,10 +21,11 @@ _BELOW, _NONE = -1, -(2**31) - 1
 
 
 class _Cron(Struct, frozen=True):
-    """A window. provider: its place among the providers."""
+    """A window."""
 
     priority: int
     provider: int
+    """The place of the cron among the providers."""
     reader: FieldReader
 
 

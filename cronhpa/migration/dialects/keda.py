@@ -22,11 +22,11 @@ _MIN, _MAX, _COOLDOWN = 0, 100, 300
 
 
 class _Counts(Struct, frozen=True):
-    """lowest: the lower bound while a trigger is active, at least 1. sleeps: whether KEDA goes to 0 while none is."""
-
     lowest: int
+    """The lower bound while a trigger is active, at least 1."""
     highest: int
     sleeps: bool
+    """Whether KEDA goes to 0 while none is."""
     idles: bool
 
 

@@ -38,10 +38,10 @@ _FIELDS: Mapping[str, tuple[str, str | None]] = {
 
 
 class Threshold(Struct, frozen=True):
-    """field: the one that states the threshold, "" for an unknown scaler. text: "" if the trigger does not state it."""
-
     field: str
+    """The field that states the threshold, "" for an unknown scaler."""
     text: str
+    """The threshold as text; empty if the trigger does not state it."""
 
 
 def is_known(kind: str) -> bool:

@@ -44,17 +44,17 @@ _ASKED = {
 
 
 class Triggers(Struct, frozen=True):
-    """
-    The converted triggers. lost: whether one could not be converted. has_external: whether one wakes from 0.
-    predicts: whether one was a prediction.
-    """
+    """The converted triggers."""
 
     crons: tuple[Json, ...]
     resources: tuple[Json, ...]
     external: tuple[Json, ...]
     lost: bool
+    """Whether a trigger could not be converted."""
     has_external: bool
+    """Whether a trigger wakes from 0."""
     predicts: bool
+    """Whether a trigger was a prediction."""
 
 
 def read_triggers(

@@ -17,19 +17,18 @@ ObjectKey = tuple[str, str]
 
 
 class ConversionContext(Struct, frozen=True):
-    """
-    now: dates before it are past. zone: of the source's controller, None if it was not given.
-    prometheus: URL of the Prometheus that exporters are scraped into, None if it is not known.
-    hpas: the HorizontalPodAutoscalers in the input. objects: all objects of the input, by group and kind.
-    sources: takes the metric sources that a conversion needs.
-    """
-
     now: Nanoseconds
+    """Dates before it are past."""
     zone: str | None
+    """The time zone of the source's controller, None if it was not given."""
     hpas: Mapping[ObjectKey, FieldReader] = {}
+    """The HorizontalPodAutoscalers in the input."""
     objects: Mapping[tuple[str, str], Sequence[FieldReader]] = {}
+    """All objects of the input, by group and kind."""
     prometheus: str | None = None
+    """URL of the Prometheus that exporters are scraped into, None if it is not known."""
     sources: NamedSources = field(default_factory=NamedSources)
+    """Takes the metric sources that a conversion needs."""
 
     def wall(self, zone: str) -> datetime:
         return to_datetime(self.now).astimezone(ZoneInfo(zone)).replace(tzinfo=None)

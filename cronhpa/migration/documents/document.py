@@ -20,10 +20,12 @@ _WHOLE = re.compile(r"-?[0-9]{1,10}")
 
 
 class Remark(Struct, frozen=True, order=True):
-    """A loss in a conversion. source: the file. path: the object and the field in it."""
+    """A loss in a conversion."""
 
     source: str
+    """The file."""
     path: str
+    """The object and the field in it."""
     finding: str
     meaning: str
 

@@ -16,17 +16,14 @@ from cronhpa.migration.documents.sources import label_value
 
 
 class Exporter(Struct, frozen=True):
-    """
-    promql: makes a query from the trigger's metadata and an unused metric name; None without such a metric.
-    note: what to set, or how the number differs from KEDA's; "" for neither.
-    uncounted: fields of the trigger that change KEDA's count and not the query's, with the value that changes neither.
-    """
-
     name: str
     link: str
     promql: Callable[[FieldReader, str], str | None]
+    """Makes a query from the trigger's metadata and an unused metric name; None without such a metric."""
     note: str = ""
+    """What to set, or how the number differs from KEDA's; "" for neither."""
     uncounted: Mapping[str, str] = {}
+    """Fields of the trigger that change KEDA's count and not the query's, with the value that changes neither."""
 
 
 def _labels(**labels: str) -> str:

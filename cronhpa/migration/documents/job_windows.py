@@ -43,11 +43,12 @@ def without_seconds(text: str) -> tuple[str, str]:
 
 
 class Difference(Struct, frozen=True):
-    """Two consecutive edges. is_open: whether our window is open between them; the source is in the opposite state."""
+    """Two consecutive edges."""
 
     first: datetime
     second: datetime
     is_open: bool
+    """Whether our window is open between them; the source is in the opposite state."""
 
 
 def difference(start: str, end: str, wall: datetime, *, tie_is_active: bool) -> Difference | None:
@@ -78,24 +79,24 @@ def overlap(one: tuple[str, str], other: tuple[str, str], wall: datetime) -> dat
 
 
 class Job(Struct, frozen=True):
-    """
-    A job that sets a count. cron: five fields; None for a job that runs once, at `once`.
-
-    order: of two jobs in the same minute, the one with the higher order counts.
-    """
+    """A job that sets a count."""
 
     name: str
     size: int
     cron: str | None = None
+    """Five fields; None for a job that runs once, at `once`."""
     once: datetime | None = None
     order: int = 0
+    """Of two jobs in the same minute, the one with the higher order counts."""
 
 
 class DaysOff(Struct, frozen=True):
-    """Days on which no job runs. weekdays: 0 is Sunday. dates: cron texts of days, such as `0 0 15 11 *`."""
+    """Days on which no job runs."""
 
     weekdays: frozenset[int] = frozenset()
+    """0 is Sunday."""
     dates: tuple[str, ...] = ()
+    """Cron texts of days, such as `0 0 15 11 *`."""
 
     def until(self, wall: datetime) -> frozenset[date]:
         """The dates of the next two years."""
@@ -107,12 +108,10 @@ class DaysOff(Struct, frozen=True):
 
 
 class Windows(Struct, frozen=True):
-    """
-    of: jobs with their windows, as fields of a schedule. replaced: jobs whose count the next job replaces at once.
-    """
-
     of: tuple[tuple[Job, Json], ...]
+    """Jobs with their windows, as fields of a schedule."""
     replaced: tuple[Job, ...] = ()
+    """Jobs whose count the next job replaces at once."""
 
 
 def next_time(text: str, wall: datetime) -> datetime | None:

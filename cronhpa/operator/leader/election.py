@@ -43,16 +43,14 @@ _UNANSWERED_SECONDS = 1.0
 
 
 class LeaseTiming(Struct, frozen=True):
-    """
-    Seconds. lease: how long others respect a Lease that is not renewed. renew_deadline: how long a leader that cannot
-    renew may begin writes. retry: between two renewals; waiting replicas look twice as often.
-
-    A write must end before others may take the Lease: at the latest `margin` before that.
-    """
+    """Times in seconds. A write ends `margin` before others may take the Lease, or earlier."""
 
     lease: float = 15.0
+    """How long others respect a Lease that is not renewed."""
     renew_deadline: float = 10.0
+    """How long a leader that cannot renew may begin writes."""
     retry: float = 2.0
+    """Time between two renewals; waiting replicas look twice as often."""
 
     @property
     def margin(self) -> float:

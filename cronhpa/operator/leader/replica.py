@@ -27,31 +27,31 @@ _LOOK_SECONDS = 1.0
 
 
 class Replica(Protocol):
-    """
-    lease: names the leader for other replicas, None without an election. term: 0 while this replica does not lead.
-    unbroken_since: the first term of those since which nobody else has led.
-    holder: the leader's identity, "" while nobody leads. part: the part of the objects for which this replica decides,
-    in words; "" for all or none. free_in: seconds until this replica takes the Lease of a holder that does not renew
-    it, None if there is no such holder.
-    """
+    """One replica of the operator, which leads, waits, or has a part of the fleet."""
 
     lease: LeaseName | None
+    """Names the leader for other replicas, None without an election."""
     timing: LeaseTiming
 
     @property
-    def term(self) -> int: ...
+    def term(self) -> int:
+        """0 while this replica does not lead."""
 
     @property
-    def unbroken_since(self) -> int: ...
+    def unbroken_since(self) -> int:
+        """The first term since which nobody else has led."""
 
     @property
-    def holder(self) -> str: ...
+    def holder(self) -> str:
+        """The leader's identity, "" while nobody leads."""
 
     @property
-    def part(self) -> str: ...
+    def part(self) -> str:
+        """The part of the objects for which this replica decides, in words; "" for all or none."""
 
     @property
-    def free_in(self) -> float | None: ...
+    def free_in(self) -> float | None:
+        """Seconds until this replica takes the Lease of a holder that does not renew it; None without such a holder."""
 
     def fence(self, path: str) -> float: ...
 

@@ -10,10 +10,12 @@ from cronhpa.operator.leader.election import UNKNOWN
 
 
 class ShardPlan(NamedTuple):
-    """take: free shards, at most as many as the share lacks. give: shards of this replica above its share."""
+    """The shards that a replica takes and gives next."""
 
     take: tuple[int, ...] = ()
+    """Free shards, at most as many as the share lacks."""
     give: tuple[int, ...] = ()
+    """Shards of this replica above its share."""
 
 
 def plan(holders: Sequence[str], live: Iterable[str], me: str, leaving: Container[int] = ()) -> ShardPlan:

@@ -31,19 +31,21 @@ class LagHistogram:
 
 
 class LoopMetrics(Struct):
-    """
-    reconciles, errors: counters for /metrics. last_tick: when the loop ran last, for /healthz.
-    tick_duration: of the last group of reconciliations. lag, write_lag: from the instant at which an object was due to
-    its decision, and to the end of its writes. duration: of a decision, including the answers for which it waits.
-    """
+    """What the loop counts of itself."""
 
     reconciles: int = 0
     errors: int = 0
+    """Counters for /metrics."""
     last_tick: Nanoseconds = 0
+    """When the loop ran last, for /healthz."""
     tick_duration: Nanoseconds = 0
+    """Duration of the last group of reconciliations."""
     lag: LagHistogram = field(default_factory=LagHistogram)
+    """From the instant at which an object was due to its decision."""
     write_lag: LagHistogram = field(default_factory=LagHistogram)
+    """From the instant at which an object was due to the end of its writes."""
     duration: LagHistogram = field(default_factory=LagHistogram)
+    """Duration of a decision, including the answers for which it waits."""
 
 
 def note_lags(histogram: LagHistogram, states: Sequence[ObjectState], now: Nanoseconds) -> None:

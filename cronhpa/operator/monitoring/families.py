@@ -26,12 +26,12 @@ class FamilyKind(StrEnum):
 
 
 class Family(NamedTuple):
-    """name: as it is exposed. labels: without the labels that all per-object families have."""
-
     name: str
+    """The name as it is exposed."""
     kind: FamilyKind
     help: str
     labels: tuple[str, ...] = ()
+    """Labels beside those that all per-object families have."""
     per_object: bool = False
 
     def of(self, value: float) -> Metric:

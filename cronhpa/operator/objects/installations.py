@@ -52,14 +52,11 @@ class _Other:
 
 
 class Claim(Struct, frozen=True):
-    """
-    The name of this installation, for a status that does not have it yet.
-
-    over: the text in the status when the reconciliation began: none, or an installation that is gone.
-    """
+    """The name of this installation, for a status that does not have it yet."""
 
     lease: str
     over: str | None
+    """The text in the status when the reconciliation began: none, or an installation that is gone."""
 
 
 class Installations:

@@ -55,10 +55,7 @@ RELEASE = _release()
 
 
 class _Change(NamedTuple):
-    """
-    A change that waits. Its turn is encoded when it is written. status: as JSON, which is smaller than dicts; empty if
-    JSON cannot represent it.
-    """
+    """A change that waits. Its turn is encoded when it is written."""
 
     state: ObjectState
     generation: int
@@ -66,6 +63,7 @@ class _Change(NamedTuple):
     key: tuple[object, ...]
     at: Nanoseconds
     status: bytes
+    """The status as JSON, which is smaller than dicts; empty if JSON cannot represent it."""
     turn: Record | None
     left_out: int
 

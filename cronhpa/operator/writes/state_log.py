@@ -23,13 +23,14 @@ _ROUTINE = "ScalingLimited"
 
 
 class StateChange(NamedTuple):
-    """what: replicas, bounds, source, or a condition's type. by: the source of the change. why: in words."""
-
     what: str
+    """Replicas, bounds, source, or a condition's type."""
     before: object
     after: object
     by: str
+    """The source of the change."""
     why: str = ""
+    """The reason, in words."""
     is_routine: bool = False
 
 
