@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
@@ -22,10 +23,18 @@ from cronhpa.cli.commands.completion import completions
 from cronhpa.cli.commands.version import UNKNOWN, commit_of, recorded_commit, release_of, version_text
 
 PROJECT = Path(__file__).parents[2]
-COMMANDS = [
-    "status", "explain", "preview", "backtest", "override", "convert", "adopt", "run", "crd", "replay",
-    "version", "history import", "history export", "history list", "sources check",
-]  # fmt: skip
+
+
+def commands(group, *names):
+    """The words of each command below a group of commands."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *names, name)
+        else:
+            yield " ".join((*names, name))
+
+
+COMMANDS = [*commands(get_command(app))]
 
 
 def called_as(program, *arguments, folder):
@@ -72,10 +81,12 @@ def test_the_help_of_every_command_has_an_example_and_its_exit_codes(command):
     assert [] == [line for line in shown.splitlines() if len(line) > 80]
 
 
-def test_every_command_is_asked_for_its_help():
-    completed = completions([""])
-
-    assert {name.split()[0] for name in COMMANDS} == set(completed)
+def test_the_shell_completes_the_commands_that_help_lists():
+    """Each of the first words is offered once: `history` stands for its three commands."""
+    assert sorted({command.split()[0] for command in COMMANDS}) == sorted(completions([""]))
+    assert sorted(command.split()[1] for command in COMMANDS if command.startswith("history ")) == sorted(
+        completions(["history", ""])
+    )
 
 
 # --- the version -------------------------------------------------------------------------------------------------

@@ -314,6 +314,10 @@ def copy(
     Use it to move the history of a file into a PostgreSQL before replicas share it, or back. Stop the operator first:
     rows that both stores have are overwritten from FROM. Run an interrupted copy again. FROM is not changed, and at the
     end the rows of each table are counted in both stores.
+
+        cronhpa history copy history.db postgresql://cronhpa@db.prod/cronhpa
+
+    Exit codes: 0 done; 1 a store cannot be used, or TO has newer loads; 2 an option is wrong.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
