@@ -89,9 +89,26 @@ def test_minutes_of_too_few_pods_are_marked(shown):
     assert any(begin <= span[0] < end for span in shown["short"])
 
 
-def test_the_usual_load_is_that_of_the_same_hour_in_past_weeks(shown):
-    assert 7 * 24 == len(shown["usual"])
-    assert all(low <= high for _, low, high in shown["usual"])
+def test_the_usual_load_of_an_hour_is_the_smallest_and_the_largest_of_that_hour_in_past_weeks():
+    """
+    At 10:00 the load was 10, 30 and 20 one, two and three weeks ago, and five more in each second half-hour. A load of
+    yesterday's 10:00 or of last week's 9:00 says nothing about 10:00: it is the usual one of its own hour.
+    """
+    ten = NOW - NOW % DAY + 10 * HOUR
+    of_weeks = {1: 10.0, 2: 30.0, 3: 20.0}
+    loads = {ten - weeks * 7 * DAY: load for weeks, load in of_weeks.items()}
+    loads |= {ten - weeks * 7 * DAY + 30 * MINUTE: load + 5 for weeks, load in of_weeks.items()}
+    loads |= {ten - DAY: 900.0, ten - 7 * DAY - HOUR: 800.0}
+
+    usual = {at: (low, high) for at, low, high in usual_loads(loads, ten - HOUR)}
+
+    assert {ten: (10.0, 35.0), ten + 6 * DAY: (900.0, 900.0), ten + 7 * DAY - HOUR: (800.0, 800.0)} == usual
+
+
+def test_the_page_has_the_usual_load_of_each_hour_of_the_coming_week(shown):
+    first = NOW // HOUR + 1
+
+    assert [hour * HOUR / SECOND for hour in range(first, first + 7 * 24)] == [at for at, _, _ in shown["usual"]]
 
 
 def test_the_explanation_is_that_of_the_command(shown):

@@ -1,21 +1,28 @@
 """Which numbers are loads, and how a series is told to people."""
 
 import math
+import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cronhpa.history.database.series import is_load
-from history.samples import NOON, WEB
+from cronhpa.history.database.series import RecordedBatch, is_load
+from history.samples import NOON, WEB, everything, sample
+
+
+@given(st.floats())
+def test_a_load_is_a_number_from_zero_to_3_4e38_that_four_bytes_hold(value):
+    """Days are kept as floats of four bytes, in which a load stays a finite number."""
+    assert (0 <= value <= 3.4e38) == is_load(NOON, value)
+    if is_load(NOON, value):
+        assert math.isfinite(struct.unpack("f", struct.pack("f", value))[0])
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-300, 1.0, 3.4e38])
-def test_a_number_from_nothing_to_the_largest_float_is_a_load(value):
-    assert is_load(NOON, value)
-
-
-@pytest.mark.parametrize("value", [-0.001, 3.5e38, math.inf, -math.inf, math.nan])
-def test_a_number_below_zero_or_above_the_largest_float_or_none_at_all_is_no_load(value):
-    assert not is_load(NOON, value)
+def test_a_load_is_read_as_it_was_recorded(file_store, value):
+    assert RecordedBatch(1) == file_store.loads.record([sample(0, value)])
+    assert [(NOON, value)] == everything(file_store)
 
 
 @pytest.mark.parametrize(("at", "expected"), [(-1, False), (0, True), (2**63 - 1, True), (2**63, False)])

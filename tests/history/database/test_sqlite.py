@@ -118,47 +118,67 @@ def test_several_processes_write_at_once_without_losing_anything(tmp_path):
     store.close()
 
 
-@pytest.fixture
-def interrupted(store):
-    """A second store; another process changes its file just before the first statement that contains some words."""
-    other, outcomes = Store(store.address), []
+def answers_meanwhile(folder, *, fill, change, read):
+    """
+    What a reader gives while another process changes its file: just before the reader's first statement, in the next
+    file before its second, and so on to its last.
+    """
+    answers, statements = [], []
+    while len(statements) >= len(answers):
+        statements.clear()
+        path = folder / f"{len(answers)}.db"
+        with closing(Store(path)) as other:
+            fill(other)
 
-    def open_interrupted(words, change):
-        def seen(statement):
-            if words in statement and not outcomes:
-                outcomes.append(change(other))
+            def run(statement, other=other):
+                statements.append(statement)
+                if len(statements) == len(answers) + 1:
+                    assert change(other) is None
 
-        return Store(store.address, lambda path: WatchedDatabase(SqliteDatabase.open(path), seen))
-
-    yield open_interrupted
-    other.close()
-    assert [None] == outcomes
-
-
-def test_a_reader_misses_no_step_while_another_process_compacts(store, interrupted):
-    """Five hours of steps; three of them become a day after the days and before the rows are read."""
-    store.loads.record([sample(60 * minute, 1.0) for minute in range(300)])
-    reader = interrupted("(SELECT min(", lambda other: other.compact(NOON + 5 * HOUR))
-
-    assert 60 == len(everything(reader))
-    reader.close()
+            watched = Store(path, lambda path, run=run: WatchedDatabase(SqliteDatabase.open(path), run))
+            with closing(watched) as reader:
+                answers.append(read(reader))
+    return answers[:-1]  # the reader of the last file had ended before the change
 
 
-def test_a_reader_misses_no_minute_while_another_process_compacts(store, interrupted):
-    store.loads.record([sample(60 * minute, 1.0) for minute in range(300)])
-    reader = interrupted("(SELECT min(", lambda other: other.compact(NOON + 5 * HOUR))
-
-    assert 300 == len(reader.loads.minutes(WEB, NOON, NOON + 5 * HOUR))
-    reader.close()
+FIVE_HOURS = [sample(60 * minute, 1.0) for minute in range(300)]
 
 
-def test_a_reader_sees_the_previous_fit_while_another_process_saves_a_newer_one(store, interrupted):
-    old = Fit("m", 1, 1, b"old")
-    store.fits.save(old, {WEB: FitInfo(1)})
-    reader = interrupted("SELECT model", lambda other: other.fits.save(Fit("m", 2, 2, b"new"), {WEB: FitInfo(2)}))
+def test_a_reader_misses_no_step_while_another_process_compacts(tmp_path):
+    """Five hours are 60 steps; compaction makes three hours of them a row of the day."""
+    answers = answers_meanwhile(
+        tmp_path,
+        fill=lambda store: store.loads.record(FIVE_HOURS),
+        change=lambda store: store.compact(NOON + 5 * HOUR),
+        read=everything,
+    )
 
-    assert [(old, [WEB])] == reader.fits.newest([WEB])
-    reader.close()
+    assert [60] * len(answers) == [len(steps) for steps in answers] != []
+
+
+def test_a_reader_misses_no_minute_while_another_process_compacts(tmp_path):
+    answers = answers_meanwhile(
+        tmp_path,
+        fill=lambda store: store.loads.record(FIVE_HOURS),
+        change=lambda store: store.compact(NOON + 5 * HOUR),
+        read=lambda store: store.loads.minutes(WEB, NOON, NOON + 5 * HOUR),
+    )
+
+    assert [300] * len(answers) == [len(minutes) for minutes in answers] != []
+
+
+def test_a_reader_sees_one_fit_whole_while_another_process_saves_a_newer_one(tmp_path):
+    """The one that was the newest when the reader began."""
+    old, new = Fit("m", 1, 1, b"old"), Fit("m", 2, 2, b"new")
+
+    answers = answers_meanwhile(
+        tmp_path,
+        fill=lambda store: store.fits.save(old, {WEB: FitInfo(1)}),
+        change=lambda store: store.fits.save(new, {WEB: FitInfo(2)}),
+        read=lambda store: store.fits.newest([WEB]),
+    )
+
+    assert [[(old, [WEB])]] * len(answers) == answers != []
 
 
 def test_a_lock_that_another_process_never_gives_back_is_a_fault(tmp_path):
