@@ -90,7 +90,7 @@ bench: $(VENV)/.ready  ## measure a decision, schedules, learning, a scrape, pas
 	@$(RUN)/python benchmarks/rejections.py
 	@$(RUN)/python benchmarks/scrape.py
 	@$(RUN)/python benchmarks/decision_history.py
-	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
+	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_reconciliations.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py
 
 bench-fleet: $(VENV)/.ready  ## what 2,000 objects with 10 pods each cost: idle, scaling, at a shared edge, at a start (10 min; BENCH_OBJECTS=10000; REAL=1: is it as under the real API server?)

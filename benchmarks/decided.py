@@ -60,7 +60,9 @@ def ours(
     evaluate: Evaluate | None = None,
     watch: Callable[[Observation, Decision], None] = lambda _observation, _decision: None,
 ) -> Score:
-    """The score of the whole test with a budget. evaluate: see `policy.fit`. watch: called with every turn."""
+    """
+    The score of the whole test with a budget. evaluate: see `policy.fit`. watch: called with every reconciliation.
+    """
     target, span, environment = target_of(series.name, autoscaler, budget), _span(series), _environment(autoscaler)
     forecasts = WalkForward(
         _points(series), target, span, delay=environment.metric_delay, tracker=tracker, evaluate=evaluate

@@ -1,5 +1,6 @@
 """
-What one decision costs: CPU and memory of `decide` for a target of 10 pods, with the rest of its turn beside it.
+What one decision costs: CPU and memory of `decide` for a target of 10 pods, with the rest of its reconciliation beside
+it.
 
 Two specs: one metric alone, as any HPA has it, and the same with two schedules (one open, one closed) and a forecast.
 Each has lived for an hour before, so its memory is as full as it gets. The collector is set as the operator sets it.
@@ -48,7 +49,7 @@ BATCHES = 200
 BATCH_SECONDS = 0.004
 NOW = parse_instant("2026-11-02T10:15:00Z")  # a Monday
 COUNT = 10
-# The turns of an hour at 15 s.
+# The reconciliations of an hour at 15 s.
 _LIVED = 240
 _PROFILED = 2_000
 _DAYS = 300
@@ -85,7 +86,7 @@ class CallFigures:
 
 @dataclass(frozen=True)
 class Situation:
-    """Everything that the parts of one turn take."""
+    """Everything that the parts of one reconciliation take."""
 
     spec: Spec
     scale: Scale
@@ -98,20 +99,20 @@ class Situation:
     status: Status
 
     def parts(self) -> dict[str, Callable[[], object]]:
-        """The parts of a turn in their order, each a call of what the operator calls, with what it passes."""
+        """The parts of a reconciliation in their order, each a call of what the operator calls, with what it passes."""
         metric = self.spec.metrics[0]
         assert isinstance(metric, ResourceMetric)
         samples = samples_of(metric, self.listed)
         after = self.memory.after(self.decision, Withheld(), self.spec, self.observation)
         record = Record(self.spec, self.observation, self.forecast, self.memory, NOW)
-        turn = Reconciliation(record, self.decision, after, 1, forecast=self.forecast)
-        rendered = render(self.status, turn)
+        reconciliation = Reconciliation(record, self.decision, after, 1, forecast=self.forecast)
+        rendered = render(self.status, reconciliation)
         return {
             "read 10 samples": lambda: samples_of(metric, self.listed),
             "observe": lambda: observe(self.spec, self.scale, self.pods, [samples], NOW),
             "decide": lambda: decide(self.spec, self.observation, self.forecast, self.memory, NOW),
             "Memory.after": lambda: self.memory.after(self.decision, Withheld(), self.spec, self.observation),
-            "render": lambda: render(self.status, turn),
+            "render": lambda: render(self.status, reconciliation),
             "compare statuses": lambda: need(self.status, rendered),
         }
 
@@ -137,13 +138,13 @@ def main() -> int:
         console.print(table(label, parts))
         console.print(where(label, parts), highlight=False)
     console.print(
-        f"The first turn of a UTC day works its schedules' edges out anew: {new_day_us:.0f} us of decide, once a day "
-        "for all objects with the same windows.",
+        f"The first reconciliation of a UTC day computes the edges of its schedules: {new_day_us:.0f} us of "
+        "decide, once a day for all objects with the same windows.",
         highlight=False,
     )
     functions = profile(situations["metric, 2 schedules, forecast"])
     console.print(
-        "Most own time in the full turn (cProfile, which flatters long functions): "
+        "Most own time in the full reconciliation (cProfile, which flatters long functions): "
         + ", ".join(f"{name} {share:.0f} %" for name, share in functions),
         highlight=False,
     )
@@ -155,7 +156,7 @@ def main() -> int:
             "figures": {
                 label: {name: asdict(cost) for name, cost in parts.items()} for label, parts in figures.items()
             },
-            "turn_us": {label: round(total(parts), 2) for label, parts in figures.items()},
+            "reconciliation_us": {label: round(total(parts), 2) for label, parts in figures.items()},
             "decide_first_of_a_day_us": round(new_day_us, 1),
             "own_time_percent": {name: round(share, 1) for name, share in functions},
         },
@@ -165,7 +166,7 @@ def main() -> int:
 
 
 def situation(text: dict[str, Any], predicted: Forecast | None) -> Situation:
-    """A target in the middle of its life: 10 ready pods at their target, turns behind it for an hour."""
+    """A target in the middle of its life: 10 ready pods at their target, reconciliations behind it for an hour."""
     spec = parse_spec(text, "default", ControllerOptions())
     scale = Scale(COUNT, COUNT, "app=shop", "1")
     pods, listed = tuple(map(pod, range(PODS))), tuple(map(pod_metrics, range(PODS)))
@@ -173,8 +174,8 @@ def situation(text: dict[str, Any], predicted: Forecast | None) -> Situation:
     assert isinstance(metric, ResourceMetric)
     observation = observe(spec, scale, pods, [samples_of(metric, listed)], NOW)
     memory, status = Memory(), Status()
-    for turn in range(_LIVED, -1, -1):
-        now = NOW - turn * 15 * SECOND
+    for reconciliation in range(_LIVED, -1, -1):
+        now = NOW - reconciliation * 15 * SECOND
         latest_forecast = predicted and msgspec.structs.replace(predicted, issued_at=now - 30 * SECOND)
         decision = decide(spec, observation, latest_forecast, memory, now)
         record = Record(spec, observation, latest_forecast, memory, now)
@@ -284,15 +285,15 @@ def total(parts: dict[str, CallFigures]) -> float:
 
 
 def where(label: str, parts: dict[str, CallFigures]) -> str:
-    turn = total(parts)
-    shares = sorted(((cost.us / turn, name) for name, cost in parts.items()), reverse=True)
+    reconciliation = total(parts)
+    shares = sorted(((cost.us / reconciliation, name) for name, cost in parts.items()), reverse=True)
     told = ", ".join(f"{name} {share:.0%}" for share, name in shares)
-    return f"{label}: a turn takes {turn:.0f} us without its I/O: {told}."
+    return f"{label}: a reconciliation takes {reconciliation:.0f} us without its I/O: {told}."
 
 
 def table(label: str, parts: dict[str, CallFigures]) -> Table:
-    out = Table(title=f"One turn of a target with {PODS} pods: {label}")
-    out.add_column("part of a turn")
+    out = Table(title=f"One reconciliation of a target with {PODS} pods: {label}")
+    out.add_column("part of a reconciliation")
     for heading in ("CPU us", "95th percentile", "peak bytes", "kept bytes", "kept blocks"):
         out.add_column(heading, justify="right")
     for name, cost in parts.items():
@@ -307,7 +308,7 @@ def table(label: str, parts: dict[str, CallFigures]) -> Table:
 
 
 def profile(case: Situation) -> list[tuple[str, float]]:
-    """The six functions with the largest share of their own in the time of a whole turn, in percent."""
+    """The six functions with the largest share of their own in the time of a whole reconciliation, in percent."""
     parts = list(case.parts().values())
     profiler = cProfile.Profile(time.thread_time)
     profiler.enable()

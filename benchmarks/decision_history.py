@@ -48,9 +48,9 @@ T = TypeVar("T")
 FLEET = 10_000
 OBJECTS = 30
 DAYS = 8
-_TURN: Nanoseconds = 15 * SECOND
-_TURNS_A_DAY = DAY // _TURN
-# Notes of a turn that changes nothing, at once: one takes less time than the clock.
+_PERIOD: Nanoseconds = 15 * SECOND
+_RECONCILIATIONS_A_DAY = DAY // _PERIOD
+# Notes of a reconciliation that changes nothing, at once: one takes less time than the clock.
 _QUIET = 100
 _MINUTES_PER_ROUND = 6 * HOUR // MINUTE
 _CHANGES_PER_FLUSH = 29
@@ -60,7 +60,7 @@ _SPEC = {**decision.TIMED, "minReplicas": 2, "maxReplicas": 40}
 
 
 class Life:
-    """One object: a turn at a time, with the load of that time of day."""
+    """One object: a reconciliation at a time, with the load of that time of day."""
 
     def __init__(self, number: int) -> None:
         self.state = ObjectState(f"tenant-{number % 50}", f"shop-{number}", f"0b0e7a1c-{number:012d}", 0)
@@ -73,7 +73,7 @@ class Life:
         self.status: dict[str, Any] = {}
         self.changes = 0
 
-    def turn(self, now: Nanoseconds, recorder: DecisionRecorder, costs: CpuCosts) -> bool:
+    def reconciliation(self, now: Nanoseconds, recorder: DecisionRecorder, costs: CpuCosts) -> bool:
         """Whether the count was changed."""
         observation = self._observed(now)
         record = Record(self.spec, observation, self._forecast(now), self.memory, now)
@@ -91,7 +91,7 @@ class Life:
                     recorder.note_point(self.state, record, decided)
                     recorder.note(self.state, reconciliation, self.status)
 
-            costs.of("note, each turn", again, _QUIET)
+            costs.of("note, each reconciliation", again, _QUIET)
         self.current = decided.desired
         self.changes += decided.rescales
         return decided.rescales
@@ -155,10 +155,10 @@ def live(lives: list[Life], store: Store, end: Nanoseconds) -> CpuCosts:
     points: list[Any] = []
     for now in range(end - DAYS * DAY, end, POINT_STEP):
         for life in lives:
-            # A change is followed by the turn that finds it done.
+            # A change is followed by the reconciliation that finds it done.
             at = now
-            while life.turn(at, recorder, costs) and at < now + POINT_STEP:
-                at += _TURN
+            while life.reconcile(at, recorder, costs) and at < now + POINT_STEP:
+                at += _PERIOD
         changes += recorder.take(10**6)
         points += recorder.take_points(10**6)
         # As many at once as 10,000 objects give in the five seconds between two flushes.
@@ -237,9 +237,9 @@ def run(count: int) -> dict[str, Any]:
         reading_ms = 1000 * (time.process_time() - begun)
         store.close()
     changes = sum(life.changes for life in lives) / count / DAYS
-    note_us = 1e6 * costs.seconds["note, each turn"] / costs.calls["note, each turn"]
+    note_us = 1e6 * costs.seconds["note, each reconciliation"] / costs.calls["note, each reconciliation"]
     per_day = {name: seconds / DAYS / count for name, seconds in costs.seconds.items()}
-    per_day["note, each turn"] = note_us / 1e6 * _TURNS_A_DAY
+    per_day["note, each reconciliation"] = note_us / 1e6 * _RECONCILIATIONS_A_DAY
     # A minute in which no object is due costs a transaction of its own, once for the whole fleet.
     idle = costs.seconds[IDLE] / costs.calls[IDLE]
     per_day["tidy"] -= idle * costs.calls["tidy"] / DAYS / count
@@ -276,7 +276,7 @@ def main() -> None:
     for name, percent in share.items():
         table.add_row(f"{name}, of a core", f"{percent} %")
     table.add_row("together, of a core", f"{sum(share.values()):.2f} %")
-    table.add_row("one turn that changes nothing", f"{figures['note_us']} us")
+    table.add_row("one reconciliation that changes nothing", f"{figures['note_us']} us")
     table.add_row("reading all of one", f"{figures['read_all_of_one_ms']} ms")
     console.print(table)
     speed = machine()

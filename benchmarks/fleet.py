@@ -67,8 +67,8 @@ SCENARIOS = os.environ.get("BENCH_SCENARIOS", "start,idle,wobble,scaling,restart
 NAME = os.environ.get("BENCH_NAME", "fleet")
 PROFILE = bool(os.environ.get("BENCH_PROFILE"))
 _BUCKET = re.compile(r'^cronhpa_decision_lag_seconds_bucket\{le="([^"]+)"\} ([0-9.e+]+)$', re.MULTILINE)
-_TURNS = re.compile(r"^cronhpa_turns_total ([0-9.e+-]+)$", re.MULTILINE)
-_ERRORS = re.compile(r"^cronhpa_turn_errors_total ([0-9.e+-]+)$", re.MULTILINE)
+_RECONCILIATIONS = re.compile(r"^cronhpa_reconciliations_total ([0-9.e+-]+)$", re.MULTILINE)
+_ERRORS = re.compile(r"^cronhpa_reconciliation_errors_total ([0-9.e+-]+)$", re.MULTILINE)
 _DROPPED = re.compile(r"^cronhpa_events_dropped_total ([0-9.e+-]+)$", re.MULTILINE)
 # Until the loads, who is due when, and 45 s after the start the operator's memory have settled.
 _WARM_UP_S = 45.0
@@ -125,7 +125,7 @@ class Fleet:
     def metrics(self) -> dict[str, Any]:
         text = wait_until(self._metrics_text, within_s=60)
         values = {name: float(pattern.findall(text)[0]) for name, pattern in
-                  (("turns", _TURNS), ("errors", _ERRORS), ("dropped", _DROPPED))}  # fmt: skip
+                  (("reconciliations", _RECONCILIATIONS), ("errors", _ERRORS), ("dropped", _DROPPED))}  # fmt: skip
         return {**values, "lag": [(float(bound), float(count)) for bound, count in _BUCKET.findall(text)]}
 
     def _metrics_text(self) -> str:
@@ -143,7 +143,7 @@ class Fleet:
         say(scenario)
         row: dict[str, Any] = {"scenario": scenario}
         before = self.seen()
-        metrics_before = {"turns": 0.0, "dropped": 0.0, "lag": []} if from_start else self.metrics()
+        metrics_before = {"reconciliations": 0.0, "dropped": 0.0, "lag": []} if from_start else self.metrics()
         cpu_before = 0.0 if from_start else cpu_seconds(self.operator.pid)
         if not from_start:
             Path(f"/proc/{self.operator.pid}/clear_refs").write_text("5")
@@ -161,7 +161,7 @@ class Fleet:
             "cpu_seconds": round(cpu, 2),
             "cpu_percent_of_a_core": round(cpu / seconds * 100, 2),
             "api_server_cpu_seconds": round(api_cpu, 2),
-            "turns": metrics["turns"] - metrics_before["turns"],
+            "reconciliations": metrics["reconciliations"] - metrics_before["reconciliations"],
             "errors": metrics["errors"],
             "events_dropped": metrics["dropped"] - metrics_before["dropped"],
             "lag_s": {"p50": percentile(lag, 0.5), "p99": percentile(lag, 0.99), "max": percentile(lag, 1.0)},
@@ -207,7 +207,9 @@ class Fleet:
             begun = time.monotonic()
             self.operator.start()
             row["ready_s"] = round(time.monotonic() - begun, 1)
-            wait_until(self.metrics, lambda metrics: metrics["turns"] >= OBJECTS, within_s=_START_S, every_s=0.5)
+            wait_until(
+                self.metrics, lambda metrics: metrics["reconciliations"] >= OBJECTS, within_s=_START_S, every_s=0.5
+            )
             row["all_decided_s"] = round(time.monotonic() - begun, 1)
             row["all_decided_cpu_seconds"] = round(cpu_seconds(self.operator.pid), 2)
             time.sleep(30)
@@ -313,7 +315,7 @@ _LINES: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("% of a core", lambda row: f"{row['cpu_percent_of_a_core']:.1f}"),
     ("floor of the calls, %", lambda row: f"{row.get('floor_percent_of_a_core', '-')}"),
     ("API server's CPU s", lambda row: f"{row['api_server_cpu_seconds']:.2f}"),
-    ("decisions", lambda row: f"{row['turns']:.0f}"),
+    ("decisions", lambda row: f"{row['reconciliations']:.0f}"),
     ("lag p50 / p99 / max, s", _lag),
     ("MB", lambda row: f"{row['resident_mb']:.0f}"),
     ("MB at the peak", lambda row: f"{row['peak_mb']:.0f}"),

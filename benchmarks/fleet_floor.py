@@ -5,7 +5,7 @@ Run by fleet.py (scenario `floor`) under its API server, without an operator. Fo
 
 - LISTs of the pod metrics of each namespace in turn, decoded and summed by object, evenly spread;
 - once a second together: external metrics, each by a query of its own; merge patches of the status of each object in
-  turn, with the fields of a drift; scale writes; events.
+  number, with the fields of a drift; scale writes; events.
 
 Nothing is watched, decided, rendered, compared or kept. Prints the CPU as JSON.
 """
@@ -80,8 +80,8 @@ class Calls:
         for cron_hpa in self._objects:
             self._pods.setdefault(cron_hpa.metadata.namespace, [])
 
-    async def list_pod_metrics(self, turn: int) -> None:
-        namespace = [*self._pods][turn % len(self._pods)]
+    async def list_pod_metrics(self, number: int) -> None:
+        namespace = [*self._pods][number % len(self._pods)]
         listed = await self._listed(namespace)
         objects = self._pods[namespace]
         if not objects or any(listed.usage(_CPU, names) is None for names in objects):
@@ -95,28 +95,28 @@ class Calls:
             raise SystemExit(f"no pod metrics of {namespace}: {listed}")
         return listed
 
-    async def read_external(self, turn: int) -> None:
-        of = self._objects[turn % len(self._objects)].metadata
+    async def read_external(self, number: int) -> None:
+        of = self._objects[number % len(self._objects)].metadata
         reader = MetricReader(self._client, Discovery(self._client))
         value = await reader.external(of.namespace, ExternalMetric(f"queue-{of.name}", _AVERAGE))
         if not isinstance(value, int):
             raise SystemExit(f"no external metric for {of.namespace}/{of.name}: {value}")
 
-    async def write_status(self, turn: int) -> None:
-        of = self._objects[turn % len(self._objects)]
+    async def write_status(self, number: int) -> None:
+        of = self._objects[number % len(self._objects)]
         changed = {name: of.status[name] for name in _DRIFTS if name in of.status}
         body = {"status": {**changed, "observedGeneration": next(self._number)}}
         meta = of.metadata
         path = path_of("apis", GROUP, VERSION, "namespaces", meta.namespace, PLURAL, meta.name, "status")
         await self._client.merge_patch(path, body, StatusAnswer)
 
-    async def write_scale(self, turn: int) -> None:
-        of = self._objects[turn % len(self._objects)].metadata
+    async def write_scale(self, number: int) -> None:
+        of = self._objects[number % len(self._objects)].metadata
         path = path_of("apis", "apps", "v1", "namespaces", of.namespace, "deployments", of.name, "scale")
-        await self._client.merge_patch(path, {"spec": {"replicas": 10 + turn % 2}}, _Answer)
+        await self._client.merge_patch(path, {"spec": {"replicas": 10 + number % 2}}, _Answer)
 
-    async def write_event(self, turn: int) -> None:
-        of = self._objects[turn % len(self._objects)].metadata
+    async def write_event(self, number: int) -> None:
+        of = self._objects[number % len(self._objects)].metadata
         event = {
             "apiVersion": "v1", "kind": "Event", "type": "Normal", "reason": "SuccessfulRescale",
             "metadata": {"name": f"{of.name}.{next(self._number):x}", "namespace": of.namespace},
@@ -135,8 +135,8 @@ async def spread(call: Callable[[int], Coroutine[Any, Any, None]], count: int, s
     async with asyncio.TaskGroup() as calls:
         for burst in range(bursts):
             await asyncio.sleep(begun + seconds * burst / bursts - loop.time())
-            for turn in range(count * burst // bursts, count * (burst + 1) // bursts):
-                calls.create_task(call(turn))
+            for number in range(count * burst // bursts, count * (burst + 1) // bursts):
+                calls.create_task(call(number))
 
 
 async def measured(options: argparse.Namespace) -> dict[str, Any]:

@@ -53,8 +53,8 @@ HPA_PROCESS, HPA_USER = "horizontal-pod-autoscaler", "system:horizontal-pod-auto
 OPERATOR_USER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 _SCRAPE_SECONDS = 15.0
 _TICK = re.compile(r"^cronhpa_tick_duration_seconds ([0-9.e+-]+)$", re.MULTILINE)
-_TURNS = re.compile(r"^cronhpa_turns_total ([0-9.e+-]+)$", re.MULTILINE)
-_ERRORS = re.compile(r"^cronhpa_turn_errors_total ([0-9.e+-]+)$", re.MULTILINE)
+_RECONCILIATIONS = re.compile(r"^cronhpa_reconciliations_total ([0-9.e+-]+)$", re.MULTILINE)
+_ERRORS = re.compile(r"^cronhpa_reconciliation_errors_total ([0-9.e+-]+)$", re.MULTILINE)
 
 CONSOLE = Console(width=None if sys.stdout.isatty() else 120)
 _BEGUN = time.monotonic()
@@ -76,7 +76,7 @@ class FleetFigures:
     proportional_mb: float
     worker_proportional_mb: float
     ticks_ms: list[float] = field(default_factory=list)
-    turns_a_minute: float | None = None
+    reconciliations_a_minute: float | None = None
 
     @property
     def calls_a_minute(self) -> float:
@@ -99,7 +99,7 @@ class FleetFigures:
             "proportional_mb": round(self.proportional_mb, 1),
             "worker_proportional_mb": round(self.worker_proportional_mb, 1),
             "tick_ms": [round(tick_ms, 1) for tick_ms in self.ticks_ms],
-            "turns_a_minute": self.turns_a_minute,
+            "reconciliations_a_minute": self.reconciliations_a_minute,
         }
 
 
@@ -200,7 +200,9 @@ def our_side(plane: ControlPlane) -> FleetFigures:
         errors = float(found(_ERRORS, operator.get("/metrics")))
         loud = [line for line in operator.log.read_text().splitlines() if " ERROR " in line or " WARNING " in line]
         if errors or loud:
-            raise Wrong(f"the operator had {errors:.0f} turns with errors and logged:\n" + "\n".join(loud[:20]))
+            raise Wrong(
+                f"the operator had {errors:.0f} reconciliations with errors and logged:\n" + "\n".join(loud[:20])
+            )
         return measured
 
 
@@ -238,9 +240,9 @@ def measure(plane: ControlPlane, side: str, user: str, pid: int, operator: Opera
     time.sleep(WARM_UP_SECONDS)
     api_server = plane.pids["kube-apiserver"]
     counts_before, counted_at = plane.requests(), time.monotonic()
-    turns = turns_before = 0.0
+    reconciliations = reconciliations_before = 0.0
     if operator:
-        turns_before = float(found(_TURNS, operator.get("/metrics")))
+        reconciliations_before = float(found(_RECONCILIATIONS, operator.get("/metrics")))
     cpu, worker_cpu, api_cpu, ticks = [], [], [], []
     for minute in range(1, MINUTES + 1):
         begun = time.monotonic()
@@ -255,7 +257,7 @@ def measure(plane: ControlPlane, side: str, user: str, pid: int, operator: Opera
             column.append((new - old) * scale)
         say(f"{side}: minute {minute} of {MINUTES}, {cpu[-1]:.2f} CPU s")
     if operator:
-        turns = float(found(_TURNS, operator.get("/metrics"))) - turns_before
+        reconciliations = float(found(_RECONCILIATIONS, operator.get("/metrics"))) - reconciliations_before
     counts_after = plane.requests()
     minutes = (time.monotonic() - counted_at) / 60
     plane.assert_alive()
@@ -270,7 +272,7 @@ def measure(plane: ControlPlane, side: str, user: str, pid: int, operator: Opera
         proportional_mb=proportional_bytes(pid) / 1e6,
         worker_proportional_mb=sum(map(proportional_bytes, children(pid))) / 1e6,
         ticks_ms=ticks,
-        turns_a_minute=round(turns / minutes, 1) if operator else None,
+        reconciliations_a_minute=round(reconciliations / minutes, 1) if operator else None,
     )
 
 
@@ -349,7 +351,7 @@ def show(upstream: FleetFigures, ours: FleetFigures) -> None:
     if ours.ticks_ms:
         CONSOLE.print(
             f"a tick of a namespace: median {median(ours.ticks_ms):.1f} ms, longest {max(ours.ticks_ms):.1f} ms "
-            f"({len(ours.ticks_ms)} seen); {ours.turns_a_minute:.0f} decisions a minute"
+            f"({len(ours.ticks_ms)} seen); {ours.reconciliations_a_minute:.0f} decisions a minute"
         )
     if ours.worker_proportional_mb:
         CONSOLE.print(

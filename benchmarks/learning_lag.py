@@ -1,9 +1,10 @@
 """
-What learning costs the loop that decides: how late a turn begins while many objects are fitted, against none.
+What learning costs the loop that decides: how late a reconciliation begins while many objects are fitted, against none.
 
-A stand-in for turns, a decision of `decide` every 20 ms, runs on the loop that also drives the real service, whose
-worker reads a real store of 28 days for each object. Lag is how much later than meant a turn begins; on a machine whose
-cores are all busy with something else it is large without any learning, so the two are measured one after the other.
+A stand-in for reconciliations, a decision of `decide` every 20 ms, runs on the loop that also drives the real service,
+whose worker reads a real store of 28 days for each object. Lag is how much later than meant a reconciliation begins; on
+a machine whose cores are all busy with something else it is large without any learning, so the two are measured one
+after the other.
 
 LAG_OBJECTS: how many are fitted (50); the first time seven days of each are tried.
 """
@@ -51,7 +52,7 @@ def fill(path: Path, wanted: list[ForecastTarget], now: Nanoseconds) -> None:
     store.close()
 
 
-class Turns:
+class Reconciliations:
     """Begins a decision every 20 ms; how late each began, in seconds."""
 
     def __init__(self) -> None:
@@ -71,19 +72,19 @@ class Turns:
 
 async def measured(work: Any) -> dict[str, Any]:
     """Lags while `work` runs, and the CPU that this process, the controller's stand-in, takes meanwhile."""
-    turns = Turns()
-    turning = asyncio.create_task(turns.run())
+    reconciliations = Reconciliations()
+    turning = asyncio.create_task(reconciliations.run())
     cpu, began = time.process_time(), time.monotonic()
     await work
     seconds, cpu = time.monotonic() - began, time.process_time() - cpu
     turning.cancel()
-    cuts = quantiles(turns.lags, n=100)
+    cuts = quantiles(reconciliations.lags, n=100)
     return {
         "seconds": round(seconds, 2),
-        "turns": len(turns.lags),
+        "reconciliations": len(reconciliations.lags),
         "median_ms": round(cuts[49] * 1000, 2),
         "p99_ms": round(cuts[98] * 1000, 2),
-        "max_ms": round(max(turns.lags) * 1000, 2),
+        "max_ms": round(max(reconciliations.lags) * 1000, 2),
         "controller_cpu_percent": round(100 * cpu / seconds, 1),
     }
 
@@ -112,12 +113,20 @@ def main() -> None:
     count = int(os.environ.get("LAG_OBJECTS", OBJECTS))
     figures = asyncio.run(run(count))
     table = Table(
-        "", "s", "turns", "lag median", "p99", "max ms", "controller CPU", title=f"{count} objects, 28 days each"
+        "",
+        "s",
+        "reconciliations",
+        "lag median",
+        "p99",
+        "max ms",
+        "controller CPU",
+        title=f"{count} objects, 28 days each",
     )
     for name, phase in figures.items():
         if isinstance(phase, dict):
             table.add_row(
-                name, str(phase["seconds"]), str(phase["turns"]), str(phase["median_ms"]), str(phase["p99_ms"]),
+                name, str(phase["seconds"]), str(phase["reconciliations"]),
+                str(phase["median_ms"]), str(phase["p99_ms"]),
                 str(phase["max_ms"]), f"{phase['controller_cpu_percent']} %",
             )  # fmt: skip
     console.print(table)

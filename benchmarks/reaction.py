@@ -6,8 +6,8 @@ BENCH_OBJECTS=40: fewer. BENCH_GROUPS=pods,upstream: not all five. BENCH_NAMESPA
 One run on one machine, on the control plane of the testbed: pods asked each second, a real Prometheus asked each
 second, the External API of an adapter each 15 s as by default, the upstream HPA with the same adapter, and the upstream
 HPA on CPU behind a metrics-server that asks each 15 s and answers with what is 10 s old. Each group has its step in
-turn. No delay of an adapter is in it: the testbed's answers with what is true at that moment. What makes pods of a
-scale write stands still meanwhile.
+reconciliation. No delay of an adapter is in it: the testbed's answers with what is true at that moment. What makes pods
+of a scale write stands still meanwhile.
 
 Then what the machine can do: the same scale writes at one instant from a bare client that decides nothing.
 """
@@ -48,7 +48,7 @@ from testbed.wait import wait_until
 from testbed.world import Target
 
 OBJECTS = int(os.environ.get("BENCH_OBJECTS") or 200)
-# The turns of a namespace share a phase: ten namespaces meet the step at ten of them.
+# The reconciliations of a namespace share a phase: ten namespaces meet the step at ten of them.
 NAMESPACES = int(os.environ.get("BENCH_NAMESPACES") or 10)
 BEFORE, AFTER, TARGET = 12.0, 28.0, 8
 # 12 / 8 = 1.5: two pods; 28 / 8 = 3.5: four.
@@ -64,8 +64,8 @@ GOAL_S = 2.0
 @dataclass
 class Group:
     """
-    key: what its objects are called after. period: of their turns, in seconds. watched, settled: for how many seconds
-    after the step, and before.
+    key: what its objects are called after. period: of their reconciliations, in seconds. watched, settled: for how many
+    seconds after the step, and before.
 
     cores, queries: of the operator before the step, a second; of Prometheus queries alone.
     """

@@ -28,7 +28,7 @@ _CONDITIONS = ("AbleToScale", "ScalingActive", "ScalingLimited", "SpecAccepted",
 
 
 def objects(spec: dict[str, Any], count: int) -> list[ObjectState]:
-    """As they are after their first turn, each with texts of its own."""
+    """As they are after their first reconciliation, each with texts of its own."""
     forecasts = forecast(NOW) if "forecast" in spec else None
     made = situation(spec, forecasts)
     states = []

@@ -1,4 +1,7 @@
-"""How fast virtual time goes: turns a second of the simulator, on a recorded load of 20 and of 100 pods on average."""
+"""
+How fast virtual time goes: reconciliations a second of the simulator, on a recorded load of 20 and of 100 pods on
+average.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ _SPEC = Spec(
 
 
 def measured(pods: int, span: int = DAY) -> dict[str, float]:
-    """CPU seconds of a day, and what a week of turns every 15 s takes at that speed."""
+    """CPU seconds of a day, and what a week of reconciliations every 15 s takes at that speed."""
     points = read_points(RECORDED)
     one_pod = sum(value for _, value in points) / len(points) / (pods * _TARGET / 100)
     load = Load([(at, value / one_pod) for at, value in points])
@@ -40,12 +43,12 @@ def measured(pods: int, span: int = DAY) -> dict[str, float]:
     begun = time.process_time()
     score = run(_SPEC, load, environment, Span(begin, begin + span), budget=BudgetTracker()).score
     seconds = time.process_time() - begun
-    turns = sum(score.turns_by.values())
+    reconciliations = sum(score.reconciliations_by.values())
     return {
         "pods": pods,
-        "turns": turns,
+        "reconciliations": reconciliations,
         "cpu_seconds": round(seconds, 3),
-        "turns_per_second": round(turns / seconds),
+        "reconciliations_per_second": round(reconciliations / seconds),
         "week_cpu_seconds": round(seconds * _WEEK / span, 2),
         "pod_hours": round(score.pod_hours, 1),
     }
@@ -53,10 +56,14 @@ def measured(pods: int, span: int = DAY) -> dict[str, float]:
 
 def main() -> int:
     runs = [measured(pods) for pods in (20, 100)]
-    table = Table("pods on average", "turns a second", "a week of turns every 15 s", title="The simulator")
+    table = Table(
+        "pods on average", "reconciliations a second", "a week of reconciliations every 15 s", title="The simulator"
+    )
     for figures in runs:
         table.add_row(
-            str(figures["pods"]), f"{figures['turns_per_second']:,.0f}", f"{figures['week_cpu_seconds']:.1f} s of CPU"
+            str(figures["pods"]),
+            f"{figures['reconciliations_per_second']:,.0f}",
+            f"{figures['week_cpu_seconds']:.1f} s of CPU",
         )
     Console().print(table)
     report.save("simulated_week", {"runs": runs, "machine": report.machine()})

@@ -310,10 +310,10 @@ def ramp(behavior: Behavior | None, start: int, goal: int, sync_period: Nanoseco
 @lru_cache(maxsize=4096)
 def default_ramp(start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds:
     """The same for an object without a behavior."""
-    turns, count = 0, start
+    periods, count = 0, start
     while count < goal:
-        turns, count = turns + 1, _default_ceiling(count)
-    return min((turns - 1) * sync_period, RAMP_MAX)
+        periods, count = periods + 1, _default_ceiling(count)
+    return min((periods - 1) * sync_period, RAMP_MAX)
 
 
 # 300 bytes each, beside the rules.

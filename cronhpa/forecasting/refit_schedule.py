@@ -12,7 +12,7 @@ from cronhpa.history.load.fits import FitInfo
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# A fit younger than this skips the next daily turn: on the first day all series are fitted at once.
+# A fit younger than this skips the next daily fit: on the first day all series are fitted at once.
 _YOUNG: Nanoseconds = DAY // 2
 _CRC_END = 2**32
 
@@ -31,18 +31,20 @@ def due(wanted: Mapping[Series, str], learnt: Mapping[Series, FitInfo], now: Nan
     return [series for _, _, series in sorted(ranked)]
 
 
-def daily_turn(series: Series, now: Nanoseconds) -> Nanoseconds:
-    """The newest daily turn of a series at or before `now`. The turns of all series are spread over the day by name."""
+def daily_fit_time(series: Series, now: Nanoseconds) -> Nanoseconds:
+    """
+    The newest instant of the daily fit of a series at or before `now`; by its name, series are spread over the day.
+    """
     phase = crc32(str(series).encode()) * DAY // _CRC_END
     return now - (now - phase) % DAY
 
 
 def _rank(series: Series, digest: str, fitted: FitInfo | None, now: Nanoseconds) -> int | None:
-    """0: new, 1: the spec changed or the clock was set back, 2: the day's turn has come. None: not due."""
+    """0: new, 1: the spec changed or the clock was set back, 2: the daily fit is due. None: not due."""
     if fitted is None:
         return 0
     if fitted.digest != digest or fitted.fitted_at > now:
         return 1
-    if now - fitted.fitted_at >= _YOUNG and fitted.fitted_at < daily_turn(series, now):
+    if now - fitted.fitted_at >= _YOUNG and fitted.fitted_at < daily_fit_time(series, now):
         return 2
     return None

@@ -23,7 +23,7 @@ from cronhpa.core.model.spec import Span, Spec
 from cronhpa.core.schedules.bounds import resolve
 from cronhpa.simulation.compare import Variant, variants
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.run import Forecasts, Trajectory, next_turn
+from cronhpa.simulation.run import Forecasts, Trajectory, next_reconciliation
 from cronhpa.simulation.target import Environment
 
 
@@ -124,7 +124,7 @@ def measure_effect(
         if apart is not None:
             observed = apart.observe(full)
             apart.act(full, observed, decide(full, observed, forecast, apart.memory, now))
-        now = min(next_turn(full, alone, span.begin, now), span.end)
+        now = min(next_reconciliation(full, alone, span.begin, now), span.end)
         without.target.advance(now, without.accumulator)
         if apart is not None:
             apart.target.advance(now, apart.accumulator)

@@ -77,7 +77,7 @@ class Trajectory:
         if decision.rescales:
             outcome = Scaled(self.target.now)
             self.target.scale(decision.desired)
-        self.accumulator.turn(decision.decided_by, rescaled=decision.rescales)
+        self.accumulator.reconciled(decision.decided_by, rescaled=decision.rescales)
         self.memory = self.memory.after(decision, outcome, spec, observation)
 
 
@@ -128,7 +128,7 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
         watch(observation, decision)
         trajectory.act(spec, observation, decision)
         _note(changes, target)
-        now = min(next_turn(spec, decision, begin, now), end)
+        now = min(next_reconciliation(spec, decision, begin, now), end)
         while (ready_at := target.next_ready) is not None and ready_at < now:
             target.advance(ready_at, trajectory.accumulator)
             _note(changes, target)
@@ -137,7 +137,7 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
     return Run(trajectory.accumulator.score(), tuple(changes), trajectory.memory)
 
 
-def next_turn(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+def next_reconciliation(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     """The next instant on the grid of sync periods from `begin`, or an earlier edge."""
     period = spec.options.sync_period
     following = now - (now - begin) % period + period

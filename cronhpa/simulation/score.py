@@ -34,7 +34,7 @@ class Score(Struct, frozen=True):
     """How often the scale was written."""
     most_replicas: int
     """The largest count."""
-    turns_by: Mapping[SourceRef | None, int]
+    reconciliations_by: Mapping[SourceRef | None, int]
     actions_by: Mapping[SourceRef | None, int]
     """
     The number of reconciliations and of writes that each source decided; None: reconciliations without a deciding
@@ -70,7 +70,7 @@ class ScoreAccumulator:
         self._span = self._unknown = self._pod_time = 0
         self._short = self._unserved = self._demand = 0.0
         self._actions = self._most = 0
-        self._turns_by: dict[SourceRef | None, int] = {}
+        self._reconciliations_by: dict[SourceRef | None, int] = {}
         self._actions_by: dict[SourceRef | None, int] = {}
         self._stretches: list[Span] = []
 
@@ -87,7 +87,7 @@ class ScoreAccumulator:
         other = copy(self)
         # Copies of what is mutated in place; the other attributes are replaced, never mutated.
         other.__dict__ |= {
-            "_turns_by": dict(self._turns_by),
+            "_reconciliations_by": dict(self._reconciliations_by),
             "_actions_by": dict(self._actions_by),
             "_stretches": list(self._stretches),
         }
@@ -118,9 +118,9 @@ class ScoreAccumulator:
         self._unserved += above * (until - since)
         self._stretch(begin + round(since), begin + round(until))
 
-    def turn(self, decided_by: SourceRef | None, *, rescaled: bool) -> None:
+    def reconciled(self, decided_by: SourceRef | None, *, rescaled: bool) -> None:
         """Add one decision. rescaled: whether it was written."""
-        self._turns_by[decided_by] = self._turns_by.get(decided_by, 0) + 1
+        self._reconciliations_by[decided_by] = self._reconciliations_by.get(decided_by, 0) + 1
         if rescaled:
             self._actions += 1
             self._actions_by[decided_by] = self._actions_by.get(decided_by, 0) + 1
@@ -135,7 +135,7 @@ class ScoreAccumulator:
             pod_time=self._pod_time,
             actions=self._actions,
             most_replicas=self._most,
-            turns_by=self._turns_by,
+            reconciliations_by=self._reconciliations_by,
             actions_by=self._actions_by,
             stretches=tuple(self._stretches),
         )

@@ -155,8 +155,8 @@ FLEET: tuple[Row, ...] = (
             Panel(
                 "Decisions", "lines",
                 (
-                    Query("sum(rate(cronhpa_turns_total[$__rate_interval]))", "decisions"),
-                    Query("sum(rate(cronhpa_turn_errors_total[$__rate_interval]))", "errors of ours"),
+                    Query("sum(rate(cronhpa_reconciliations_total[$__rate_interval]))", "decisions"),
+                    Query("sum(rate(cronhpa_reconciliation_errors_total[$__rate_interval]))", "errors of ours"),
                 ),
                 "Decisions a second.", unit="ops",
             ),

@@ -134,7 +134,7 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             f"sum by (job, namespace) ({of.LEADER.name}) == 0\n"
             f"or absent({of.LEADER.name}) == 1\n"
             f"or sum by (job, namespace) ({of.SHARDS_SERVED.name}) < max by (job, namespace) ({of.SHARDS.name})\n"
-            f"or (sum by (job, namespace) (rate({of.TURNS.name}[{waits.rate}])) == 0\n"
+            f"or (sum by (job, namespace) (rate({of.RECONCILIATIONS.name}[{waits.rate}])) == 0\n"
             f"and sum by (job, namespace) ({of.OBJECTS.name}) > 0)",
             waits.operator,
             "critical",

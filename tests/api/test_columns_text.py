@@ -110,12 +110,15 @@ def test_targets_of_what_kubectl_cannot_be_shown_in_a_test_of_the_cluster():
 
 
 def percents(*usages):
-    """The status after each turn of five pods of one core each; the numbers are their total usage in milli-cores."""
+    """
+    The status after each reconciliation of five pods of one core each; the numbers are their total usage in
+    milli-cores.
+    """
     of = spec(metrics=(cpu(),))
     status = {}
-    for turn, usage in enumerate(usages):
+    for reconciliation, usage in enumerate(usages):
         reading = PodCounts(5, 0, 0, 5, 5, usage, 5000, 0, 0, 0, usage)
-        status = columns(of, seen(reading, current=5), clock=f"10:0{turn}", previous=status)
+        status = columns(of, seen(reading, current=5), clock=f"10:0{reconciliation}", previous=status)
         yield status
 
 

@@ -150,7 +150,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize(("memory", "said"), DAMAGES.values(), ids=DAMAGES)
-def test_a_memory_that_no_turn_can_have_written_is_empty_and_says_why(memory, said):
+def test_a_memory_that_no_reconciliation_can_have_written_is_empty_and_says_why(memory, said):
     read = read_memory({"memory": memory})
 
     assert Memory() == read.memory
@@ -158,7 +158,7 @@ def test_a_memory_that_no_turn_can_have_written_is_empty_and_says_why(memory, sa
     assert len(read.problem) < 300
 
 
-def test_as_many_entries_as_an_hour_of_turns_each_second_leaves_are_read():
+def test_as_many_entries_as_an_hour_of_reconciliations_each_second_leaves_are_read():
     text = {
         **EMPTY,
         "recommendations": [
@@ -214,7 +214,7 @@ SLOWLY = behavior(down=rules(("Pods", 1, 600), window=10 * MINUTE))
 
 def after_a_restart(forged, *, of=None, current=10, load=20, seconds=0, **fields):
     """
-    The decision of a process that started at 10:00 with this memory, in the turn `seconds` after that.
+    The decision of a process that started at 10:00 with this memory, in the reconciliation `seconds` after that.
 
     10 pods, a queue of 20 with 10 for each: the metric asks for 2.
     """

@@ -79,7 +79,7 @@ def test_an_answer_that_says_what_was_written_changes_nothing(before, after):
 
 
 def test_a_field_that_the_api_drops_is_believed_written():
-    """Else an operator that is newer than its CRD would write it again at each turn."""
+    """Else an operator that is newer than its CRD would write it again at each reconciliation."""
     before, after = {"a": 1}, {"a": 1, "new": 2, "decision": {"by": "Spec", "new": 2}}
 
     assert after is as_answered(after, merge_patch(before, after), {"a": 1, "decision": {"by": "Spec"}})

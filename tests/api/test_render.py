@@ -1,4 +1,6 @@
-"""cronhpa.api.render, cronhpa.api.conditions, cronhpa.api.events, cronhpa.api.metric_status: a turn in words."""
+"""
+cronhpa.api.render, cronhpa.api.conditions, cronhpa.api.events, cronhpa.api.metric_status: a reconciliation in words.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,8 @@ from cronhpa.core.schedules.conflicts import conflicts as conflicts_of
 FAST = behavior(up=rules(("Pods", 1000, 15), window=0), down=rules(("Percent", 100, 15), window=0))
 
 
-def turn(of, observation, *, memory=None, outcome=None, told=None, clock="10:00", **fields):
-    """A turn that did what it decided, or what `outcome` says."""
+def reconciliation(of, observation, *, memory=None, outcome=None, told=None, clock="10:00", **fields):
+    """A reconciliation that did what it decided, or what `outcome` says."""
     memory, now = memory or Memory(), at(clock)
     decision = decide(of, observation, told, memory, now)
     done = outcome or (Scaled(now) if decision.rescales else Withheld())
@@ -72,7 +74,7 @@ def said(taken, kind):
 
 
 def test_a_status_says_what_was_found_and_what_is_desired():
-    status = render({}, turn(spec(behavior=FAST), queued(300, current=8)))
+    status = render({}, reconciliation(spec(behavior=FAST), queued(300, current=8)))
 
     assert ("Deployment/shop", 4, 8, 30, 2, 120, "2026-11-23T10:00:00Z") == (
         status["target"],
@@ -85,10 +87,10 @@ def test_a_status_says_what_was_found_and_what_is_desired():
     )
 
 
-def test_a_held_turn_leaves_the_desired_count_and_the_last_scaling_alone():
+def test_a_held_reconciliation_leaves_the_desired_count_and_the_last_scaling_alone():
     before = {"desiredReplicas": 9, "lastScaleTime": "2026-11-23T09:00:00Z"}
 
-    status = render(before, turn(spec(), seen(NO_METRICS, current=8)))
+    status = render(before, reconciliation(spec(), seen(NO_METRICS, current=8)))
 
     assert (8, 9, "2026-11-23T09:00:00Z") == (
         status["currentReplicas"],
@@ -98,7 +100,7 @@ def test_a_held_turn_leaves_the_desired_count_and_the_last_scaling_alone():
 
 
 def test_a_scaling_that_failed_leaves_the_desired_count_alone():
-    failed = turn(spec(behavior=FAST), queued(300, current=8), outcome=Failed("forbidden"))
+    failed = reconciliation(spec(behavior=FAST), queued(300, current=8), outcome=Failed("forbidden"))
 
     assert 8 == render({"desiredReplicas": 8}, failed)["desiredReplicas"]
 
@@ -107,7 +109,7 @@ def test_a_target_that_cannot_be_read_leaves_its_counts_alone():
     before = {"currentReplicas": 8, "desiredReplicas": 9, "currentMetrics": [{"type": "Resource"}]}
     gone = replace(queued(0, current=8), scale=Absent("FailedGetScale", 'deployments.apps "shop" not found'))
 
-    assert before.items() <= render(before, turn(spec(), gone)).items()
+    assert before.items() <= render(before, reconciliation(spec(), gone)).items()
 
 
 # --- conditions --------------------------------------------------------------------------------------------------
@@ -121,7 +123,7 @@ def test_a_condition_keeps_its_time_while_its_status_does():
         ]
     }
 
-    by_type = conditions(turn(spec(), queued(80, current=8)), before)
+    by_type = conditions(reconciliation(spec(), queued(80, current=8)), before)
 
     assert "2026-11-23T09:00:00Z" == by_type["AbleToScale"]["lastTransitionTime"]
     assert "2026-11-23T10:00:00Z" == by_type["ScalingActive"]["lastTransitionTime"]
@@ -131,13 +133,13 @@ def test_a_condition_keeps_its_time_while_its_status_does():
 def test_rendering_changes_nothing_of_the_status_before():
     before = {"conditions": [{"type": "AbleToScale", "status": "False"}]}
 
-    render(before, turn(spec(), queued(80, current=8)))
+    render(before, reconciliation(spec(), queued(80, current=8)))
 
     assert {"conditions": [{"type": "AbleToScale", "status": "False"}]} == before
 
 
-def test_a_calm_turn():
-    calm = turn(spec(), queued(80, current=8))
+def test_a_calm_reconciliation():
+    calm = reconciliation(spec(), queued(80, current=8))
 
     assert ("True", "ReadyForNewScale") == said(calm, "AbleToScale")
     assert ("True", "ValidMetricFound") == said(calm, "ScalingActive")
@@ -148,14 +150,14 @@ def test_a_calm_turn():
     assert {"BoundsConsistent", "ForecastActive", "ScaledToZero"}.isdisjoint(conditions(calm))
 
 
-def test_a_turn_without_metrics_is_active_by_its_schedules():
-    scheduled = turn(spec(metrics=(), schedules=(schedule("day", floor=20),)), seen(current=20))
+def test_a_reconciliation_without_metrics_is_active_by_its_schedules():
+    scheduled = reconciliation(spec(metrics=(), schedules=(schedule("day", floor=20),)), seen(current=20))
 
     assert ("True", "ScheduledOnly") == said(scheduled, "ScalingActive")
 
 
 def test_metrics_that_are_absent_are_told():
-    blind = turn(spec(), seen(NO_METRICS, current=8))
+    blind = reconciliation(spec(), seen(NO_METRICS, current=8))
 
     assert ("False", "FailedGetResourceMetric") == said(blind, "ScalingActive")
     assert ("False", "FailedGetResourceMetric") == said(blind, "Ready")
@@ -164,7 +166,7 @@ def test_metrics_that_are_absent_are_told():
 def torn(clock="10:00", **fields):
     """At least 30 from 08:00 to 18:00, at most 20 from 12:00 on."""
     of = spec(schedules=(schedule("a", floor=30), schedule("b", "0 12 * * *", cap=20)))
-    return turn(of, queued(80, current=20), clock=clock, conflicts=conflicts_of(of, at(clock)), **fields)
+    return reconciliation(of, queued(80, current=20), clock=clock, conflicts=conflicts_of(of, at(clock)), **fields)
 
 
 TORN = "Schedule/a asks for at least 30, Schedule/b for at most 20, at equal rank: the maximum wins"
@@ -191,11 +193,11 @@ def test_a_contradiction_goes_with_the_schedules():
     before = render({}, torn())
 
     assert "BoundsConsistent" in {condition["type"] for condition in before["conditions"]}
-    assert "BoundsConsistent" not in conditions(turn(spec(), queued(80, current=20)), before)
+    assert "BoundsConsistent" not in conditions(reconciliation(spec(), queued(80, current=20)), before)
 
 
 def test_bounds_that_agree_say_so_and_make_no_event():
-    calm = turn(spec(schedules=(schedule("a", floor=30),)), queued(80, current=30))
+    calm = reconciliation(spec(schedules=(schedule("a", floor=30),)), queued(80, current=30))
 
     assert ("True", "Consistent") == said(calm, "BoundsConsistent")
     assert [] == list(new_conflict_events({}, calm))
@@ -203,7 +205,7 @@ def test_bounds_that_agree_say_so_and_make_no_event():
 
 def test_a_window_that_leads_says_by_how_much_and_when_it_opens():
     of = spec(schedules=(schedule("day", floor=20, lead=600 * SECOND),))
-    leading = render({}, turn(of, queued(80, current=8), clock="07:55"))
+    leading = render({}, reconciliation(of, queued(80, current=8), clock="07:55"))
 
     assert [{"name": "day", "state": "Leading", "opens": "2026-11-23T08:00:00Z", "leadSeconds": 600}] == leading[
         "schedules"
@@ -213,12 +215,12 @@ def test_a_window_that_leads_says_by_how_much_and_when_it_opens():
         "Schedule/day asks for at least 20 (600 s ahead of its start at 2026-11-23T08:00:00Z); "
         "limited to 16: without a behavior at most twice the 8 that are there, or 4"
     ) == leading["decision"]["reason"]
-    early = render({}, turn(of, queued(80, current=8), clock="07:00"))
+    early = render({}, reconciliation(of, queued(80, current=8), clock="07:00"))
     assert {"time": "2026-11-23T07:50:00Z", "schedule": "day", "state": "Leading"} == early["nextEdge"]
 
 
 def test_a_schedule_that_cannot_be_read_is_named():
-    broken = turn(spec(schedules=(schedule("a", floor=30, problem="start: what?"),)), queued(80, current=8))
+    broken = reconciliation(spec(schedules=(schedule("a", floor=30, problem="start: what?"),)), queued(80, current=8))
 
     by_type = conditions(broken)
 
@@ -231,7 +233,9 @@ def test_a_schedule_that_cannot_be_read_is_named():
 
 
 def test_another_owner_is_named_before_anything_else():
-    held = turn(spec(), seen(NO_METRICS, current=8), outcome=Withheld("owner"), owner_problem="CronHPA other is older")
+    held = reconciliation(
+        spec(), seen(NO_METRICS, current=8), outcome=Withheld("owner"), owner_problem="CronHPA other is older"
+    )
 
     assert ("False", "OtherOwner") == said(held, "TargetOwned")
     assert ("False", "OtherOwner") == said(held, "Ready")
@@ -241,15 +245,15 @@ def test_another_owner_is_named_before_anything_else():
 def test_a_zero_is_written_down_as_ours_or_not():
     of = spec(schedules=(exactly("night", 0),), behavior=FAST)
 
-    asleep = turn(of, queued(0, current=8))
-    awake = turn(of, queued(0, current=0), memory=asleep.memory, clock="19:00")
+    asleep = reconciliation(of, queued(0, current=8))
+    awake = reconciliation(of, queued(0, current=0), memory=asleep.memory, clock="19:00")
 
     assert ("True", "ScaledToZero") == said(asleep, "ScaledToZero")
     assert ("False", "NotScaledToZero") == said(awake, "ScaledToZero")
 
 
 def test_a_preview_is_ready_and_says_so():
-    assert ("True", "Preview") == said(turn(spec(mode=Mode.PREVIEW), queued(80, current=8)), "Ready")
+    assert ("True", "Preview") == said(reconciliation(spec(mode=Mode.PREVIEW), queued(80, current=8)), "Ready")
 
 
 OUTLOOK = (
@@ -264,15 +268,17 @@ def test_a_forecast_says_what_it_does_and_why():
     preview = replace(of, forecast=ForecastSettings(mode=Mode.PREVIEW))
     told = forecast(1255, metric="requests")
 
-    acting = conditions(turn(of, seen(NO_METRICS, current=8), told=told))["ForecastActive"]
+    acting = conditions(reconciliation(of, seen(NO_METRICS, current=8), told=told))["ForecastActive"]
     assert ("True", "Acting", OUTLOOK) == (
         acting["status"],
         acting["reason"],
         acting["message"],
     )
-    assert ("False", "Preview") == said(turn(preview, seen(NO_METRICS, current=8), told=told), "ForecastActive")
-    assert ("False", "Learning") == said(turn(of, seen(NO_METRICS, current=8)), "ForecastActive")
-    jumping = turn(replace(of, max_replicas=5), seen(NO_METRICS, current=8), told=told)
+    assert ("False", "Preview") == said(
+        reconciliation(preview, seen(NO_METRICS, current=8), told=told), "ForecastActive"
+    )
+    assert ("False", "Learning") == said(reconciliation(of, seen(NO_METRICS, current=8)), "ForecastActive")
+    jumping = reconciliation(replace(of, max_replicas=5), seen(NO_METRICS, current=8), told=told)
     assert ("False", "NotAsked") == said(jumping, "ForecastActive")
 
 
@@ -281,7 +287,7 @@ def test_a_forecast_that_was_tried_says_what_it_did_then_and_what_it_costs_now()
     of = spec(metrics=(requests,), behavior=FAST, forecast=ForecastSettings())
     told = forecast(1255, metric="requests", track_record=TrackRecord(41.7, 61.0, 2.84, 7))
 
-    taken = turn(of, seen(NO_METRICS, current=8), told=told, forecast=told, budget_used=28)
+    taken = reconciliation(of, seen(NO_METRICS, current=8), told=told, forecast=told, budget_used=28)
 
     assert ("True", "BeatsReactive") == said(taken, "ForecastActive")
     assert (
@@ -300,7 +306,7 @@ def test_a_forecast_names_the_methods_that_cannot_be_used():
     uncovered = forecast(1255, metric="requests", coverage_percent=10, unusable=lost)
 
     for rendered_spec, its_forecast in ((of, told), (preview, told), (of, uncovered)):
-        taken = turn(rendered_spec, seen(NO_METRICS, current=8), told=its_forecast, forecast=its_forecast)
+        taken = reconciliation(rendered_spec, seen(NO_METRICS, current=8), told=its_forecast, forecast=its_forecast)
         assert conditions(taken)["ForecastActive"]["message"].endswith(f"; {lost}")
 
 
@@ -309,8 +315,8 @@ def test_a_forecast_names_the_methods_that_cannot_be_used():
 
 def test_a_scaling_is_an_event_with_its_reason():
     """A floor speaks in its own words, a metric in the upstream's."""
-    by_metric = turn(spec(behavior=FAST), queued(300, current=8))
-    by_floor = turn(spec(schedules=(schedule("day", floor=20),), behavior=FAST), queued(30, current=8))
+    by_metric = reconciliation(spec(behavior=FAST), queued(300, current=8))
+    by_floor = reconciliation(spec(schedules=(schedule("day", floor=20),), behavior=FAST), queued(30, current=8))
 
     assert [
         Event("Normal", "SuccessfulRescale", "New size: 30; reason: external metric queue(nil) above target")
@@ -321,7 +327,9 @@ def test_a_scaling_is_an_event_with_its_reason():
 
 
 def test_a_scaling_that_failed_is_a_warning():
-    failed = turn(spec(behavior=FAST), queued(30, current=8), memory=recommended(3, "09:59"), outcome=Failed("no"))
+    failed = reconciliation(
+        spec(behavior=FAST), queued(30, current=8), memory=recommended(3, "09:59"), outcome=Failed("no")
+    )
 
     assert [Event("Warning", "FailedRescale", "New size: 3; reason: All metrics below target; error: no")] == list(
         events(failed)
@@ -329,7 +337,7 @@ def test_a_scaling_that_failed_is_a_warning():
 
 
 def test_absent_metrics_are_warnings_and_a_sum_of_them():
-    blind = turn(spec(metrics=(cpu(), queue())), seen(NO_METRICS, ScalarReading(30_000, 0), current=8))
+    blind = reconciliation(spec(metrics=(cpu(), queue())), seen(NO_METRICS, ScalarReading(30_000, 0), current=8))
 
     assert [
         ("FailedGetResourceMetric", NO_METRICS.message),
@@ -337,8 +345,8 @@ def test_absent_metrics_are_warnings_and_a_sum_of_them():
     ] == [(event.reason, event.message) for event in events(blind)]
 
 
-def test_a_calm_turn_has_no_events():
-    assert [] == list(events(turn(spec(), queued(80, current=8))))
+def test_a_calm_reconciliation_has_no_events():
+    assert [] == list(events(reconciliation(spec(), queued(80, current=8))))
 
 
 # --- what explains it --------------------------------------------------------------------------------------------
@@ -373,13 +381,13 @@ def test_a_decision_explains_itself():
                 "message": "limited to 16: scaleUp allows 100 % more than 8 in 15 s",
             }
         ],
-    } == render({}, turn(of, queued(30, current=8)))["decision"]
+    } == render({}, reconciliation(of, queued(30, current=8)))["decision"]
 
 
 def test_windows_and_the_next_edge_are_told():
     of = spec(schedules=(schedule("day", floor=20), schedule("late", "0 20 * * *", "0 22 * * *", floor=9)))
 
-    status = render({}, turn(of, queued(200, current=20)))
+    status = render({}, reconciliation(of, queued(200, current=20)))
 
     assert [
         {"name": "day", "state": "Open", "closes": "2026-11-23T18:00:00Z"},
@@ -392,7 +400,9 @@ def test_windows_and_the_next_edge_are_told():
 
 
 def shown(*metrics, readings=None, observation=None):
-    return render({}, turn(spec(metrics=metrics), observation or seen(*readings, current=3)))["currentMetrics"]
+    return render({}, reconciliation(spec(metrics=metrics), observation or seen(*readings, current=3)))[
+        "currentMetrics"
+    ]
 
 
 def test_resource_metrics_are_shown_with_memory_in_powers_of_two():
@@ -451,7 +461,7 @@ def test_a_metric_that_said_nothing_is_shown_empty():
 
 
 def test_no_metrics_are_shown_where_none_were_asked():
-    assert render({}, turn(spec(2, 5), queued(0, current=9)))["currentMetrics"] is None
+    assert render({}, reconciliation(spec(2, 5), queued(0, current=9)))["currentMetrics"] is None
 
 
 # --- memory ------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def test_any_rendered_status_is_one_that_the_models_describe(
     """Unknown fields are refused here, and so is a text where a number belongs: both would be lost, or refused."""
     of, observation, forecast, memory, _ = situation
     decision = decide(*situation)
-    turn = reconciliation_of(
+    reconciliation = reconciliation_of(
         of,
         decision,
         outcome,
@@ -50,6 +50,6 @@ def test_any_rendered_status_is_one_that_the_models_describe(
         conflicts=tuple(told_of),
     )
 
-    status = render(render({}, turn), turn)
+    status = render(render({}, reconciliation), reconciliation)
 
     CronHPAStatus.model_validate(status, extra="forbid", strict=True)

@@ -16,12 +16,12 @@ GONE = replace(queued(0, current=8), scale=Absent("FailedGetScale", 'deployments
 
 
 class Life:
-    """One object through time: `turn` gives the events of the statuses before and after it."""
+    """One object through time: `reconciliation` gives the events of the statuses before and after it."""
 
     def __init__(self, zone="UTC"):
         self.status, self.memory, self.zone, self.last = {}, Memory(), zone, []
 
-    def turn(self, of, observation, clock, told=None):
+    def reconcile(self, of, observation, clock, told=None):
         decision = decide(of, observation, told, self.memory, at(clock))
         outcome = Scaled(at(clock)) if decision.rescales else Withheld()
         self.memory = self.memory.after(decision, outcome, of, observation)
@@ -54,11 +54,11 @@ def test_a_window_that_opens_and_closes_is_told_with_what_it_did():
     """2 to 120 by the spec, 20 to 80 from 08:00 to 18:00; a queue of 80 needs 8."""
     life = Life("Europe/Berlin")
 
-    assert [] == life.turn(DAY, queued(80, current=8), "07:59:45")
-    opened = life.turn(DAY, queued(80, current=8), "08:00")
-    assert [] == life.turn(DAY, queued(80, current=16), "08:00:15")
-    closed = life.turn(DAY, queued(80, current=20), "18:00")
-    assert [] == life.turn(DAY, queued(80, current=20), "18:00:15")
+    assert [] == life.reconcile(DAY, queued(80, current=8), "07:59:45")
+    opened = life.reconcile(DAY, queued(80, current=8), "08:00")
+    assert [] == life.reconcile(DAY, queued(80, current=16), "08:00:15")
+    closed = life.reconcile(DAY, queued(80, current=20), "18:00")
+    assert [] == life.reconcile(DAY, queued(80, current=20), "18:00:15")
 
     assert [
         Event(
@@ -82,8 +82,8 @@ def test_a_lead_is_not_the_window():
     of = spec(schedules=(schedule("day", floor=20, lead=600 * 10**9),))
     life = Life()
 
-    assert [] == life.turn(of, queued(80, current=8), "07:45") + life.turn(of, queued(80, current=8), "07:50")
-    (opened,) = life.turn(of, queued(80, current=20), "08:00")
+    assert [] == life.reconcile(of, queued(80, current=8), "07:45") + life.reconcile(of, queued(80, current=8), "07:50")
+    (opened,) = life.reconcile(of, queued(80, current=20), "08:00")
     assert (
         "day is open until Mon 2026-11-23 18:00 +00:00, and asks for at least 20 replicas; 20 to 120 are allowed; "
         "there are 20"
@@ -92,12 +92,12 @@ def test_a_lead_is_not_the_window():
 
 def test_a_window_that_an_edit_ends_says_so():
     life = Life()
-    life.turn(DAY, queued(80, current=20), "10:00")
-    suspended = life.turn(
+    life.reconcile(DAY, queued(80, current=20), "10:00")
+    suspended = life.reconcile(
         replace(DAY, schedules=(replace(DAY.schedules[0], suspend=True),)), queued(80, current=20), "10:01"
     )
-    life.turn(DAY, queued(80, current=20), "10:02")
-    removed = life.turn(spec(), queued(80, current=20), "10:03")
+    life.reconcile(DAY, queued(80, current=20), "10:02")
+    removed = life.reconcile(spec(), queued(80, current=20), "10:03")
 
     assert ["WindowClosed", "WindowClosed"] == [event.reason for event in (*suspended, *removed)]
     assert suspended[0].message.startswith("day is suspended; 2 to 120 are allowed, 20 to 80 before")
@@ -106,31 +106,31 @@ def test_a_window_that_an_edit_ends_says_so():
 
 def test_a_window_that_cannot_be_read_any_more_neither_opened_nor_closed():
     life = Life()
-    life.turn(DAY, queued(80, current=20), "10:00")
+    life.reconcile(DAY, queued(80, current=20), "10:00")
     broken = replace(DAY, schedules=(replace(DAY.schedules[0], problem="start: what?"),))
 
-    assert [] == life.turn(broken, queued(80, current=20), "10:01")
+    assert [] == life.reconcile(broken, queued(80, current=20), "10:01")
 
 
 def test_a_zero_by_night_is_told_as_exactly_that():
     night = spec(schedules=(exactly("night", 0, lead=0),))
     life = Life()
-    life.turn(night, queued(80, current=8), "07:00")
+    life.reconcile(night, queued(80, current=8), "07:00")
 
     assert "and asks for exactly 0 replicas; exactly 0 are allowed, 2 to 120 before" in (
-        life.turn(night, queued(80, current=8), "08:00")[0].message
+        life.reconcile(night, queued(80, current=8), "08:00")[0].message
     )
 
 
 def test_an_override_is_told_when_it_is_set_replaced_and_over():
     life = Life()
     first = Override(at("12:00"), "INC-4711", 30, None)
-    life.turn(spec(), queued(80, current=8), "09:00")
+    life.reconcile(spec(), queued(80, current=8), "09:00")
 
-    set_ = life.turn(spec(override=first), queued(80, current=8), "10:00")
-    again = life.turn(spec(override=first), queued(80, current=8), "10:01")
-    changed = life.turn(spec(override=replace(first, floor=40)), queued(80, current=8), "10:02")
-    over = life.turn(spec(override=replace(first, floor=40)), queued(80, current=8), "12:00")
+    set_ = life.reconcile(spec(override=first), queued(80, current=8), "10:00")
+    again = life.reconcile(spec(override=first), queued(80, current=8), "10:01")
+    changed = life.reconcile(spec(override=replace(first, floor=40)), queued(80, current=8), "10:02")
+    over = life.reconcile(spec(override=replace(first, floor=40)), queued(80, current=8), "12:00")
 
     assert [] == again
     assert ["OverrideSet", "OverrideSet", "OverrideEnded"] == [event.reason for event in (*set_, *changed, *over)]
@@ -144,9 +144,9 @@ def test_an_override_is_told_when_it_is_set_replaced_and_over():
 
 def test_an_override_that_is_withdrawn_was_taken_back():
     life = Life()
-    life.turn(spec(override=Override(at("12:00"), "x", None, 5)), queued(80, current=8), "10:00")
+    life.reconcile(spec(override=Override(at("12:00"), "x", None, 5)), queued(80, current=8), "10:00")
 
-    (ended,) = life.turn(spec(), queued(80, current=5), "10:01")
+    (ended,) = life.reconcile(spec(), queued(80, current=5), "10:01")
     assert (
         "the override of at most 5 replicas was taken back before its end at Mon 2026-11-23 12:00 +00:00; "
         "2 to 120 are allowed, 2 to 5 before; there are 5, 8 are wanted"
@@ -160,36 +160,38 @@ def test_a_forecast_that_begins_and_ceases_to_act_is_told():
     blind = seen(NO_METRICS, current=26)
     life = Life()
 
-    learning = life.turn(of, blind, "10:00")
-    on = life.turn(of, blind, "10:00", told)
-    same = life.turn(of, blind, "10:00:15", told)
-    jump = life.turn(replace(of, max_replicas=5), blind, "10:00:30", told)
-    back = life.turn(of, blind, "10:00:45", told)
-    life.turn(of, blind, "10:01", told)
-    off = life.turn(of, blind, "10:01:15", replace(told, coverage_percent=10))
+    learning = life.reconcile(of, blind, "10:00")
+    on = life.reconcile(of, blind, "10:00", told)
+    same = life.reconcile(of, blind, "10:00:15", told)
+    jump = life.reconcile(replace(of, max_replicas=5), blind, "10:00:30", told)
+    back = life.reconcile(of, blind, "10:00:45", told)
+    life.reconcile(of, blind, "10:01", told)
+    off = life.reconcile(of, blind, "10:01:15", replace(told, coverage_percent=10))
 
     # That the count is above maxReplicas says nothing of the forecast.
     assert [] == learning + same + jump + back
     assert ["ForecastOn", "ForecastOff"] == [event.reason for event in (*on, *off)]
     assert on[0].message.startswith("the forecast acts: ")
     assert off[0].message.startswith("the forecast acts no more: CoverageLost: ")
-    life.turn(of, blind, "10:01:30", told)
+    life.reconcile(of, blind, "10:01:30", told)
     assert ["the forecast acts no more: the spec has none any more"] == [
-        event.message for event in life.turn(spec(metrics=(requests,)), blind, "10:02")
+        event.message for event in life.reconcile(spec(metrics=(requests,)), blind, "10:02")
     ]
 
 
 def test_a_target_that_is_lost_and_found_is_told_once_each():
     life = Life()
 
-    never_seen = life.turn(spec(), GONE, "09:59")
-    there = life.turn(spec(), queued(80, current=8), "10:00")
-    lost = life.turn(spec(), GONE, "10:01")
-    still = life.turn(spec(), GONE, "10:02")
-    turn_events = life.turn(spec(), queued(80, current=8), "10:03")
+    never_seen = life.reconcile(spec(), GONE, "09:59")
+    there = life.reconcile(spec(), queued(80, current=8), "10:00")
+    lost = life.reconcile(spec(), GONE, "10:01")
+    still = life.reconcile(spec(), GONE, "10:02")
+    reconciliation_events = life.reconcile(spec(), queued(80, current=8), "10:03")
 
     assert [] == never_seen + still
-    assert [Event("Normal", "TargetFound", "Deployment/shop is there, with 8 replicas")] == there == turn_events
+    assert (
+        [Event("Normal", "TargetFound", "Deployment/shop is there, with 8 replicas")] == there == reconciliation_events
+    )
     assert [
         Event(
             "Warning",
@@ -203,4 +205,6 @@ def test_a_plain_object_has_no_events_of_ours():
     """Without schedules, override and forecast the events are the upstream's."""
     life = Life()
 
-    assert [] == [event for clock in ("10:00", "10:01") for event in life.turn(spec(), queued(300, current=8), clock)]
+    assert [] == [
+        event for clock in ("10:00", "10:01") for event in life.reconcile(spec(), queued(300, current=8), clock)
+    ]

@@ -23,8 +23,10 @@ def test_the_timed_decision_has_one_window_open_one_closed_and_an_acting_forecas
     assert 10 == decided.desired
 
 
-def test_memory_is_as_full_as_an_hour_of_turns_makes_it():
-    """A window of 300 s at 15 s a turn holds 20 recommendations, and the slot of the one that is just too old."""
+def test_memory_is_as_full_as_an_hour_of_reconciliations_makes_it():
+    """
+    A window of 300 s at 15 s a reconciliation holds 20 recommendations, and the slot of the one that is just too old.
+    """
     import decision
 
     memory = decision.situation(decision.PLAIN, None).memory
@@ -64,15 +66,15 @@ def test_the_targets_are_spread_evenly_over_the_namespaces():
     assert max(per_namespace.values()) - min(per_namespace.values()) <= 1
 
 
-def test_the_simulator_is_measured_by_the_turns_of_its_span():
-    """An hour of turns every 15 s is 240; 20 pods on average are some at any hour."""
+def test_the_simulator_is_measured_by_the_reconciliations_of_its_span():
+    """An hour of reconciliations every 15 s is 240; 20 pods on average are some at any hour."""
     import simulated_week
 
     figures = simulated_week.measured(20, simulated_week.DAY // 24)
 
-    assert 240 == figures["turns"]
+    assert 240 == figures["reconciliations"]
     assert figures["pod_hours"] > 0
-    assert figures["turns_per_second"] == pytest.approx(240 / figures["cpu_seconds"], rel=0.05)
+    assert figures["reconciliations_per_second"] == pytest.approx(240 / figures["cpu_seconds"], rel=0.05)
 
 
 def test_the_fleet_of_schedules_shares_windows_that_can_all_be_read(monkeypatch):

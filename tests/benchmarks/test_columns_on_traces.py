@@ -40,7 +40,7 @@ def from_calm(load):
     From the first minute after which the load moves by no more than a fifth for two minutes.
 
     ms_mongo_machine begins with a rise from 7 to 19 pods within a minute. In its first ten minutes, and nowhere else,
-    the columns are short for 22 s less: they have had the first load for two hours, the object for one turn.
+    the columns are short for 22 s less: they have had the first load for two hours, the object for one reconciliation.
     """
     minute = next(
         begin for begin in range(0, len(load), TICKS_PER_MINUTE)

@@ -42,7 +42,7 @@ def axe(browser):
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory) -> tuple[Path, object]:
     path = tmp_path_factory.mktemp("browser") / "history.db"
-    return path, lived_week(path, turn=5 * 60 * 10**9)
+    return path, lived_week(path, period=5 * 60 * 10**9)
 
 
 @pytest.fixture(scope="module")

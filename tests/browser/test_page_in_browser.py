@@ -193,7 +193,7 @@ def barriers(page):
 
 
 def test_what_if_is_run_from_the_form_and_its_yaml_is_there_to_copy(opened, lived, axe):
-    """Without a forecast and with a turn a minute, as that is quick."""
+    """Without a forecast and with a reconciliation a minute, as that is quick."""
     path, shop = lived
     spec = {**{key: field for key, field in SPEC.items() if key != "forecast"}, "syncPeriodSeconds": 60}
     with served(MadeObjects([live("prod", "shop", spec, shop.status)]), store=path) as url:

@@ -58,7 +58,7 @@ def usage(count, milli, *, starting=0):
 
 
 def body(spec, seen, *, now=NOW, memory=None, told=None, previous=None, outcome=None, name="shop", **fields):
-    """The object after one turn at `now`, generation 4. seen: Observation, or spec -> Observation."""
+    """The object after one reconciliation at `now`, generation 4. seen: Observation, or spec -> Observation."""
     of = parse_spec(spec, "prod", ControllerOptions())
     observation = seen if isinstance(seen, Observation) else seen(of)
     memory = memory or Memory()
@@ -66,12 +66,12 @@ def body(spec, seen, *, now=NOW, memory=None, told=None, previous=None, outcome=
     acts = decision.rescales and of.mode is Mode.ACTIVE and "owner_problem" not in fields
     outcome = outcome or (Scaled(now) if acts else Withheld())
     memory = memory.after(decision, outcome, of, observation)
-    turn = reconciliation_of(
+    reconciliation = reconciliation_of(
         of, decision, outcome, memory, 4, forecast=told, zone=spec.get("timeZone", "UTC"), observation=observation,
         conflicts=conflicts(of, now), **fields,
     )  # fmt: skip
     meta = {"namespace": "prod", "name": name, "generation": 4}
-    return {"metadata": meta, "spec": spec, "status": render(previous or {}, turn)}
+    return {"metadata": meta, "spec": spec, "status": render(previous or {}, reconciliation)}
 
 
 def scaled(at_, to=12, **fields):

@@ -42,7 +42,7 @@ def body(status, spec=SPEC):
 
 
 def life():
-    """Of each hour a turn: 4 pods, then the load of 6, 8, 8 and 4."""
+    """Of each hour a reconciliation: 4 pods, then the load of 6, 8, 8 and 4."""
     parsed = parse_spec(SPEC, "prod", ControllerOptions())
     memory, status, current = Memory(), {}, 4
     for number, pods in enumerate((4, 6, 8, 8, 4)):
@@ -58,16 +58,18 @@ def life():
         yield record, status
 
 
-def kept(at, what, turn, left_out=0):
-    decision = PastDecision(at, Raw(msgspec.json.encode(what)), Raw(turn), "0.1.0", left_out)
+def kept(at, what, inputs, left_out=0):
+    decision = PastDecision(at, Raw(msgspec.json.encode(what)), Raw(inputs), "0.1.0", left_out)
     return KeptDecision("prod", "shop", str(at), decision)
 
 
 def write_life(path):
     """A store of that life, with a point every five minutes."""
     store = Store(path)
-    turns = list(life())
-    store.decisions.record([kept(record.now, body(status), encode(record).encode()) for record, status in turns])
+    reconciliations = list(life())
+    store.decisions.record(
+        [kept(record.now, body(status), encode(record).encode()) for record, status in reconciliations]
+    )
     points = [Point(FIRST + step * 5 * MINUTE, 4 + step // 20, 4, 2.4 + step / 10, 2, 20, None) for step in range(50)]
     store.decisions.record_points([("prod", "shop", point) for point in points])
     store.close()

@@ -16,7 +16,7 @@ from testbed.wait import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_operator")
 
-# A fault lasts several turns of a second each, and longer than the stabilization of 3 s.
+# A fault lasts several reconciliations of a second each, and longer than the stabilization of 3 s.
 _FAULT_S = 5.0
 SCALE, STATUS = "/scale$", "/cronhpas/.*/status$"
 METRICS = "^/apis/metrics.k8s.io/v1beta1/namespaces"
@@ -115,7 +115,7 @@ def test_a_write_that_is_refused_is_made_after_it(shop, plant, proxy, path, how)
 def test_a_throttled_write_is_sent_no_sooner_than_asked_and_another_object_does_not_wait(
     control_plane, plant, proxy, shop
 ):
-    """Retry-After: 2 for six seconds: at most four writes, where a turn a second would make six and more."""
+    """Retry-After: 2 for six seconds: at most four writes, where a reconciliation a second would make six and more."""
     other = Scaled(control_plane, shop.namespace, "other", replicas=2)
     plant.add_target(shop.namespace, other.labels, 1.0)
     other.says("ScalingActive", "True", "ValidMetricFound", within_s=40)

@@ -128,7 +128,7 @@ def test_while_the_apis_are_gone_it_holds_and_says_so(web, plant):
 
 
 def test_of_two_series_of_an_object_none_is_chosen(web, plant, namespace):
-    # Before the object is there: a turn between the two would see one series, and rightly act on it.
+    # Before the object is there: a reconciliation between the two would see one series, and rightly act on it.
     for path in ("/a", "/b"):
         plant.set_object_metric(namespace, "services", "front", "backlog", 100, series={"path": path})
     shop = web(SERVICE, replicas=2)

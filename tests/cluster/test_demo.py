@@ -71,8 +71,8 @@ def settled_as(plane, before):
 @pytest.mark.long
 def test_a_given_cluster_is_told_used_and_left_as_it_was(given, demo, tmp_path):
     before = objects(given)
-    # A forecast is there once its worker has started and fitted, and is acted on at the next turn: 5 + 15 s, or more
-    # where other tests run beside this one.
+    # A forecast is there once its worker has started and fitted, and is acted on at the next reconciliation: 5 + 15 s,
+    # or more where other tests run beside this one.
     process = demo(DEMO_KUBECONFIG=str(given.admin_kubeconfig), DEMO_SECONDS="35", DEMO_STARTUP_SECONDS="1")
 
     out, err = process.communicate(timeout=120)

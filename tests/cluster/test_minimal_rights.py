@@ -165,7 +165,7 @@ def test_every_right_is_used_and_everything_used_is_a_right(
 
 @pytest.mark.long
 def test_an_event_that_comes_again_is_patched(control_plane, namespace, operator):
-    """Its target is not there at any turn."""
+    """Its target is not there at any reconciliation."""
     control_plane.apply(cron_hpa("orphan", namespace))
 
     wait_until(lambda: used(control_plane, Counter()), lambda seen: seen >= LATE, within_s=330)

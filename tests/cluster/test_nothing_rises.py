@@ -54,7 +54,7 @@ def test_an_override_of_nine_on_four_that_is_taken_back_at_eight_stays_at_eight(
 
 
 def test_fifty_typed_for_five_stays_where_it_got_to(shop):
-    """8 of 60, and replaced by 5 before the next turn: not 16."""
+    """8 of 60, and replaced by 5 before the next reconciliation: not 16."""
     shop.patch(override={"minReplicas": 50, **UNTIL})
     shop.reaches(8)
     shop.patch(override={"minReplicas": 5, **UNTIL})
@@ -64,7 +64,7 @@ def test_fifty_typed_for_five_stays_where_it_got_to(shop):
 
 @pytest.mark.long
 def test_the_floor_of_an_event_that_closes_on_the_way_is_held(shop):
-    """A floor of 50 for two seconds: 4 -> 8, or -> 16 where two turns come before its end. There it stays."""
+    """A floor of 50 for two seconds: 4 -> 8, or -> 16 where two reconciliations come before its end. There it stays."""
     begin = time.time_ns()
     closes = begin // MINUTE * MINUTE + MINUTE
     if closes - begin < 8 * SECOND:

@@ -136,7 +136,7 @@ class Shops:
             shop.reaches(replicas, within_s=_WITHIN_S)
             took[shop.name] = round(time.monotonic() - begun, 1)
         self.edited.reaches(4, within_s=_WITHIN_S)
-        # What the operator believed wrongly it would act on by now: a turn takes a second.
+        # What the operator believed wrongly it would act on by now: a reconciliation takes a second.
         time.sleep(max(0, 20 - (time.monotonic() - begun)))
         self.edited.says("ScalingLimited", "True", "TooManyReplicas")
         self.lowered.says("ScalingLimited", "False", "DesiredWithinRange")

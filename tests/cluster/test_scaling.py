@@ -71,7 +71,7 @@ def test_a_window_opens_and_another_closes(web, plant):
 
     scaled = wait_until(lambda: shop.last_scaled, lambda at: at >= from_datetime(edge))
     lateness = scaled - from_datetime(edge)
-    # The next turn after the edge (1 s), and the 3 s for which the floor of 5 is remembered.
+    # The next reconciliation after the edge (1 s), and the 3 s for which the floor of 5 is remembered.
     assert 0 <= lateness <= 6 * SECOND
     assert "Schedule/opening" == wait_until(lambda: shop.decided_by, lambda by: by == "Schedule/opening")
     assert wall(after) in wait_until(lambda: shop.status["nextEdge"]["time"], lambda text: wall(after) in text)
@@ -191,8 +191,8 @@ def test_a_kill_in_a_stabilization_window_changes_nothing_about_the_scale_down(w
 
     scaled = wait_until(lambda: shop.last_scaled, lambda at: at >= from_datetime(last) + SECOND)
     waited = (scaled - from_datetime(last)) / SECOND
-    # Without the kill it goes down at the first turn, one a second, at which the 6 is older than the window. The last
-    # scaling is told in whole seconds. A window that began anew after the kill would end 12 s later.
+    # Without the kill it goes down at the first reconciliation, one a second, at which the 6 is older than the window.
+    # The last scaling is told in whole seconds. A window that began anew after the kill would end 12 s later.
     assert window - 1 <= waited <= window + 8
 
 
@@ -253,7 +253,7 @@ def test_broken_objects_do_not_slow_the_good_ones(web, plant, control_plane, nam
     plant.set_load(load, 3.0)
     shop.reaches(6)
 
-    # A window of 1 s and its delay, a turn a second.
+    # A window of 1 s and its delay, a reconciliation a second.
     assert time.monotonic() - begun < 6
     listed = control_plane.kubectl("get", "chpa", "-n", namespace, "-o", "json")
     told = {
@@ -385,5 +385,5 @@ def test_the_chart_gives_it_every_right_it_uses_and_its_requests_are_few(control
 def test_metrics_and_health_are_served(operator):
     assert "ok" in operator.get("/healthz")
     metrics = operator.get("/metrics")
-    assert "cronhpa_turns_total" in metrics
+    assert "cronhpa_reconciliations_total" in metrics
     assert "process_cpu_seconds_total" in metrics

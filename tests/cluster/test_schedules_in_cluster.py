@@ -72,8 +72,9 @@ def sleep_until(moment, seconds=0.0):
 @pytest.mark.long
 def test_a_floor_is_ready_at_its_start_also_where_a_cap_closes_then(slow, record_property):
     """
-    Pods take 5 s by clocks of whole seconds, which can be 6 and is rounded up to 10; a turn of 1 s; 10 s for 2, 4, 6
-    and 8: asked for 21 s ahead, at most 2 turns earlier than that, and Ready at most a turn after the start.
+    Pods take 5 s by clocks of whole seconds, which can be 6 and is rounded up to 10; a reconciliation of 1 s; 10 s for
+    2, 4, 6 and 8: asked for 21 s ahead, at most 2 reconciliations earlier than that, and Ready at most a reconciliation
+    after the start.
     """
     shops = [slow(name, schedules=[day(minute_after(3600))]) for name in ("plain", "capped")]
     for shop in shops:

@@ -80,9 +80,11 @@ def test_no_decision_that_stands_differs_while_loads_swing_windows_open_specs_ar
             disturb(dice, dice.choice(objects), operator)
     told = operator.log.read_text()
 
-    counts = [(int(turns), int(differ)) for turns, differ in COMPARED.findall(told)]
+    counts = [(int(reconciliations), int(differ)) for reconciliations, differ in COMPARED.findall(told)]
     # The last line of each process: the next one begins with less.
-    of_processes = [turns for (turns, _), (later, _) in pairwise([*counts, (0, 0)]) if later < turns]
+    of_processes = [
+        reconciliations for (reconciliations, _), (later, _) in pairwise([*counts, (0, 0)]) if later < reconciliations
+    ]
     print(f"{sum(of_processes)} decisions that stood were compared by {len(of_processes)} processes")
     assert "the decision that stands differs" not in told
     assert sum(of_processes) > SECONDS * OBJECTS / 40

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from conformance.trajectories import NAMESPACE, observe_tick, options, pods_of, read, take_turn
+from conformance.trajectories import NAMESPACE, observe_tick, options, pods_of, read, reconcile_tick
 from cronhpa.api.parse import parse_spec
 from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import Withheld
@@ -25,7 +25,8 @@ from cronhpa.kube.metric_values import PodMetrics
 from cronhpa.kube.metrics import PodMetricsByName
 
 LIVES = Path(__file__).parent / "vectors" / "trajectories.jsonl.xz"
-# Each recorded turn is held: the same pods so many seconds later, with loads that move by so many thousandths.
+# Each recorded reconciliation is held: the same pods so many seconds later, with loads that move by so many
+# thousandths.
 HELD = (
     *((15, 0), (15, 10), (60, -5), (100, 0), (95, 10), (15, 0)),
     *((400, 20), (15, -30), (700, 10), (15, -80), (15, 20), (15, 10), (15, 150), (15, 0), (3600, 5)),
@@ -69,7 +70,7 @@ def ticks(life: dict[str, Any]) -> Iterator[tuple[int, Spec, dict[str, Any], Mem
         if "spec" in tick:
             spec = parse_spec(tick["spec"], NAMESPACE, flags)
         yield index, spec, tick, memory
-        memory = take_turn(spec, tick, memory).memory
+        memory = reconcile_tick(spec, tick, memory).memory
 
 
 def held(spec: Spec, tick: dict[str, Any], memory: Memory) -> Iterator[tuple[Any, Any]]:
@@ -131,7 +132,7 @@ def moved_quantity(text: str, thousandths: int) -> str:
 def usages_read(
     stands: Standing, tick: dict[str, Any], pods: tuple[Pod, ...], observation: Observation, now: int
 ) -> tuple[int, ...] | None:
-    """The usages of a turn as the operator reads them: off one list of all pods, or off the readings."""
+    """The usages of a reconciliation as the operator reads them: off one list of all pods, or off the readings."""
     if not all(isinstance(metric, ResourceMetric) for metric in stands.spec.metrics):
         return stands.usages_of(observation.readings)
     return listed_usages(stands.spec, tick, pods) if now >= stands.started or trusts(stands, tick) else None

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from conformance.trajectories import NAMESPACE, compare, lines, options, read, replay, score, take_turn
+from conformance.trajectories import NAMESPACE, compare, lines, options, read, reconcile_tick, replay, score
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.core.model.memory import Memory
@@ -115,12 +115,12 @@ def test_an_object_with_a_schedule_that_never_opens_follows_the_recorded_lives()
                 not current or not spec.min_replicas <= current <= spec.max_replicas
             ):
                 break
-            turn = take_turn(replace(spec, schedules=NEVER_OPEN), tick, memory)
-            memory, status = turn.memory, render(status, turn)
-            told = f"; reason: {reason(turn.decision)}"
+            reconciliation = reconcile_tick(replace(spec, schedules=NEVER_OPEN), tick, memory)
+            memory, status = reconciliation.memory, render(status, reconciliation)
+            told = f"; reason: {reason(reconciliation.decision)}"
             text = json.dumps(tick["expect"]).replace('; reason: "', f'{told}"').replace("; reason: ;", f"{told};")
             expect = json.loads(text)
-            assert {} == compare(expect, turn, status), life["name"]
+            assert {} == compare(expect, reconciliation, status), life["name"]
             ticks += 1
     assert 6_910 == ticks
 

@@ -81,13 +81,13 @@ def replay(life: dict[str, Any]) -> Iterator[tuple[int, dict[str, tuple[Any, Any
     for index, tick in enumerate(life["ticks"]):
         if "spec" in tick:
             spec = parse_spec(tick["spec"], NAMESPACE, flags)
-        turn = take_turn(spec, tick, memory)
-        memory = turn.memory
-        status = render(status, turn)
-        yield index, compare(tick["expect"], turn, status)
+        reconciliation = reconcile_tick(spec, tick, memory)
+        memory = reconciliation.memory
+        status = render(status, reconciliation)
+        yield index, compare(tick["expect"], reconciliation, status)
 
 
-def take_turn(spec: Spec, tick: dict[str, Any], memory: Memory) -> Reconciliation:
+def reconcile_tick(spec: Spec, tick: dict[str, Any], memory: Memory) -> Reconciliation:
     now = parse_instant(tick["now"])
     observation = observe_tick(spec, tick, now)
     decision = decide(spec, observation, None, memory, now)
@@ -147,9 +147,11 @@ def _measured(metric: Metric, tick: dict[str, Any], selector: Selector) -> Measu
     return metric_values.external_value(msgspec.convert(items, list[metric_values.ExternalMetricValue]))
 
 
-def compare(expect: dict[str, Any], turn: Reconciliation, status: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def compare(
+    expect: dict[str, Any], reconciliation: Reconciliation, status: dict[str, Any]
+) -> dict[str, tuple[Any, Any]]:
     ours = {
-        "scaledTo": turn.decision.desired if isinstance(turn.outcome, Scaled) else None,
+        "scaledTo": reconciliation.decision.desired if isinstance(reconciliation.outcome, Scaled) else None,
         "currentReplicas": status.get("currentReplicas", 0),
         "desiredReplicas": status.get("desiredReplicas", 0),
         "currentMetrics": status.get("currentMetrics"),
@@ -159,7 +161,9 @@ def compare(expect: dict[str, Any], turn: Reconciliation, status: dict[str, Any]
             for condition in status["conditions"]
             if condition["type"] in UPSTREAM_CONDITIONS
         ],
-        "events": [{"type": event.type, "reason": event.reason, "message": event.message} for event in events(turn)],
+        "events": [
+            {"type": event.type, "reason": event.reason, "message": event.message} for event in events(reconciliation)
+        ],
     }
     theirs = {
         "scaledTo": expect["scaledTo"],

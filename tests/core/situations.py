@@ -364,7 +364,10 @@ sources = st.builds(SourceRef, st.sampled_from(list(Source)), texts)
 
 
 def recommendations(replicas=counts, when=instants):
-    """What turns leave: merged counts beside what the metrics asked for, alike, different or nothing; and restarts."""
+    """
+    What reconciliations leave: merged counts beside what the metrics asked for, alike, different or nothing; and
+    restarts.
+    """
     apart = st.builds(Recommendation, replicas=replicas, at=when, metrics=st.none() | replicas, by=st.none() | sources)
     alike = apart.map(lambda recommendation: replace(recommendation, metrics=recommendation.replicas))
     held = apart.map(

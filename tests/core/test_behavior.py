@@ -225,14 +225,14 @@ def test_a_disabled_direction_keeps_a_zero():
 
 def risen(of, start, goal, period, *, offset=0, until=2000):
     """
-    What really happens, turn by turn: the instants, from the first turn on, at which a floor of `goal` has the count
-    it has. The first turn is at 0; the others come on a grid that is `offset` off it.
+    What really happens, reconciliation by reconciliation: the instants, from the first one on, at which a floor of
+    `goal` has the count it has. The first reconciliation is at 0; the others come on a grid that is `offset` off it.
     """
     options = ControllerOptions(sync_period=period)
     limits = timed(minimum=goal, maximum=max(goal, start), floor=goal)
-    turns = [0, *(at for at in range(offset, until * period, period) if at > 0)]
+    reconciliations = [0, *(at for at in range(offset, until * period, period) if at > 0)]
     count, memory, path = start, Memory(), []
-    for at in turns[:until]:
+    for at in reconciliations[:until]:
         number, _ = normalized(goal, count, limits, of, options, memory, NOW + at)
         memory = memory.scaled(count, number, NOW + at, of)
         count = number
@@ -245,10 +245,10 @@ def risen(of, start, goal, period, *, offset=0, until=2000):
 @pytest.mark.parametrize(
     ("of", "seconds"),
     [
-        (None, 45),  # 4, 8, 16, 32: doubled at each turn, four at least
+        (None, 45),  # 4, 8, 16, 32: doubled at each reconciliation, four at least
         (behavior(), 30),  # +4 or +100 %: 6, 12, 20
         (behavior(up=rules(("Pods", 4, 60))), 240),  # 6, 10, 14, 18, 20
-        (behavior(up=rules(("Pods", 4, 50))), 240),  # the turns at which 50 s have passed: 60, 120, ...
+        (behavior(up=rules(("Pods", 4, 50))), 240),  # the reconciliations at which 50 s have passed: 60, 120, ...
         (behavior(up=rules(("Pods", 1, 15), ("Percent", 100, 60))), 135),  # 4, 5, 6, 7, 8, 10, 12, 14, 16, 20
         (
             behavior(up=rules(("Pods", 1, 15), ("Percent", 100, 60), select=SelectPolicy.MIN)),
@@ -258,13 +258,13 @@ def risen(of, start, goal, period, *, offset=0, until=2000):
         (behavior(up=rules(("Pods", 1, 15), select=SelectPolicy.DISABLED)), 0),  # Disabled never blocks a floor
     ],
 )
-def test_a_ramp_is_the_time_from_the_first_turn_to_the_last_pod(of, seconds):
-    """From 2 to 20 with a turn each 15 s."""
+def test_a_ramp_is_the_time_from_the_first_reconciliation_to_the_last_pod(of, seconds):
+    """From 2 to 20 with a reconciliation each 15 s."""
     assert seconds * SECOND == ramp(of, 2, 20, 15 * SECOND) == risen(of, 2, 20, 15 * SECOND)[-1][0]
 
 
 def test_a_ramp_from_zero_begins_with_one_pod_by_percent():
-    """1, then nothing until its period is over, then 2, 4, 8: a turn and a period of 15 s."""
+    """1, then nothing until its period is over, then 2, 4, 8: a reconciliation and a period of 15 s."""
     percent = behavior(up=rules(("Percent", 100, 15)))
 
     assert 45 * SECOND == ramp(percent, 0, 8, 15 * SECOND)
@@ -286,8 +286,8 @@ def test_a_ramp_is_what_the_policies_really_take(of, start, rise, period):
 
 
 @given(st.none() | rising, st.integers(0, 30), st.integers(1, 60), sync_periods, st.integers(1, 29))
-def test_turns_that_come_at_other_times_reach_it_a_period_later_at_the_most(of, start, rise, period, offset):
-    """A lead begins between two turns of its namespace's grid, and a turn of its own comes then."""
+def test_reconciliations_that_come_at_other_times_reach_it_a_period_later_at_the_most(of, start, rise, period, offset):
+    """A lead begins between two reconciliations of its namespace's grid, and a reconciliation of its own comes then."""
     path = risen(of, start, start + rise, period, offset=offset * SECOND % period)
 
     assert path[-1][0] <= ramp(of, start, start + rise, period) + period

@@ -233,7 +233,7 @@ def test_a_selector_that_cannot_be_used_holds_and_floors_still_raise():
     assert 20 == decided(spec(schedules=(day(floor=20),), behavior=FAST), blind).desired
 
 
-def test_a_scale_that_cannot_be_read_ends_the_turn():
+def test_a_scale_that_cannot_be_read_ends_the_reconciliation():
     gone = Absent("FailedGetScale", "not found")
     decision = decided(spec(schedules=(day(floor=20),)), replace(queued(0, current=8), scale=gone))
 
@@ -434,7 +434,7 @@ def test_a_zero_of_an_override_ends_with_it_even_where_nothing_is_timed_any_more
 
 
 def test_a_night_at_zero_asks_no_metric_and_looks_well():
-    """There is no pod to measure, and nobody is warned of it at every turn."""
+    """There is no pod to measure, and nobody is warned of it at every reconciliation."""
     of = spec(2, metrics=(cpu(),), schedules=(exactly("night", 0, start="0 22 * * *", end="0 6 * * *"),))
 
     decision = decided(of, seen(NO_METRICS, current=0), memory=zero(ours=True), clock="05:00")

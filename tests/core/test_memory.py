@@ -1,4 +1,4 @@
-"""The memory between turns, the part of it in the status, and its use after a restart."""
+"""The memory between reconciliations, the part of it in the status, and its use after a restart."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from cronhpa.core.model.spec import ControllerOptions
 OPTIONS = ControllerOptions()
 
 
-def turn(of, observation, memory=None, outcome=None, now=NOW):
+def reconciliation(of, observation, memory=None, outcome=None, now=NOW):
     """A decision and what is remembered of it; scaled where it says so, unless another outcome is given."""
     memory = memory or Memory()
     decision = decide(of, observation, None, memory, now)
@@ -46,12 +46,13 @@ def turn(of, observation, memory=None, outcome=None, now=NOW):
     return decision, memory.after(decision, done, of, observation)
 
 
-# --- after a turn ------------------------------------------------------------------------------------------------
+# --- after a reconciliation
+# ------------------------------------------------------------------------------------------------
 
 
-def test_the_first_turn_seeds_the_memory_with_the_current_count():
+def test_the_first_reconciliation_seeds_the_memory_with_the_current_count():
     """As upstream: a new controller scales nothing down for a whole window."""
-    decision, memory = turn(spec(), queued(30, current=8))
+    decision, memory = reconciliation(spec(), queued(30, current=8))
 
     assert 8 == decision.desired
     assert (Recommendation(8, NOW, 8, BY_NOBODY), Recommendation(3, NOW, 3, BY_QUEUE)) == memory.recommendations
@@ -71,17 +72,17 @@ def test_an_outdated_slot_is_taken_again_in_its_place():
     st.lists(st.integers(0, 40), min_size=1, max_size=25),
     st.sampled_from([0, 60 * SECOND, 300 * SECOND]),
 )
-def test_the_recommendations_of_several_turns_lie_where_they_would_if_each_had_been_noted_at_its_turn(
+def test_recommendations_noted_together_lie_where_they_would_if_each_had_been_noted_at_its_reconciliation(
     before, gaps, window
 ):
-    """Seconds before now of what is remembered, and between the turns."""
+    """Seconds before now of what is remembered, and between the reconciliations."""
     noted = Memory(recommendations=tuple(Recommendation(4, NOW + seconds * SECOND) for seconds in before))
-    turns = [Recommendation(7, NOW + seconds * SECOND) for seconds in accumulate(gaps)]
+    reconciliations = [Recommendation(7, NOW + seconds * SECOND) for seconds in accumulate(gaps)]
     one_by_one = noted
-    for turn in turns:
-        one_by_one = one_by_one.recommending_within(window, turn)
+    for reconciliation in reconciliations:
+        one_by_one = one_by_one.recommending_within(window, reconciliation)
 
-    assert one_by_one == noted.recommending_within(window, *turns)
+    assert one_by_one == noted.recommending_within(window, *reconciliations)
 
 
 def test_a_recommendation_as_old_as_the_window_is_not_outdated_yet():
@@ -138,25 +139,25 @@ def test_an_event_that_is_outdated_once_stays_so():
 
 
 def test_a_scaling_that_failed_leaves_no_event_and_keeps_its_recommendation():
-    _, memory = turn(spec(behavior=behavior()), queued(500, current=8), outcome=Failed("forbidden"))
+    _, memory = reconciliation(spec(behavior=behavior()), queued(500, current=8), outcome=Failed("forbidden"))
 
     assert () == memory.scale_ups
     assert Recommendation(50, NOW, 50, BY_QUEUE) in memory.recommendations
 
 
-def test_nothing_is_remembered_of_a_turn_that_saw_nothing():
+def test_nothing_is_remembered_of_a_reconciliation_that_saw_nothing():
     memory = recommended(8, "09:59")
     blind = queued(0, current=8)
     blind = replace(blind, scale=Absent("FailedGetScale", "not found"))
 
-    assert memory == turn(spec(), blind, memory)[1]
+    assert memory == reconciliation(spec(), blind, memory)[1]
 
 
-def test_a_held_turn_recommends_nothing():
+def test_a_held_reconciliation_recommends_nothing():
     of = spec()
     absent = replace(queued(0, current=8), readings=(Absent("FailedGetExternalMetric", "gone"),))
 
-    decision, memory = turn(of, absent, recommended(8, "09:59"))
+    decision, memory = reconciliation(of, absent, recommended(8, "09:59"))
 
     assert DecisionKind.HELD == decision.kind
     assert recommended(8, "09:59").recommendations == memory.recommendations
@@ -164,9 +165,9 @@ def test_a_held_turn_recommends_nothing():
 
 def test_what_pods_told_of_themselves_stays_while_there_are_none_to_ask():
     seen = queued(80, current=8, start_up=75 * SECOND, request_per_pod={"cpu": 1000})
-    _, memory = turn(spec(), seen)
+    _, memory = reconciliation(spec(), seen)
 
-    _, later = turn(spec(), queued(80, current=8), memory)
+    _, later = reconciliation(spec(), queued(80, current=8), memory)
 
     assert (75 * SECOND, {"cpu": 1000}) == (later.start_up, later.request_per_pod)
 
@@ -177,29 +178,29 @@ def test_what_pods_told_of_themselves_stays_while_there_are_none_to_ask():
 def test_a_zero_of_a_schedules_making_is_remembered_and_left_again():
     of = spec(schedules=(exactly("night", 0),))
 
-    _, asleep = turn(of, queued(0, current=8))
+    _, asleep = reconciliation(of, queued(0, current=8))
     assert asleep.zero is True
 
-    _, awake = turn(of, queued(0, current=0), asleep, now=at("18:00"))
+    _, awake = reconciliation(of, queued(0, current=0), asleep, now=at("18:00"))
     assert awake.zero is False
 
 
 def test_a_zero_taken_as_scheduled_is_remembered_as_ours():
-    """Found at zero by an object that was never observed: the turns after the first must still wake it."""
+    """Found at zero by an object that was never observed: the reconciliations after the first must still wake it."""
     of = spec(schedules=(exactly("night", 0),))
 
-    decision, memory = turn(of, queued(0, current=0))
+    decision, memory = reconciliation(of, queued(0, current=0))
     assert 0 == decision.desired
     assert memory.zero is True
 
-    assert 2 == turn(of, queued(0, current=0), memory, now=at("18:00"))[0].desired
+    assert 2 == reconciliation(of, queued(0, current=0), memory, now=at("18:00"))[0].desired
 
 
 def test_a_zero_made_by_hand_is_not_ours():
     of = spec(schedules=(exactly("night", 0),))
-    _, memory = turn(of, queued(80, current=8), recommended(8, "17:59"), now=at("18:00"))
+    _, memory = reconciliation(of, queued(80, current=8), recommended(8, "17:59"), now=at("18:00"))
 
-    decision, later = turn(of, queued(0, current=0), memory, now=at("18:01"))
+    decision, later = reconciliation(of, queued(0, current=0), memory, now=at("18:01"))
 
     assert DecisionKind.SUSPENDED == decision.kind
     assert later.zero is not True
@@ -246,8 +247,8 @@ def test_a_zero_that_was_intended_and_not_done_is_not_ours():
     assert memory.resumed(0, NOW + SECOND).zero is True
 
 
-def test_the_next_turn_clears_the_intent():
-    assert turn(DROP, queued(0, current=4), intended())[1].intent is None
+def test_the_next_reconciliation_clears_the_intent():
+    assert reconciliation(DROP, queued(0, current=4), intended())[1].intent is None
 
 
 # --- what the status keeps ---------------------------------------------------------------------------------------

@@ -96,17 +96,17 @@ def test_without_schedules_nothing_of_schedules_is_said(situation):
 
 
 @given(situations(), outcomes)
-def test_any_turn_can_be_remembered_written_down_and_told(situation, outcome):
+def test_any_reconciliation_can_be_remembered_written_down_and_told(situation, outcome):
     of, observation, _, memory, now = situation
     decision = decide(*situation)
 
     remembered = memory.after(decision, outcome, of, observation)
-    turn = reconciliation_of(of, decision, outcome, remembered, generation=1)
-    status = render(render({}, turn), turn)
+    reconciliation = reconciliation_of(of, decision, outcome, remembered, generation=1)
+    status = render(render({}, reconciliation), reconciliation)
 
     kept = remembered.pruned(of.behavior, of.options, now)
     assert replace(kept, request_per_pod={}) == replace(parse_memory(status), request_per_pod={})
-    assert all(event.message and event.reason for event in events(turn))
+    assert all(event.message and event.reason for event in events(reconciliation))
     assert len(status["conditions"]) == len({condition["type"] for condition in status["conditions"]})
 
 
@@ -156,8 +156,10 @@ def test_a_metric_beside_an_absent_one_never_lowers(tally, percent, current):
 
 
 @given(situations(timed=True), st.integers(1, 600))
-def test_a_turn_that_was_missed_is_made_up_for_by_the_next(situation, seconds):
-    """Nothing fires at a point in time: with or without the turn before, this one heads for the same bounds."""
+def test_a_reconciliation_that_was_missed_is_made_up_for_by_the_next(situation, seconds):
+    """
+    Nothing fires at a point in time: with or without the reconciliation before, this one heads for the same bounds.
+    """
     of, observation, told, memory, now = situation
     first = decide(*situation)
     remembered = memory.after(first, Withheld(), of, observation)

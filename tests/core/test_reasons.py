@@ -286,8 +286,8 @@ def test_a_forecast_says_what_it_expects_from_when_and_how_likely_that_is():
 
 def event_of(of, observation, memory=None, told=None):
     decision = decide(of, observation, told, Memory() if memory is None else memory, NOW)
-    turn = reconciliation_of(of, decision, Scaled(NOW), Memory(), generation=1)
-    return next(event.message for event in events(turn) if event.reason == "SuccessfulRescale")
+    reconciliation = reconciliation_of(of, decision, Scaled(NOW), Memory(), generation=1)
+    return next(event.message for event in events(reconciliation) if event.reason == "SuccessfulRescale")
 
 
 def test_an_object_of_metrics_alone_has_the_events_of_the_upstream():

@@ -1,4 +1,4 @@
-"""A turn as one line: the record of a failed decision must give the same decision when it is read back."""
+"""A reconciliation as one line: the record of a failed decision must give the same decision when it is read back."""
 
 from __future__ import annotations
 

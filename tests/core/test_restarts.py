@@ -267,8 +267,9 @@ def test_a_count_that_the_memory_does_not_explain_was_found_at_the_restart():
 
 def test_of_what_was_asked_for_at_one_instant_all_is_taken_to_have_held_until_the_restart():
     """
-    Two turns can be remembered under one instant, 3 and then 10, and later ones repeat the 10: a window up keeps the 3
-    in the status, and the order of the two says nothing. 10 held until the restart, so they stay for five minutes.
+    Two reconciliations can be remembered under one instant, 3 and then 10, and later ones repeat the 10: a window up
+    keeps the 3 in the status, and the order of the two says nothing. 10 held until the restart, so they stay for five
+    minutes.
     """
     twice = joined(recommended(3, "09:58"), recommended(10, "09:58"))
 

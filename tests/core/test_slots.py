@@ -23,17 +23,19 @@ class CountedInstant(int):
         return int(self) >= other
 
 
-def test_no_turn_leaves_the_slots_as_they_are():
+def test_no_reconciliation_leaves_the_slots_as_they_are():
     assert (Recommendation(4, 0),) == overwritten((Recommendation(4, 0),), 0, ())
 
 
-def test_the_turns_of_five_minutes_are_put_into_the_slots_of_an_hour_without_a_look_through_all_of_them_for_each():
+def test_five_minutes_are_put_into_the_slots_of_an_hour_without_a_look_through_all_of_them_for_each():
     """The longest window at the shortest period: 3,601 slots. 300 looks through them would be half a million steps."""
     slots = tuple(Recommendation(4, CountedInstant(second * SECOND)) for second in range(HOUR + 1))
-    turns = [Recommendation(5, CountedInstant((HOUR + 1 + turn) * SECOND)) for turn in range(300)]
+    reconciliations = [
+        Recommendation(5, CountedInstant((HOUR + 1 + reconciliation) * SECOND)) for reconciliation in range(300)
+    ]
     CountedInstant.compared = 0
 
-    after = overwritten(slots, HOUR * SECOND, turns)
+    after = overwritten(slots, HOUR * SECOND, reconciliations)
 
-    assert (*turns, *slots[300:]) == after
+    assert (*reconciliations, *slots[300:]) == after
     assert 3 * len(slots) > CountedInstant.compared

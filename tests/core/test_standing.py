@@ -185,16 +185,16 @@ def kept(life):
 
 @given(some_specs(), some_pods, st.lists(steps, min_size=2, max_size=25), st.booleans())
 @settings(max_examples=150)
-def test_what_stands_is_what_would_be_decided(of, pods, turns, follows):
+def test_what_stands_is_what_would_be_decided(of, pods, reconciliations, follows):
     """
-    Decision, readings and memory of every turn of any life, and the status keeps the same; follows: the target is
-    scaled as decided.
+    Decision, readings and memory of every reconciliation of any life, and the status keeps the same; follows: the
+    target is scaled as decided.
     """
     life = Life(of, pods, follows=follows)
 
-    for turn in turns:
+    for reconciliation in reconciliations:
         before = kept(life)
-        stood, decided = life.period(*turn)
+        stood, decided = life.period(*reconciliation)
         assert stood in (None, decided)
         assert stood is None or before == kept(life)
 
@@ -207,12 +207,12 @@ def test_what_stands_is_what_would_be_decided(of, pods, turns, follows):
         max_size=25,
     ),
 )
-def test_what_stands_of_pods_that_start_is_what_would_be_decided(pods, turns):
+def test_what_stands_of_pods_that_start_is_what_would_be_decided(pods, reconciliations):
     """Samples of 15 s, at once or up to a minute old."""
     life = Life(DAY, pods)
 
-    for turn in turns:
-        stood, decided = life.period(*turn)
+    for reconciliation in reconciliations:
+        stood, decided = life.period(*reconciliation)
         assert stood in (None, decided)
 
 
@@ -308,7 +308,7 @@ def test_no_decision_stands_over_an_edge():
 HELD = replace(DAY, behavior=behavior(down=rules(("Percent", 100, 15), window=300 * SECOND)))
 
 
-def test_a_turn_that_holds_a_count_is_repeated_until_the_count_leaves_its_window():
+def test_a_reconciliation_that_holds_a_count_is_repeated_until_the_count_leaves_its_window():
     """Of five pods at 500 one would do at 100. Five were asked for at 0 s, and leave the window at 300 s."""
     life = Life(HELD, ready(5))
     life.period(0, 500)
@@ -319,13 +319,13 @@ def test_a_turn_that_holds_a_count_is_repeated_until_the_count_leaves_its_window
 
 
 def test_a_count_that_differs_and_holds_nothing_ends_the_repetition_when_it_leaves_its_window():
-    """Four were asked for until 0 s, five from 60 s on: 4 leave at 300 s, and the status at the next turn."""
+    """Four were asked for until 0 s, five from 60 s on: 4 leave at 300 s, and the status at the next reconciliation."""
     life = Life(DAY, ready(4))
     life.period(0, 500)
     life.pods, life.count = tuple(ready(5)), 5
 
-    turns = [(60, 500), (60, 500), (179, 500), (1, 500), (15, 500), (15, 500)]
-    assert [False, True, True, False, False, True] == stand(life, turns)
+    reconciliations = [(60, 500), (60, 500), (179, 500), (1, 500), (15, 500), (15, 500)]
+    assert [False, True, True, False, False, True] == stand(life, reconciliations)
 
 
 def test_a_step_that_a_policy_limits_is_repeated_until_the_last_one_leaves_its_period():
@@ -339,8 +339,8 @@ def test_a_step_that_a_policy_limits_is_repeated_until_the_last_one_leaves_its_p
     assert (None, 6) == (stood, decision.desired)
 
 
-def test_a_pod_that_starts_counts_in_repeated_turns_while_its_samples_lie_behind_its_readiness():
-    """Samples of 15 s. Ready since 100 s before the first turn, it has one of its start in the third one."""
+def test_a_pod_that_starts_counts_in_repeated_reconciliations_while_its_samples_lie_behind_its_readiness():
+    """Samples of 15 s. Ready since 100 s before the first reconciliation, it has one of its start in the third one."""
     new = pod("new", started=NOW - 120 * SECOND, ready_since=NOW - 100 * SECOND)
     life = Life(DAY, [*ready(3), new])
 
@@ -349,8 +349,8 @@ def test_a_pod_that_starts_counts_in_repeated_turns_while_its_samples_lie_behind
     assert [False, True, True] == stand(life, [(15, 500), (15, 500), (240, 500, 400)])
 
 
-def test_a_change_that_was_not_made_is_decided_again_at_each_turn():
-    """Refused or withheld: the next turn must try again."""
+def test_a_change_that_was_not_made_is_decided_again_at_each_reconciliation():
+    """Refused or withheld: the next reconciliation must try again."""
     assert [False] * 30 == stand(Life(DAY, ready(4)), [(60, 900)] * 30)
 
 
@@ -360,7 +360,7 @@ def test_nothing_is_repeated_while_the_target_reports_more_pods_than_are_seen():
     assert [False, True, True] == stand(Life(DAY, ready(4), reported=4), [(15, 500)] * 3)
 
 
-def test_an_object_with_a_forecast_is_decided_at_each_turn():
+def test_an_object_with_a_forecast_is_decided_at_each_reconciliation():
     life = Life(replace(DAY, forecast=ForecastSettings()), ready(4))
 
     assert [False, False, False] == stand(life, [(15, 500)] * 3)

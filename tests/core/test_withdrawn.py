@@ -45,10 +45,12 @@ def override(floor=None, cap=None):
     return Override(at("23:00"), "INC-4711", floor, cap)
 
 
-def counts(current, *turns):
-    """The replicas after each turn (clock, spec, queue, and a forecast where there is one), scaled as decided."""
+def counts(current, *reconciliations):
+    """
+    The replicas after each reconciliation (clock, spec, queue, and a forecast where there is one), scaled as decided.
+    """
     memory, path = Memory(), []
-    for clock, of, load, *told in turns:
+    for clock, of, load, *told in reconciliations:
         observation = queued(load, current=current)
         decision = decide(of, observation, told[0] if told else None, memory, at(clock))
         outcome = Scaled(at(clock)) if decision.rescales else Withheld()
@@ -232,7 +234,7 @@ plain_specs = st.builds(
 some_overrides = st.none() | st.tuples(st.none() | st.integers(0, 300), st.none() | st.integers(0, 60)).map(
     lambda bounds: override(*bounds)
 )
-turns = st.lists(
+reconciliations = st.lists(
     st.fixed_dictionaries(
         {
             "seconds": st.sampled_from([1, 4, 15, 15, 15, 60, 200]),
@@ -273,31 +275,33 @@ def measured(of, load, current):
     return PodCounts(current, 0, 0, current, current, load * 1000, 0, 0, 0, 0, load * 1000)
 
 
-@given(plain_specs, st.lists(schedules(), max_size=2).map(tuple), turns, st.integers(1, 60))
-def test_while_nobody_asks_for_more_nothing_rises(of, some_schedules, some_turns, current):
+@given(plain_specs, st.lists(schedules(), max_size=2).map(tuple), reconciliations, st.integers(1, 60))
+def test_while_nobody_asks_for_more_nothing_rises(of, some_schedules, some_reconciliations, current):
     """
     A life of any spec with overrides, forecasts and a behavior that come and go, metrics that fail, kills, and a person
-    who scales: at a turn at which no source asks for more than there is, and no metric did within the window, nothing
-    rises.
+    who scales: at a reconciliation at which no source asks for more than there is, and no metric did within the window,
+    nothing rises.
     """
     of, now, memory, status = replace(of, schedules=some_schedules), NOW, Memory(), {}
     by_metrics, seed = [], None
-    for turn in some_turns:
-        now += turn["seconds"] * SECOND
-        acting = replace(of, override=turn["override"], behavior=of.behavior if turn["has_behavior"] else None)
-        current = turn["by_hand"] or current
-        if turn["kill"]:
+    for reconciliation in some_reconciliations:
+        now += reconciliation["seconds"] * SECOND
+        acting = replace(
+            of, override=reconciliation["override"], behavior=of.behavior if reconciliation["has_behavior"] else None
+        )
+        current = reconciliation["by_hand"] or current
+        if reconciliation["kill"]:
             memory = resume(parse_memory(status), current, now, acting.behavior)
-        observation = seen(measured(of, turn["load"], current), current=current)
+        observation = seen(measured(of, reconciliation["load"], current), current=current)
         told = (
             None
-            if turn["forecast"] is None
-            else forecast(turn["forecast"], metric="requests", start=now, issued_at=now)
+            if reconciliation["forecast"] is None
+            else forecast(reconciliation["forecast"], metric="requests", start=now, issued_at=now)
         )
         decision = decide(acting, observation, told, memory, now)
         window = longest_window(acting.behavior, of.options)
         # As upstream the count that was found first is pursued, until a floor or a cap is in force.
-        seed = None if decision.bounded else (now, current) if turn is some_turns[0] else seed
+        seed = None if decision.bounded else (now, current) if reconciliation is some_reconciliations[0] else seed
         numbers = [number for when, number in (*by_metrics, *([seed] if seed else ())) if when >= now - window]
         asked = max([asked_by_sources(acting, decision), *numbers])
 

@@ -170,25 +170,25 @@ def known(request):
 # A walk takes seconds: what fails is not made smaller.
 @settings(max_examples=3, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(
-    turn=st.integers(4 * STEPS_PER_DAY, 6 * STEPS_PER_DAY - 1),
+    cut=st.integers(4 * STEPS_PER_DAY, 6 * STEPS_PER_DAY - 1),
     seed=st.integers(0, 2**32 - 1),
     gap=st.sampled_from([0, 60]),
 )
-@example(turn=5 * STEPS_PER_DAY, seed=1, gap=0)  # the instant of a fit
-def test_noise_after_an_instant_changes_no_floor_and_no_coverage_before_it(known, turn, seed, gap):
+@example(cut=5 * STEPS_PER_DAY, seed=1, gap=0)  # the instant of a fit
+def test_noise_after_an_instant_changes_no_floor_and_no_coverage_before_it(known, cut, seed, gap):
     """Fits, choices, validations, floors and coverage: none of them sees a load before it is measured."""
     load, days = known
-    noise = np.random.default_rng(seed).gamma(1.0, 30.0, 5 * (len(load.steps) - turn))
+    noise = np.random.default_rng(seed).gamma(1.0, 30.0, 5 * (len(load.steps) - cut))
     noise[:gap] = np.nan
     if load.minutes is None:
-        noisy = by_step(np.append(load.steps[:turn], step_maxima(noise)))
+        noisy = by_step(np.append(load.steps[:cut], step_maxima(noise)))
     else:
-        noisy = by_minute(np.append(load.minutes[: 5 * turn], noise))
+        noisy = by_minute(np.append(load.minutes[: 5 * cut], noise))
 
     walked = days_of(noisy, 4, 6)
 
     for number, (one, other) in enumerate(zip(days, walked, strict=True), start=4):
-        steps = min(turn - number * STEPS_PER_DAY, STEPS_PER_DAY)
+        steps = min(cut - number * STEPS_PER_DAY, STEPS_PER_DAY)
         if steps >= 0:
             # The origin at the instant itself knows all before it.
             before = 1 + (steps if load.minutes is None else 5 * steps)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
-from cronhpa.forecasting.refit_schedule import daily_turn, due
+from cronhpa.forecasting.refit_schedule import daily_fit_time, due
 from cronhpa.history.database.series import Series
 from cronhpa.history.load.fits import FitInfo
 
@@ -12,7 +12,7 @@ NOON = parse_instant("2026-03-01T12:00:00Z")
 WEB, API, JOBS = (Series("shop", name, "cpu") for name in ("web", "api", "jobs"))
 
 
-def test_new_ones_come_before_edited_ones_and_those_before_the_daily_turns_longest_waiting_first():
+def test_new_ones_come_before_edited_ones_and_those_before_the_daily_fits_longest_waiting_first():
     old = Series("shop", "old", "cpu")
     fits = {API: FitInfo(NOON - HOUR, "before"), JOBS: FitInfo(NOON - 2 * DAY, "same"), old: FitInfo(0, "same")}
     wanted = {old: "same", JOBS: "same", API: "after", WEB: "same"}
@@ -20,8 +20,8 @@ def test_new_ones_come_before_edited_ones_and_those_before_the_daily_turns_longe
     assert [WEB, API, old, JOBS] == due(wanted, fits, NOON)
 
 
-def test_what_was_fitted_since_its_last_turn_is_not_due():
-    assert [] == due({WEB: "same"}, {WEB: FitInfo(daily_turn(WEB, NOON), "same")}, NOON)
+def test_what_was_fitted_since_its_last_daily_fit_is_not_due():
+    assert [] == due({WEB: "same"}, {WEB: FitInfo(daily_fit_time(WEB, NOON), "same")}, NOON)
 
 
 def test_a_fit_from_the_future_is_made_anew():
@@ -29,29 +29,29 @@ def test_a_fit_from_the_future_is_made_anew():
     assert [WEB] == due({WEB: "same"}, {WEB: FitInfo(NOON + 1, "same")}, NOON)
 
 
-def test_a_fit_younger_than_half_a_day_lets_a_turn_pass():
-    turn = daily_turn(WEB, NOON)
-    fitted = {WEB: FitInfo(turn - HOUR, "same")}
+def test_a_fit_younger_than_half_a_day_lets_a_daily_fit_pass():
+    fit_time = daily_fit_time(WEB, NOON)
+    fitted = {WEB: FitInfo(fit_time - HOUR, "same")}
 
-    assert [] == due({WEB: "same"}, fitted, turn + HOUR)
-    assert [WEB] == due({WEB: "same"}, fitted, turn + DAY)
+    assert [] == due({WEB: "same"}, fitted, fit_time + HOUR)
+    assert [WEB] == due({WEB: "same"}, fitted, fit_time + DAY)
 
 
 @given(st.text(max_size=20), st.integers(0, 2**62))
-def test_a_turn_comes_once_a_day_and_is_never_ahead(name, now):
+def test_the_daily_fit_comes_once_a_day_and_is_never_ahead(name, now):
     series = Series("shop", name, "cpu")
-    turn = daily_turn(series, now)
+    fit_time = daily_fit_time(series, now)
 
-    assert now - DAY < turn <= now
-    assert turn + DAY == daily_turn(series, turn + DAY) == daily_turn(series, turn + DAY + MINUTE)
-    assert turn == daily_turn(series, turn)
+    assert now - DAY < fit_time <= now
+    assert fit_time + DAY == daily_fit_time(series, fit_time + DAY) == daily_fit_time(series, fit_time + DAY + MINUTE)
+    assert fit_time == daily_fit_time(series, fit_time)
 
 
-def test_the_turns_of_many_are_spread_over_the_day():
+def test_the_daily_fits_of_many_are_spread_over_the_day():
     """A thousand in 24 hours: 42 an hour, give or take four standard deviations of 6.4."""
     hours = [0] * 24
     for i in range(1000):
-        hours[daily_turn(Series("shop", f"web-{i}", "cpu"), NOON) % DAY // HOUR] += 1
+        hours[daily_fit_time(Series("shop", f"web-{i}", "cpu"), NOON) % DAY // HOUR] += 1
 
     assert 16 <= min(hours)
     assert max(hours) <= 68

@@ -151,7 +151,7 @@ def test_where_something_of_the_objects_own_may_count_the_decisions_are_asked(ow
     assert by_columns(WEB, floors(560, 580))[0] is not None
 
 
-def test_bounds_that_are_just_met_and_another_period_between_turns_change_nothing():
+def test_bounds_that_are_just_met_and_another_period_between_reconciliations_change_nothing():
     spec = msgspec.structs.replace(
         SPEC, min_replicas=10, max_replicas=50, options=ControllerOptions(sync_period=30 * SECOND)
     )

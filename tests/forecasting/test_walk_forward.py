@@ -81,11 +81,11 @@ def test_the_newest_that_was_issued_by_then_is_answered():
 
 def test_nothing_that_comes_later_is_known():
     """Where all behind 00:30 is noise, every forecast made up to 00:30:30 is the same."""
-    turn = MIDNIGHT + 30 * MINUTE
+    cut = MIDNIGHT + 30 * MINUTE
 
-    plain, noisy = (asked(points).answers for points in (days(4), days(4, noise_from=turn)))
+    plain, noisy = (asked(points).answers for points in (days(4), days(4, noise_from=cut)))
 
-    assert turn + DELAY == plain[30][0]
+    assert cut + DELAY == plain[30][0]
     assert plain[:31] == noisy[:31]
     assert plain[31:] != noisy[31:]
 

@@ -112,7 +112,7 @@ def spec(data: bytes) -> None:
 
 
 def decided(of: Spec, current: int, memory: Memory, draw: Draw) -> None:
-    """Decides two turns of a spec on measurements that are drawn, and renders what comes of them."""
+    """Decides two reconciliations of a spec on measurements that are drawn, and renders what comes of them."""
     pods = [pod(f"shop-{index}") for index in range(min(current, 3))]
     scale = Scale(current, current, "app=shop")
     measured: list[Mapping[str, Sample] | int | Absent] = []

@@ -42,7 +42,7 @@ async def refused(work):
 
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_throttled_write_fails_at_once_is_not_sent_before_its_time_and_delays_no_other(status):
-    """A decision would be outdated after a wait: the next turn decides anew."""
+    """A decision would be outdated after a wait: the next reconciliation decides anew."""
     api, asked, calm = FakeApi(), [], []
     api.answers[BUSY] = throttling(asked, times=1, status=status)
     api.answers[CALM] = throttling(calm, times=0)
@@ -119,9 +119,9 @@ async def test_a_watch_that_is_throttled_is_begun_again_when_it_may_be():
 def test_without_retry_after_the_wait_doubles_until_a_success():
     throttles, error = Throttles(30.0), ClusterError(429, "TooManyRequests", "busy")
     waits = []
-    for turn in range(8):
-        throttles.note("GET", BUSY, error, 100.0 * turn)
-        waits.append(throttles.seconds("GET", BUSY, 100.0 * turn))
+    for number in range(8):
+        throttles.note("GET", BUSY, error, 100.0 * number)
+        waits.append(throttles.seconds("GET", BUSY, 100.0 * number))
 
     for seconds, most in zip(waits, (1, 2, 4, 8, 16, 30, 30, 30), strict=True):
         assert most / 2 <= seconds <= most

@@ -1,4 +1,6 @@
-"""What happens in lives of the operator on the model API, turn by turn, and what such a life leaves."""
+"""
+What happens in lives of the operator on the model API, reconciliation by reconciliation, and what such a life leaves.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ def lived(
             at_rest(api, name)
         api.start_up = start_up
         async with Life(api, check_standing=checks) as life:
-            for turn, (what, number) in enumerate(happenings):
-                await until(turn * 15 + 8)
+            for reconciliation, (what, number) in enumerate(happenings):
+                await until(reconciliation * 15 + 8)
                 if what == "asked":
                     assert all(state.local.memory and state.local.latest_decision for state in life.inventory)
                 else:
@@ -62,7 +64,7 @@ def lived(
                 "points": sorted(controller.writer.decisions.take_points(10_000), key=lambda point: point[1]),
                 "memories": {state.name: state.local.memory for state in life.inventory},
                 "newest": {state.name: state.local.latest_decision for state in life.inventory},
-                "turns": controller.control_loop.metrics.reconciles,
+                "reconciliations": controller.control_loop.metrics.reconciles,
             }
             return in_tenths(msgspec.to_builtins(outcome)), controller.reconciler.stood
 

@@ -23,7 +23,7 @@ _DEFAULT_WINDOW = 300.0
 # What a sample covers: of a pod that was not Ready for all of it, it does not count.
 _SAMPLED = 30.0
 # Longer than a reconciliation may take, and than a sync period.
-_ONE_TURN = 75.0
+_ONE_RECONCILIATION = 75.0
 # A decision is in the status after a few requests, of 20 ms each in calm weather.
 _WRITTEN = 10.0
 # What changes what is decided, and not whether it is written.
@@ -97,7 +97,7 @@ class Judge:
     def _check_down(self, who: str, old: int, new: int) -> None:
         assert self.spec is not None
         now, spec = self.world.seconds(), self.spec
-        if self._lasts("blind", _ONE_TURN):
+        if self._lasts("blind", _ONE_RECONCILIATION):
             self.fail("S2", f"{old} to {new} without evidence")
         if self._stirred("forged", math.inf):
             return  # docs/engineering/security.md: it may make the operator forget a window and a period
@@ -125,7 +125,7 @@ class Judge:
     def _was_kept(self, at: float) -> bool:
         """Whether what was decided then was certainly written: nothing befell the replicas or the API around it."""
         return not any(
-            at - _ONE_TURN <= when <= at + _WRITTEN and _befalls(what) for when, what in self.stirs
+            at - _ONE_RECONCILIATION <= when <= at + _WRITTEN and _befalls(what) for when, what in self.stirs
         ) and not any(since <= at + _WRITTEN and _befalls(what) for what, since in self.since.items())
 
     # From time to time, and at the end.
@@ -137,8 +137,8 @@ class Judge:
         window = spec.get("behavior", {}).get("scaleDown", {}).get("stabilizationWindowSeconds", _DEFAULT_WINDOW)
         if self.world.start_up is not None and window < _SAMPLED + spec["syncPeriodSeconds"]:
             # The upstream's arithmetic: a pod that has just become Ready does not count and takes its share of the
-            # load, so the others look idle for half a minute. Where no window reaches back to the turn before that, the
-            # new pod goes, and is asked for anew.
+            # load, so the others look idle for half a minute. Where no window reaches back to the reconciliation before
+            # that, the new pod goes, and is asked for anew.
             return
         replicas = self.world.replicas(self.namespace, self.name)
         load = self.world.load[self.namespace, self.name]
@@ -184,7 +184,10 @@ class Judge:
         at = self.world.seconds() + self.world.operators_offset / SECOND
         for schedule in spec.get("schedules", []):
             begin = 60.0 * int(schedule["start"].split()[0])
-            if "maxReplicas" in schedule and begin - 1 <= at <= begin + 60.0 * schedule["durationMinutes"] + _ONE_TURN:
+            if (
+                "maxReplicas" in schedule
+                and begin - 1 <= at <= begin + 60.0 * schedule["durationMinutes"] + _ONE_RECONCILIATION
+            ):
                 caps.append(schedule["maxReplicas"])
         return min(caps)
 

@@ -167,7 +167,7 @@ class SimulatedReplica:
         await self._end(0)
 
     async def stop(self) -> None:
-        """SIGTERM: running turns end, and the Lease is released, in the order of `operator.app`."""
+        """SIGTERM: running reconciliations end, and the Lease is released, in the order of `operator.app`."""
         await self._task(self._stop())
 
     async def _stop(self) -> None:

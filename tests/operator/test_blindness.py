@@ -160,7 +160,7 @@ def test_a_pod_of_a_stateful_set_that_does_not_end_keeps_nothing_from_scaling_do
 def test_a_change_of_the_target_that_its_watch_lost_is_learnt_from_the_conflict():
     """
     Somebody sets four replicas to seven, and only the pods are told. Four cores over seven pods ask for eight; that
-    write meets the seven, and the next turn goes on from there.
+    write meets the seven, and the next reconciliation goes on from there.
     """
 
     async def scenario():

@@ -14,7 +14,8 @@ from virtual_time import live
 
 LOADS = [(0, 1000), (20, 2000), (110, 1000)]
 END = 510
-# Neither the window nor the periods are multiples of the 15 s between turns, so that no turn falls on their ends.
+# Neither the window nor the periods are multiples of the 15 s between reconciliations, so that no reconciliation falls
+# on their ends.
 BEHAVIOR = rules(one_pod_each(50), one_pod_each(50, window=100))
 # 07:05 to 07:07: it ends a minute and a half before the life does.
 NIGHT = {"name": "night", "start": "5 7 * * *", "end": "7 7 * * *", "replicas": 0}

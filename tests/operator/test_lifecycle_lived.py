@@ -59,7 +59,7 @@ def test_a_start_beside_pods_that_are_not_ready_yet_lowers_nothing_in_the_first_
 
 
 def test_an_own_write_that_the_watch_has_not_told_yet_is_no_reason_to_write_again():
-    """The watch of Deployments is frozen: at each turn the count that was written is the current one."""
+    """The watch of Deployments is frozen: at each reconciliation the count that was written is the current one."""
 
     async def scenario():
         api = shop(2, 2000, behavior=rules(one_pod_each(15), one_pod_each(15)))
@@ -96,7 +96,7 @@ def test_three_weeks_of_missed_starts_of_every_minute_cost_nothing():
     assert writes <= 3
 
 
-def test_a_machine_that_slept_for_eight_hours_has_one_turn_and_no_burst():
+def test_a_machine_that_slept_for_eight_hours_has_one_reconciliation_and_no_burst():
     """The wall clock is eight hours on; the monotonic clock stood still, as Linux' does in a suspend."""
 
     async def scenario():
@@ -108,9 +108,9 @@ def test_a_machine_that_slept_for_eight_hours_has_one_turn_and_no_burst():
             await until(105)
             return life.control_loop.metrics.reconciles - before, timeline(api)
 
-    turns, changes = live(scenario)
+    reconciliations, changes = live(scenario)
 
-    assert 1 <= turns <= 2
+    assert 1 <= reconciliations <= 2
     assert [] == changes
 
 

@@ -211,7 +211,7 @@ async def test_loads_that_a_replica_saw_are_stored_before_another_one_leads(addr
 
 
 async def test_loads_that_are_told_a_moment_after_the_end_of_a_term_are_stored(address):
-    """Who was told first that it leads no more, the turns or the history, is chance: here the history is."""
+    """Who was told first that it leads no more, the reconciliations or the history, is chance: here the history is."""
     one, told = Replica(address), []
     one.leads = True
 

@@ -83,7 +83,7 @@ def lapse(*, others_led, clock=0):
 
 
 def test_who_leads_again_after_nobody_else_remembers_what_it_could_not_write_down():
-    """The default window of 300 s, a turn of 15 s: six were asked for between 165 s and 180 s."""
+    """The default window of 300 s, a reconciliation of 15 s: six were asked for between 165 s and 180 s."""
     assert 465 <= lapse(others_led=False) <= 495
 
 
@@ -131,8 +131,8 @@ def test_a_scale_that_was_under_way_at_the_end_of_a_term_counts_if_it_was_done(i
 
 
 @pytest.mark.parametrize("end", [lambda replica, _: replica.end(), lambda _, inventory: inventory.drop_all(bool)])
-def test_the_loads_of_repeated_turns_are_told_when_a_term_ends_or_a_shard_is_given_up(end):
-    """A turn that is repeated keeps the highest load of its minute: the next leader does not know it."""
+def test_the_loads_of_repeated_reconciliations_are_told_when_a_term_ends_or_a_shard_is_given_up(end):
+    """A reconciliation that is repeated keeps the highest load of its minute: the next leader does not know it."""
 
     async def scenario():
         api = a_shop(5, 2500)

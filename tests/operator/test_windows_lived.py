@@ -61,7 +61,8 @@ def test_a_floor_is_ready_when_its_window_opens_and_not_asked_for_too_early():
             assert {"time": format_instant(START + (OPENS - LEAD) * SECOND), "schedule": "day", "state": "Leading"} == (
                 status(api)["nextEdge"]
             )
-            # The lead begins off the grid; a turn within 1.5 s of the grid is remembered by it, and so are its steps.
+            # The lead begins off the grid; a reconciliation within 1.5 s of the grid is remembered by it, and so are
+            # its steps.
             assert await ready_at(api, 8, before=OPENS + 1) > OPENS - PERIOD - 2
             assert {"state": "Leading", "leadSeconds": LEAD}.items() <= state(api).items()
             await until(OPENS + 1)
@@ -357,8 +358,8 @@ def test_a_window_that_is_suspended_and_resumed_while_it_leads_is_led_to_again()
                 api.edit("cronhpas", "prod", "shop", spec={"schedules": [window(minReplicas=8, suspend=suspended)]})
             await until(OPENS - 89)
             assert ("Leading", 8) == (state(api)["state"], status(api)["effectiveMinReplicas"])
-            # What was started before it was suspended is still there. The edit makes a step between two turns, and the
-            # next one waits for the first turn 30 s later: a period more at most.
+            # What was started before it was suspended is still there. The edit makes a step between two
+            # reconciliations, and the next one waits for the first reconciliation 30 s later: a period more at most.
             await ready_at(api, 8, before=OPENS + 2 * PERIOD)
 
     live(scenario)

@@ -1,5 +1,6 @@
 """
-An event loop whose clock jumps to the next timer wherever nothing is left to do: an hour of turns takes a moment.
+An event loop whose clock jumps to the next timer wherever nothing is left to do: an hour of reconciliations takes a
+moment.
 
 It serves what has no real input and output: it asks no selector, and what is given to a thread is done at once, in its
 place. Every pass of the loop takes a microsecond of its time, so that a timer that is a rounding error away comes

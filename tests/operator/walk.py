@@ -42,7 +42,7 @@ CARRIERS = {
     ("noted", "Noted"),
     ("pending_write", "PendingWrite"),
     ("repeatable", "Seen"),
-    ("rest", "_Turn"),
+    ("rest", "_Reconciliation"),
     ("decisions", "KeptDecision"),
     ("object_state", "Basis"),
     ("past_decision", "PastDecision"),

@@ -80,7 +80,7 @@ def forecast_at(now: int) -> Forecast:
     )  # fmt: skip
 
 
-def lived_week(path: Path, *, turn: int = 2 * MINUTE) -> LiveObject:
+def lived_week(path: Path, *, period: int = 2 * MINUTE) -> LiveObject:
     """Writes the week of prod/shop into a store; the object as it is at NOW."""
     usual = parse_spec(SPEC, "prod", ControllerOptions())
     by_hand = parse_spec({**SPEC, "override": OVERRIDE}, "prod", ControllerOptions())
@@ -90,7 +90,7 @@ def lived_week(path: Path, *, turn: int = 2 * MINUTE) -> LiveObject:
     trajectory = Trajectory.of(usual, load, environment, BEGIN, None)
     status, key, kept, points, step = {}, None, [], [], None
     told, spec = SPEC, usual
-    for now in range(BEGIN, NOW + 1, turn):
+    for now in range(BEGIN, NOW + 1, period):
         trajectory.target.advance(now, trajectory.accumulator)
         is_overridden = OVERRIDDEN.begin <= now < OVERRIDDEN.end
         spec, told = (by_hand, {**SPEC, "override": OVERRIDE}) if is_overridden else (usual, SPEC)
@@ -101,7 +101,7 @@ def lived_week(path: Path, *, turn: int = 2 * MINUTE) -> LiveObject:
         trajectory.act(spec, observation, decision)
         record = Record(spec, observation, forecast, memory, now)
         noted = (decision.desired, decision.decided_by, decision.minimum, decision.maximum)
-        if noted != key or now + turn > NOW:
+        if noted != key or now + period > NOW:
             outcome = Scaled(now) if decision.rescales else Withheld()
             status = render(
                 status,

@@ -26,7 +26,7 @@ SPEC_WITH_HOLIDAYS = {
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "history.db"
-    return path, lived_week(path, turn=5 * MINUTE)
+    return path, lived_week(path, period=5 * MINUTE)
 
 
 def view(path, shop, spec=None):

@@ -17,7 +17,7 @@ from cronhpa.page.what_if import WhatIf
 from cronhpa.page.worker_pools import PageWorker
 from page.made_fleet import NOW, SPEC, live, lived_week
 
-# Without a forecast, and with a turn a minute: quick to decide again.
+# Without a forecast, and with a reconciliation a minute: quick to decide again.
 PLAIN = {**{key: value for key, value in SPEC.items() if key != "forecast"}, "syncPeriodSeconds": 60}
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{name}: &{name} [{','.join(9 * [f'*{of}'])}]\n" for of, name in zip("abcd", "bcde", strict=True)
@@ -27,7 +27,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory):
     path = tmp_path_factory.mktemp("what-if") / "history.db"
-    return path, lived_week(path, turn=10 * 60 * 10**9)
+    return path, lived_week(path, period=10 * 60 * 10**9)
 
 
 def question(lived, spec=PLAIN, text=None, **more):
@@ -243,7 +243,7 @@ async def test_an_answer_gives_way_to_a_new_run():
     await runs.close()
 
 
-async def test_the_runs_of_namespaces_take_turns():
+async def test_the_runs_of_namespaces_reconcile_ticks():
     """Eight of `hostile` begin before one of `prod`: two of them run before it, and not eight."""
 
     class Counting(Pool):

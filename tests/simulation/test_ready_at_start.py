@@ -1,4 +1,4 @@
-"""Whatever the policies, the start-up and the grid of turns: a window's floor is Ready at its start."""
+"""Whatever the policies, the start-up and the grid of reconciliations: a window's floor is Ready at its start."""
 
 from __future__ import annotations
 

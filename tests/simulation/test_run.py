@@ -31,11 +31,13 @@ def step(before, after, clock="11:00"):
 
 
 def ran(of, load, hours=2.0, environment=ONE_CORE, begin=NOW, **settings):
-    """The run, and (observation, decision) of every turn."""
-    turns = []
+    """The run, and (observation, decision) of every reconciliation."""
+    reconciliations = []
     span = Span(begin, begin + round(hours * HOUR))
-    result = run(of, load, environment, span, watch=lambda *turn: turns.append(turn), **settings)
-    return result, turns
+    result = run(
+        of, load, environment, span, watch=lambda *reconciliation: reconciliations.append(reconciliation), **settings
+    )
+    return result, reconciliations
 
 
 def counts(result):
@@ -44,12 +46,12 @@ def counts(result):
 
 
 def test_a_steady_load_keeps_the_pods_that_it_began_with():
-    """6 cores / 0.6 = 10 pods for two hours: 20 pod-hours, 480 turns of 15 s."""
-    result, turns = ran(CPU, steady(6.0))
+    """6 cores / 0.6 = 10 pods for two hours: 20 pod-hours, 480 reconciliations of 15 s."""
+    result, reconciliations = ran(CPU, steady(6.0))
 
     assert (ReplicaChange(NOW, 10, 10),) == result.changes
     assert (20, 0, 0) == (result.score.pod_hours, result.score.actions, result.score.under_provisioned)
-    assert 480 == len(turns) == result.score.turns_by[SourceRef(Source.METRIC, "cpu")]
+    assert 480 == len(reconciliations) == result.score.reconciliations_by[SourceRef(Source.METRIC, "cpu")]
 
 
 def test_a_step_is_seen_late_and_served_later_still():
@@ -70,7 +72,7 @@ def test_a_step_is_seen_late_and_served_later_still():
 def test_scale_down_waits_for_the_stabilization_window():
     """
     From 12 to 6 cores at 11:00: 20 pods are wanted last at 11:00:30, when the window holds none of the fall, and that
-    recommendation counts until it is older than 300 s. The first turn without it is that of 11:05:45.
+    recommendation counts until it is older than 300 s. The first reconciliation without it is that of 11:05:45.
     """
     result, _ = ran(CPU, step(12.0, 6.0))
 
@@ -78,13 +80,13 @@ def test_scale_down_waits_for_the_stabilization_window():
     assert at("11:05:45") == first.at
 
 
-def test_an_edge_brings_a_turn_at_once_and_the_grid_goes_on():
-    """Turns are at :05, :20, :35 and :50 of a minute; the window opens at 11:00:00."""
+def test_an_edge_brings_a_reconciliation_at_once_and_the_grid_goes_on():
+    """Reconciliations are at :05, :20, :35 and :50 of a minute; the window opens at 11:00:00."""
     of = spec(minimum=1, metrics=(cpu(),), schedules=(schedule("rush", "0 11 * * *", "30 11 * * *", floor=20, lead=0),))
 
-    result, turns = ran(of, steady(0.6), begin=NOW + 5 * SECOND)
+    result, reconciliations = ran(of, steady(0.6), begin=NOW + 5 * SECOND)
 
-    instants = [decision.at for _, decision in turns]
+    instants = [decision.at for _, decision in reconciliations]
     around = [instant for instant in instants if at("10:59:40") < instant < at("11:00:30")]
     assert [at("10:59:50"), at("11:00:00"), at("11:00:05"), at("11:00:20")] == around
     assert at("11:00") == next(change.at for change in result.changes if change.replicas > 1)
@@ -122,13 +124,15 @@ def test_a_budget_that_is_spent_lets_the_forecast_wait_as_in_the_operator():
         return forecast(12.0, 12.0, metric="cpu", issued_at=now, start=now - HOUR, step=HOUR)
 
     free, _ = ran(of, steady(6.0), hours=12, forecasts=forecasts)
-    metered, turns = ran(of, steady(6.0), hours=12, forecasts=forecasts, budget=BudgetTracker())
+    metered, reconciliations = ran(of, steady(6.0), hours=12, forecasts=forecasts, budget=BudgetTracker())
 
     assert 12 * 14 == pytest.approx(free.score.pod_hours, rel=0.001)
     lowered = next(change for change in metered.changes if change.replicas < 14 and change.at > NOW)
     assert 7.2 == pytest.approx((lowered.at - NOW) / HOUR, abs=0.2)
     assert 10 == metered.changes[-1].replicas
-    assert "BudgetSpent" in {abstention.reason for _, decision in turns for abstention in decision.abstentions}
+    assert "BudgetSpent" in {
+        abstention.reason for _, decision in reconciliations for abstention in decision.abstentions
+    }
 
 
 def test_a_night_at_zero_ends_with_its_window_and_asks_no_metric():
@@ -152,10 +156,12 @@ def test_a_pure_schedule_is_run_without_any_metric():
 
 def test_an_external_metric_states_the_whole_load():
     """A queue of 40 at 10 a pod is 4 pods, whatever pods are ready."""
-    result, turns = ran(spec(minimum=1, metrics=(queue(10),)), steady(40.0), environment=Environment(capacity=10.0))
+    result, reconciliations = ran(
+        spec(minimum=1, metrics=(queue(10),)), steady(40.0), environment=Environment(capacity=10.0)
+    )
 
     assert (ReplicaChange(NOW, 4, 4),) == result.changes
-    assert {40_000} == {observation.readings[0].value for observation, _ in turns}
+    assert {40_000} == {observation.readings[0].value for observation, _ in reconciliations}
 
 
 def test_a_metric_of_one_container_is_measured_in_it():
@@ -164,11 +170,13 @@ def test_a_metric_of_one_container_is_measured_in_it():
     result, _ = ran(of, steady(6.0), hours=0.25)
 
     assert (ReplicaChange(NOW, 10, 10),) == result.changes
-    assert [SourceRef(Source.METRIC, "cpu")] == list(result.score.turns_by)
+    assert [SourceRef(Source.METRIC, "cpu")] == list(result.score.reconciliations_by)
 
 
 def test_an_empty_queue_begins_at_zero_and_is_left_when_work_comes():
-    """Nothing until 10:30, then 40 at 10 a pod; at zero the first turn that sees some of it asks for one pod."""
+    """
+    Nothing until 10:30, then 40 at 10 a pod; at zero the first reconciliation that sees some of it asks for one pod.
+    """
     of = spec(minimum=0, metrics=(queue(10),))
 
     result, _ = ran(of, step(0.0, 40.0, clock="10:30"), environment=Environment(capacity=10.0))
@@ -182,19 +190,19 @@ def test_an_unknown_load_holds_what_is_there_and_is_left_out_of_the_count():
     """Known until 10:15 and from 11:15 on: one hour of two is unknown, in which nothing may move."""
     points = [(NOW + minute * MINUTE, 6.0) for minute in (*range(16), *range(75, 121))]
 
-    result, turns = ran(CPU, Load(points))
+    result, reconciliations = ran(CPU, Load(points))
 
     assert (ReplicaChange(NOW, 10, 10),) == result.changes
     assert HOUR == result.score.unknown
-    assert "Held" in {decision.kind for _, decision in turns}
+    assert "Held" in {decision.kind for _, decision in reconciliations}
 
 
 def test_the_period_of_the_object_is_obeyed():
     of = replace(CPU, options=ControllerOptions(sync_period=60 * SECOND))
 
-    _, turns = ran(of, steady(6.0), hours=1)
+    _, reconciliations = ran(of, steady(6.0), hours=1)
 
-    assert [NOW + minute * MINUTE for minute in range(60)] == [decision.at for _, decision in turns]
+    assert [NOW + minute * MINUTE for minute in range(60)] == [decision.at for _, decision in reconciliations]
 
 
 def test_rate_policies_and_memory_are_the_operators():
@@ -214,7 +222,9 @@ loads = st.lists(st.floats(0, 30), min_size=10, max_size=10)
 @settings(deadline=None, max_examples=25)
 @given(loads, loads, st.integers(1, 9))
 def test_nothing_that_comes_later_changes_what_was_done_before(values, noise, minute):
-    """Both loads are equal up to a point; so are all turns that could not have measured anything behind it."""
+    """
+    Both loads are equal up to a point; so are all reconciliations that could not have measured anything behind it.
+    """
     first = [(NOW + 5 * i * MINUTE, value) for i, value in enumerate(values)]
     second = [
         (instant, value if i <= minute else other)
@@ -222,33 +232,40 @@ def test_nothing_that_comes_later_changes_what_was_done_before(values, noise, mi
     ]
     cut = NOW + 5 * minute * MINUTE
 
-    turns = [ran(CPU, Load(points, gap_max=HOUR), hours=0.75)[1] for points in (first, second)]
+    reconciliations = [ran(CPU, Load(points, gap_max=HOUR), hours=0.75)[1] for points in (first, second)]
 
-    before = [[decision for _, decision in turn if decision.at <= cut + 30 * SECOND] for turn in turns]
+    before = [
+        [decision for _, decision in reconciliation if decision.at <= cut + 30 * SECOND]
+        for reconciliation in reconciliations
+    ]
     assert before[0] == before[1]
 
 
 @settings(deadline=None, max_examples=25)
 @given(loads)
-def test_every_turn_is_decided_by_decide_and_by_nothing_else(values):
-    """What was acted is what was decided: the pods found at each turn are those that the last one asked for."""
+def test_every_reconciliation_is_decided_by_decide_and_by_nothing_else(values):
+    """
+    What was acted is what was decided: the pods found at each reconciliation are those that the last one asked for.
+    """
     points = [(NOW + 5 * i * MINUTE, value) for i, value in enumerate(values)]
 
-    result, turns = ran(CPU, Load(points, gap_max=HOUR), hours=0.75)
+    result, reconciliations = ran(CPU, Load(points, gap_max=HOUR), hours=0.75)
     again, _ = ran(CPU, Load(points, gap_max=HOUR), hours=0.75)
 
     assert again == result
-    decided = [decision.desired for _, decision in turns]
-    assert decided[:-1] == [observation.scale.spec_replicas for observation, _ in turns[1:]]
-    assert result.score.actions == sum(decision.rescales for _, decision in turns)
+    decided = [decision.desired for _, decision in reconciliations]
+    assert decided[:-1] == [observation.scale.spec_replicas for observation, _ in reconciliations[1:]]
+    assert result.score.actions == sum(decision.rescales for _, decision in reconciliations)
 
 
-def test_the_forecast_is_asked_for_once_a_turn_in_order():
+def test_the_forecast_is_asked_for_once_a_reconciliation_in_order():
     asked = []
 
     def forecasts(now) -> Forecast | None:
         asked.append(now)
 
-    _, turns = ran(spec(metrics=(cpu(),), forecast=ForecastSettings()), steady(6.0), hours=0.5, forecasts=forecasts)
+    _, reconciliations = ran(
+        spec(metrics=(cpu(),), forecast=ForecastSettings()), steady(6.0), hours=0.5, forecasts=forecasts
+    )
 
-    assert [decision.at for _, decision in turns] == asked
+    assert [decision.at for _, decision in reconciliations] == asked

@@ -77,17 +77,17 @@ def test_an_unknown_load_is_neither_short_nor_served_but_its_pods_cost():
     assert 4 == score.pod_hours
 
 
-def test_turns_and_writes_are_counted_by_who_decided():
+def test_reconciliations_and_writes_are_counted_by_who_decided():
     accumulator = ScoreAccumulator(1.0)
     cpu, ahead = SourceRef(Source.METRIC, "cpu"), SourceRef(Source.FORECAST, "cpu")
-    accumulator.turn(cpu, rescaled=False)
-    accumulator.turn(cpu, rescaled=True)
-    accumulator.turn(ahead, rescaled=True)
+    accumulator.reconciled(cpu, rescaled=False)
+    accumulator.reconciled(cpu, rescaled=True)
+    accumulator.reconciled(ahead, rescaled=True)
 
     score = accumulator.score()
 
     assert 2 == score.actions
-    assert {cpu: 2, ahead: 1} == score.turns_by
+    assert {cpu: 2, ahead: 1} == score.reconciliations_by
     assert {cpu: 1, ahead: 1} == score.actions_by
 
 

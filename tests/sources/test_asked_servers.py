@@ -175,7 +175,7 @@ async def test_a_hundred_namespaces_whose_answers_hang_delay_another_one_until_t
     assert [42_000] * 20 == got[10:]
 
 
-async def test_an_object_that_gets_no_connection_is_told_so_and_no_turn_waits_for_ever(kind):
+async def test_an_object_that_gets_no_connection_is_told_so_and_no_reconciliation_waits_for_ever(kind):
     """34 objects of one namespace: 24 wait for their answers, and ten for a connection, each for a second."""
     never = asyncio.Event()
 

@@ -48,7 +48,7 @@ async def test_an_object_that_asks_often_is_not_given_the_answer_of_one_that_ask
     assert 2 == await asked(shared, sent, clock, "often", 1)
 
 
-async def test_a_turn_out_of_turn_takes_the_answer_of_a_moment_ago():
+async def test_a_reconciliation_off_the_grid_takes_the_answer_of_a_moment_ago():
     clock, sent = Periods(), []
     shared = SharedAnswers(clock)
     await asked(shared, sent, clock, "shop", 15)

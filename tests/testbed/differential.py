@@ -163,7 +163,7 @@ class Timeline:
     pods: dict[str, list[tuple[Nanoseconds, str]]] = field(default_factory=lambda: defaultdict(list))
     ticks: dict[str, list[Nanoseconds]] = field(default_factory=lambda: {side: [] for side in SIDES})
     edits: list[tuple[Nanoseconds, Nanoseconds]] = field(default_factory=list)
-    """When the test had our operator take a turn that is no tick."""
+    """When the test had our operator take a reconciliation that is no tick."""
 
     def note_deployment(self, at: Nanoseconds, _kind: str, body: Mapping[str, Any]) -> None:
         count = body["spec"]["replicas"]
@@ -320,7 +320,7 @@ class Twins:
         # Both begin together: then neither ticks for most of each period.
         now = time.time_ns()
         time.sleep((following(self._namespace, round(self._period * SECOND), now) - now) / SECOND)
-        # Ours takes a first turn at once, the upstream after a period.
+        # Ours takes a first reconciliation at once, the upstream after a period.
         self._since = time.time_ns() + SECOND
         made = [self.case.autoscaler(self._namespace, side) for side in SIDES]
         self._api.send(*(("POST", path, manifest) for path, manifest in zip(self._paths, made, strict=True)))
@@ -403,8 +403,8 @@ class Twins:
         """
         Has our operator write its whole status: what only drifts is written seldom, but at once behind an edit.
 
-        That is a turn between two ticks and leaves a recommendation. It comes while nothing changes and so soon behind
-        a tick that no window tells the two apart.
+        That is a reconciliation between two ticks and leaves a recommendation. It comes while nothing changes and so
+        soon behind a tick that no window tells the two apart.
         """
         path = f"{self._paths[1]}/ours"
         self._edits += 1
@@ -508,10 +508,9 @@ def compare(all_twins: Sequence[Twins], clocks: Clocks) -> Comparison:
     """
     The k-th tick of each behind a change of the world, for all cases and all steps but the first.
 
-    In that one they begin: ours with a turn at once, the upstream (before v1.37) a period later, so that its first
-    recommendation is younger.
-    Behind a tick that saw something else for a reason of the clocks the two remember something else: for as long as
-    they do, that is why.
+    In that one they begin: ours with a reconciliation at once, the upstream (before v1.37) a period later, so that its
+    first recommendation is younger. Behind a tick that saw something else for a reason of the clocks the two remember
+    something else: for as long as they do, that is why.
     """
     comparison = Comparison()
     for twins in all_twins:

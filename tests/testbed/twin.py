@@ -19,7 +19,8 @@ CPU_50 = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Ut
 
 def cron_hpa(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
     """
-    A quick CronHPA for the Deployment of its name: 50 % of CPU, 1 to 20 replicas, a turn a second, stable after 3 s.
+    A quick CronHPA for the Deployment of its name: 50 % of CPU, 1 to 20 replicas, a reconciliation a second, stable
+    after 3 s.
 
     spec: fields that are added or replaced; None leaves one out.
     """

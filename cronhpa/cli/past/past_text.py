@@ -53,7 +53,7 @@ def decision_json(answer: DecisionAnswer) -> str:
             "release": answer.decision.release,
             "changesLeftOut": answer.decision.left_out,
             "object": body_of(answer),
-            "turn": msgspec.json.decode(answer.decision.turn),
+            "inputs": msgspec.json.decode(answer.decision.inputs),
         }
     )
 

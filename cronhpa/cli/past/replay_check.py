@@ -37,21 +37,21 @@ def differences(past: PastDecision) -> list[str]:
 
     Fields that a later release added do not count. Raises NotDecidableError.
     """
-    if past.turn == NOTHING:
+    if past.inputs == NOTHING:
         raise NotDecidableError("nothing was decided then: the spec could not be read")
     try:
-        turn = decode(bytes(past.turn))
+        record = decode(bytes(past.inputs))
     except ValueError as problem:
         raise NotDecidableError(
             f"release {past.release or 'unknown'} wrote it, and this one cannot read it: {problem}; decide it again "
             "with that release"
         ) from problem
     status: dict[str, Any] = msgspec.json.decode(past.body).get("status") or {}
-    # A turn that decides nothing leaves the desired count of the last decision in the status.
+    # A reconciliation that decides nothing leaves the desired count of the last decision in the status.
     before = {"desiredReplicas": status["desiredReplicas"]} if "desiredReplicas" in status else {}
     try:
-        decision = decide(turn.spec, turn.observation, turn.forecast, turn.memory, turn.now)
-        now = render(before, Reconciliation(turn, decision, turn.memory, generation=1))
+        decision = decide(record.spec, record.observation, record.forecast, record.memory, record.now)
+        now = render(before, Reconciliation(record, decision, record.memory, generation=1))
     except Exception as problem:
         raise NotDecidableError(f"deciding raises {type(problem).__name__}: {problem}") from problem
     # As JSON, like the kept one: enums become texts there, and tuples lists.

@@ -110,9 +110,9 @@ def _row(score: Score, base: Score, *, is_base: bool) -> list[str]:
 
 def _deciders(score: Score) -> str:
     """The sources with their shares of the decisions, the largest share first."""
-    turns = sum(score.turns_by.values())
-    shares = sorted(score.turns_by.items(), key=lambda pair: -pair[1])
-    return ", ".join(f"{by or 'nobody'} {100 * count / turns:.1f} %" for by, count in shares)
+    reconciliations = sum(score.reconciliations_by.values())
+    shares = sorted(score.reconciliations_by.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{by or 'nobody'} {100 * count / reconciliations:.1f} %" for by, count in shares)
 
 
 def _environment(environment: Environment) -> str:
@@ -137,7 +137,7 @@ def _score(score: Score) -> dict[str, Any]:
         "scaleActions": score.actions,
         "mostReplicas": score.most_replicas,
         "unknownSeconds": round(score.unknown / SECOND),
-        "turnsDecidedBy": {_source(by): count for by, count in score.turns_by.items()},
+        "reconciliationsDecidedBy": {_source(by): count for by, count in score.reconciliations_by.items()},
         "actionsDecidedBy": {_source(by): count for by, count in score.actions_by.items()},
         "underProvisioned": [
             {"from": format_instant(span.begin), "seconds": round((span.end - span.begin) / SECOND, 1)}

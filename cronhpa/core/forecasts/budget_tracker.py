@@ -59,14 +59,15 @@ class BudgetTracker:
         """
         Count the pods since the last reconciliation, and update the counterfactual.
 
-        memory: at the begin of the turn. Returns the amount added to the hour of `now`, None if nothing was added.
+        memory: at the begin of the reconciliation. Returns the amount added to the hour of `now`, None if nothing was
+        added.
         """
         scale = observation.scale
         if isinstance(scale, Absent):
             return None
         start_up = start_up_of(memory, observation)
-        # If the count differs from the last turn's, that turn changed it. Before the first count all pods are taken for
-        # old.
+        # If the count differs from that of the last reconciliation, that one changed it. Before the first count all
+        # pods are taken for old.
         pods = Pods(((now - HOUR, scale.spec_replicas),)) if self._pods is None else self._pods
         pods = pods.scaled(scale.spec_replicas, now if self._at is None else self._at, start_up)
         self._pods = pods

@@ -10,32 +10,32 @@ from cronhpa.core.model.instant import Nanoseconds
 
 
 def overwritten(
-    entries: tuple[Recommendation, ...], window: Nanoseconds, turns: Sequence[Recommendation]
+    entries: tuple[Recommendation, ...], window: Nanoseconds, recommendations: Sequence[Recommendation]
 ) -> tuple[Recommendation, ...]:
     """The slots after some reconciliations, the oldest first. window: the age up to which an entry is not outdated."""
     kept = [*entries]
-    if len(turns) == 1:
-        slot, oldest = len(kept) - 1, turns[0].at - window
+    if len(recommendations) == 1:
+        slot, oldest = len(kept) - 1, recommendations[0].at - window
         while slot >= 0 and kept[slot].at >= oldest:
             slot -= 1
-        _put(kept, slot, turns[0])
-    elif turns:
-        _put_all(kept, window, turns)
+        _put(kept, slot, recommendations[0])
+    elif recommendations:
+        _put_all(kept, window, recommendations)
     return (*kept,)
 
 
-def _put_all(kept: list[Recommendation], window: Nanoseconds, turns: Sequence[Recommendation]) -> None:
+def _put_all(kept: list[Recommendation], window: Nanoseconds, recommendations: Sequence[Recommendation]) -> None:
     """
     Puts the recommendations of several reconciliations, one after another.
 
     Searching all slots at each of hundreds of reconciliations would be slow, so outdated slots are tracked.
     ageing: entries that become outdated meanwhile, the oldest first. outdated: outdated slots, the last one first.
     """
-    last = turns[-1].at - window
+    last = recommendations[-1].at - window
     ageing = [(entry.at, slot) for slot, entry in enumerate(kept) if entry.at < last]
     heapify(ageing)
     outdated: list[int] = []
-    for newest in turns:
+    for newest in recommendations:
         while ageing and ageing[0][0] < newest.at - window:
             heappush(outdated, -heappop(ageing)[1])
         slot = _put(kept, -heappop(outdated) if outdated else -1, newest)

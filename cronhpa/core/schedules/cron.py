@@ -164,7 +164,7 @@ class _Cron(Struct, frozen=True):
 def _read(text: str) -> _Cron:
     """The meaning of a text that follows the grammar."""
     fields = SHORTHANDS.get(text, text).lower().split()
-    plain = " ".join(_without_turns(part, field) for part, field in zip(fields, FIELDS, strict=True))
+    plain = " ".join(_without_wraps(part, field) for part, field in zip(fields, FIELDS, strict=True))
     expanded, nth = croniter.expand(plain)
     minutes, hours, days, months, weekdays = (
         range(field.first, field.first + field.cycle) if "*" in values else values
@@ -187,7 +187,7 @@ def _is_any(field: str) -> bool:
 _RANGE = re.compile(r"(\w+)-(\w+)(?:/(\d+))?", re.ASCII)
 
 
-def _without_turns(text: str, field: Field) -> str:
+def _without_wraps(text: str, field: Field) -> str:
     """
     The field, with each range that wraps around or has one value written as the list of its values.
 

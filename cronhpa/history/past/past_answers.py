@@ -134,7 +134,7 @@ def change_of(decision: PastDecision) -> DecisionChange:
     status = _BODIES.decode(decision.body).get("status") or {}
     shown = status.get("decision") or {}
     reason = str(shown.get("reason", ""))
-    if decision.turn == NOTHING:
+    if decision.inputs == NOTHING:
         of_spec = (condition for condition in status.get("conditions") or () if condition.get("type") == "SpecAccepted")
         shown, reason = {}, next((str(condition.get("message", "")) for condition in of_spec), "")
     return DecisionChange(

@@ -33,7 +33,7 @@ class PastDecision(Struct, frozen=True):
     """The instant of the reconciliation."""
     body: Raw
     """The object as `kubectl get -o json` would have shown it afterwards: its name, spec and status."""
-    turn: Raw = NOTHING
+    inputs: Raw = NOTHING
     """The inputs of the decision (`core.record`), `null` for a spec that could not be read."""
     release: str = ""
     """The operator's release."""
@@ -56,4 +56,4 @@ def unpack(block: bytes) -> list[PastDecision]:
 
 def is_full(decisions: Sequence[PastDecision]) -> bool:
     """Whether the next decision begins another block."""
-    return sum(len(decision.body) + len(decision.turn) for decision in decisions) >= _FULL_BYTES
+    return sum(len(decision.body) + len(decision.inputs) for decision in decisions) >= _FULL_BYTES

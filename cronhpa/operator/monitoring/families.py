@@ -93,17 +93,18 @@ SCALE_DOWNS_WITHHELD = _gauge(
     "reason",
 )
 
-TURNS = _counter("turns", "Decisions taken.")
-TURN_ERRORS = _counter("turn_errors", "Turns that ended with an error of ours.")
+RECONCILIATIONS = _counter("reconciliations", "Reconciliations.")
+RECONCILIATION_ERRORS = _counter("reconciliation_errors", "Reconciliations that ended with an error of ours.")
 DECISION_DURATION = _histogram(
-    "decision_duration_seconds", "From the begin of an object's turn to its decision: metrics are read in between."
+    "decision_duration_seconds",
+    "From the begin of an object's reconciliation to its decision: metrics are read in between.",
 )
 DECISION_LAG = _histogram("decision_lag_seconds", "From the instant at which an object was due to its decision.")
 WRITE_LAG = _histogram(
-    "write_lag_seconds", "From the instant at which an object was due to the end of its turn: all is written."
+    "write_lag_seconds", "From the instant at which an object was due to the end of its reconciliation: all is written."
 )
 TICK_DURATION = _gauge("tick_duration_seconds", "Length of the last tick of a namespace.")
-OLDEST_TURN = _gauge("oldest_turn_seconds", "Length of the longest turn under way.")
+OLDEST_RECONCILIATION = _gauge("oldest_reconciliation_seconds", "Length of the longest reconciliation under way.")
 POD_METRICS_LISTS = _counter("pod_metrics_lists", "Lists asked of metrics.k8s.io.")
 
 STATUS_WRITES = _counter("status_writes", "Writes of a status.")

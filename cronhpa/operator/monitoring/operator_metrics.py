@@ -58,13 +58,13 @@ class OperatorMetrics(Collector):
     def _turns(self) -> Iterator[Metric]:
         control_loop = self._controller.control_loop
         loop = control_loop.metrics
-        yield of.TURNS.of(loop.reconciles)
-        yield of.TURN_ERRORS.of(loop.errors)
+        yield of.RECONCILIATIONS.of(loop.reconciles)
+        yield of.RECONCILIATION_ERRORS.of(loop.errors)
         yield of.DECISION_DURATION.histogram(loop.duration)
         yield of.DECISION_LAG.histogram(loop.lag)
         yield of.WRITE_LAG.histogram(loop.write_lag)
         yield of.TICK_DURATION.of(loop.tick_duration / SECOND)
-        yield of.OLDEST_TURN.of(control_loop.oldest_reconcile() / SECOND)
+        yield of.OLDEST_RECONCILIATION.of(control_loop.oldest_reconcile() / SECOND)
         yield of.POD_METRICS_LISTS.of(control_loop.lists.sent)
 
     def _writes(self) -> Iterator[Metric]:

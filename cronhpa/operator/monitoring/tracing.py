@@ -33,7 +33,7 @@ from cronhpa.operator.writes.decision_recorder import RELEASE
 
 _SERVER_ERROR = 500
 # The span of the reconciliation in its context: the current span may be a child of it.
-_TURN: ContextVar[Span] = ContextVar("turn")
+_RECONCILIATION: ContextVar[Span] = ContextVar("reconciliation")
 
 
 class Tracing:
@@ -48,18 +48,18 @@ class Tracing:
     @contextmanager
     def reconciliation(self, state: ObjectState) -> Iterator[None]:
         attributes = {"k8s.namespace.name": state.namespace, "cronhpa.name": state.name}
-        span = self._tracer.start_span("turn", attributes=attributes)
+        span = self._tracer.start_span("reconciliation", attributes=attributes)
         with trace.use_span(span, end_on_exit=False, record_exception=True, set_status_on_exception=True):
             # Writes happen later in a task of their own, and belong to this reconciliation, too.
             state.due.trace = copy_context()
-            state.due.trace.run(_TURN.set, span)
+            state.due.trace.run(_RECONCILIATION.set, span)
             yield
 
     def end(self, state: ObjectState) -> None:
         context, state.due.trace = state.due.trace, None
         if context is None:
             return
-        span = context[_TURN]
+        span = context[_RECONCILIATION]
         if state.local.latest is not None:
             span.set_attributes(_attributes(state.local.latest.decision))
         span.end()

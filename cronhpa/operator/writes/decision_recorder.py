@@ -55,7 +55,7 @@ RELEASE = _release()
 
 
 class _Change(NamedTuple):
-    """A change that waits. Its turn is encoded when it is written."""
+    """A change that waits. Its inputs are encoded when it is written."""
 
     state: ObjectState
     generation: int
@@ -64,7 +64,7 @@ class _Change(NamedTuple):
     at: Nanoseconds
     status: bytes
     """The status as JSON, which is smaller than dicts; empty if JSON cannot represent it."""
-    turn: Record | None
+    record: Record | None
     left_out: int
 
 
@@ -100,12 +100,12 @@ class DecisionRecorder:
         if key != state.writes.change.key:
             self._note_change(state, generation, key, reconciliation.record.now, status, reconciliation.record)
 
-    def note_point(self, state: ObjectState, turn: Record, decision: Decision) -> None:
+    def note_point(self, state: ObjectState, record: Record, decision: Decision) -> None:
         """Records a point of a reconciliation, if the reconciliation is the first one of its five minutes."""
-        step = turn.now // POINT_STEP
+        step = record.now // POINT_STEP
         if step != state.writes.change.step:
             state.writes.change.step = step
-            self._points.append((state.namespace, state.name, point_of(turn, decision)))
+            self._points.append((state.namespace, state.name, point_of(record, decision)))
             if len(self._points) > self._points_max:
                 self._points.popleft()
                 self.dropped["queue"] += 1
@@ -135,7 +135,7 @@ class DecisionRecorder:
         key: tuple[object, ...],
         now: Nanoseconds,
         status: dict[str, Any],
-        turn: Record | None,
+        record: Record | None,
     ) -> None:
         noted = state.writes.change
         # Zero if the clock stepped back.
@@ -151,7 +151,7 @@ class DecisionRecorder:
             text = _ENCODER.encode(status)
         except (TypeError, ValueError, RecursionError):  # a tenant's text may contain half a surrogate pair
             text = b""
-        self._changes.append(_Change(state, generation, state.served.spec_text, key, now, text, turn, noted.left_out))
+        self._changes.append(_Change(state, generation, state.served.spec_text, key, now, text, record, noted.left_out))
         noted.left_out = 0
         self._bound()
 
@@ -179,7 +179,7 @@ def _encoded(change: _Change) -> KeptDecision:
     decision = PastDecision(
         at=change.at,
         body=_body(change),
-        turn=Raw(_ENCODER.encode(None if change.turn is None else _decided_from(change.turn))),
+        inputs=Raw(_ENCODER.encode(None if change.record is None else _decided_from(change.record))),
         release=RELEASE,
         left_out=change.left_out,
     )
@@ -188,13 +188,13 @@ def _encoded(change: _Change) -> KeptDecision:
     return KeptDecision(change.state.namespace, change.state.name, digest, decision)
 
 
-def _decided_from(turn: Record) -> Record:
+def _decided_from(record: Record) -> Record:
     """
     The reconciliation without the forecast's loads at other costs: the budget selected one of them before the decision.
     """
-    if not isinstance(turn.forecast, Forecast) or not turn.forecast.loads_by_budget_level:
-        return turn
-    return replace(turn, forecast=replace(turn.forecast, loads_by_budget_level=()))
+    if not isinstance(record.forecast, Forecast) or not record.forecast.loads_by_budget_level:
+        return record
+    return replace(record, forecast=replace(record.forecast, loads_by_budget_level=()))
 
 
 def spec_text(spec: Any) -> bytes:
@@ -205,22 +205,22 @@ def spec_text(spec: Any) -> bytes:
         return b""
 
 
-def point_of(turn: Record, decision: Decision) -> Point:
+def point_of(record: Record, decision: Decision) -> Point:
     """The point of a reconciliation, for the timeline."""
     ready = next(
         (
             reading.ready
-            for metric, reading in zip(turn.spec.metrics, turn.observation.readings, strict=False)
+            for metric, reading in zip(record.spec.metrics, record.observation.readings, strict=False)
             if not isinstance(reading, Absent) and counts_ready(metric)
         ),
         None,
     )
     forecast = next((proposal.replicas for proposal in decision.proposals if proposal.source is Source.FORECAST), None)
     return Point(
-        turn.now,
+        record.now,
         decision.current,
         None if isinstance(ready, Absent) else ready,
-        _load(turn.spec, turn.observation),
+        _load(record.spec, record.observation),
         decision.minimum,
         decision.maximum,
         forecast,

@@ -240,7 +240,7 @@ class Writer:
         """
         Records a reconciliation, and writes its status if that must be written.
 
-        It is written in its turn: the scale writes of others go first, since who waits for them waits for pods.
+        It waits for its place: the scale writes of others go first, since who waits for them waits for pods.
         """
         before = state.served.status
         status = self._rendered(state, before, reconciliation)

@@ -183,7 +183,7 @@ def test_metrics_without_history_are_left_out_and_named(backtest):
 
     result = backtest(CPU + memory, *REQUEST, *hours("09:30", "10:30"), "-o", "json")
 
-    assert {"Metric/cpu"} == set(scores(result)["variants"]["reactive"]["turnsDecidedBy"])
+    assert {"Metric/cpu"} == set(scores(result)["variants"]["reactive"]["reconciliationsDecidedBy"])
     assert "memory is left out: the history is of cpu" in result.stderr
 
 

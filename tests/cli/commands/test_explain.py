@@ -218,15 +218,15 @@ def test_a_status_of_an_earlier_release_is_explained_as_far_as_it_goes():
 
 
 @given(situations(), situations())
-def test_any_two_turns_of_an_object_are_told_without_a_fault_and_their_changes_in_words(first, second):
+def test_any_two_reconciliations_of_an_object_are_told_without_a_fault_and_their_changes_in_words(first, second):
     """Whatever was decided: the columns, the events of what changed, the screen and the table."""
     status = {}
     for of, observation, told, memory, now in (first, second):
         decision = decide(of, observation, told, memory, now)
         after = memory.after(decision, Withheld(), of, observation)
         forecast = told if isinstance(told, Forecast) else None
-        turn = reconciliation_of(of, decision, Withheld(), after, 1, observation, forecast=forecast)
-        before, status = status, render(status, turn)
+        reconciliation = reconciliation_of(of, decision, Withheld(), after, 1, observation, forecast=forecast)
+        before, status = status, render(status, reconciliation)
         assert all(event.reason and event.message for event in transition_events(before, status, ZONE, now))
         spec = {"minReplicas": of.min_replicas, "maxReplicas": of.max_replicas}
         made = {"metadata": {"namespace": "prod", "name": "shop", "generation": 1}, "spec": spec, "status": status}

@@ -217,7 +217,10 @@ def test_the_standard_input_is_read_where_the_file_is_a_dash():
 
 
 def test_a_measured_lead_follows_from_how_long_a_pod_takes(preview):
-    """2 to 20 by doubling, without a behavior: 4, 8, 16, 20 in four turns; with 15 s for a turn and 2 min for a pod."""
+    """
+    2 to 20 by doubling, without a behavior: 4, 8, 16, 20 in four reconciliations; with 15 s for a reconciliation and 2
+    min for a pod.
+    """
     led = SHOP.replace(", leadTimeSeconds: 0", "")
 
     shown = lines(preview(led, *MONDAY, "--pod-startup", "2m"))

@@ -47,7 +47,7 @@ def test_a_decision_as_json_holds_the_object_and_the_inputs_of_the_decision(path
     told = json.loads(explain(path, "--at", at(2), "-o", "json").stdout)
 
     assert json.loads(json.dumps(body(status))) == told["object"]
-    assert json.loads(encode(record)) == told["turn"]
+    assert json.loads(encode(record)) == told["inputs"]
     assert ("0.1.0", 0) == (told["release"], told["changesLeftOut"])
 
 

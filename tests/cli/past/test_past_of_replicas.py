@@ -63,7 +63,7 @@ def replicas(tmp_path, ask, *written):
 
 def test_of_each_instant_the_latest_decision_is_told(tmp_path):
     """The first led for two decisions, the second from then on."""
-    turns = list(life())
+    reconciliations = list(life())
 
     def led(part):
         return lambda store: store.decisions.record(
@@ -74,7 +74,7 @@ def test_of_each_instant_the_latest_decision_is_told(tmp_path):
         decisions = [await both.decision("prod", "shop", FIRST + hour * HOUR) for hour in range(5)]
         return decisions, await both.timeline("prod", "shop", FIRST + 1, NOW)
 
-    decisions, timeline = replicas(tmp_path, ask, led(turns[:2]), led(turns[2:]))
+    decisions, timeline = replicas(tmp_path, ask, led(reconciliations[:2]), led(reconciliations[2:]))
 
     assert [FIRST + hour * HOUR for hour in range(5)] == [decision.decision.at for decision in decisions]
     assert [FIRST + hour * HOUR for hour in range(1, 5)] == [decision.until for decision in decisions[:4]]

@@ -32,16 +32,16 @@ def test_each_decision_is_decided_again_as_it_was(path, hour):
 
 @pytest.fixture
 def forged(tmp_path):
-    """A store of one decision whose status, turn or both are given."""
+    """A store of one decision whose status, inputs or both are given."""
 
-    def make(change_status=None, turn=None):
+    def make(change_status=None, inputs=None):
         record, status = list(life())[1]
         status = json.loads(json.dumps(status))
         if change_status is not None:
             change_status(status)
         path = tmp_path / "forged.db"
         store = Store(path)
-        store.decisions.record([kept(record.now, body(status), encode(record).encode() if turn is None else turn)])
+        store.decisions.record([kept(record.now, body(status), encode(record).encode() if inputs is None else inputs)])
         store.close()
         return path
 
@@ -65,9 +65,9 @@ def test_a_field_that_a_later_release_added_is_no_difference(forged):
     assert 0 == replay(forged(lambda status: status["decision"].pop("proposals")), "--at", "now").exit_code
 
 
-@pytest.mark.parametrize("turn", [b'{"spec":{"unheard":1}}', b"[]", b"7", bytes(NOTHING)])
-def test_a_record_of_another_release_that_cannot_be_decided_again_is_shown_and_says_so(forged, turn):
-    path = forged(turn=turn)
+@pytest.mark.parametrize("inputs", [b'{"spec":{"unheard":1}}', b"[]", b"7", bytes(NOTHING)])
+def test_a_record_of_another_release_that_cannot_be_decided_again_is_shown_and_says_so(forged, inputs):
+    path = forged(inputs=inputs)
 
     assert 0 == command("explain", "shop", "-n", "prod", "--store", str(path), "--at", "now").exit_code
     done = replay(path, "--at", "now")

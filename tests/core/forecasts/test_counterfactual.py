@@ -48,7 +48,7 @@ def live(loads, floors, *, metric=None, settings=ACTIVE, start_up=60):
 
 
 def test_a_floor_that_raises_is_followed_by_a_counterfactual_that_stays():
-    """A load of 3 needs five pods; a forecast asks for twelve, of which ten in the first turn."""
+    """A load of 3 needs five pods; a forecast asks for twelve, of which ten in the first reconciliation."""
     assert [(10, 5, 5), (12, 5, 5), (12, 5, 5)] == live([3.0] * 3, [12] * 3)
 
 

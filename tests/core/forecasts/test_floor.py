@@ -122,7 +122,7 @@ def test_without_any_request_the_forecast_abstains():
     assert "NoPodLoad" == reason(floor(9, metric=cpu(60)))
 
 
-def test_the_lead_time_is_the_start_up_and_one_turn():
+def test_the_lead_time_is_the_start_up_and_one_reconciliation():
     """60 s while unknown + 15 s; once learned 120 s + 15 s."""
     assert 75 * SECOND == lead_time(None, ControllerOptions())
     assert 135 * SECOND == lead_time(120 * SECOND, ControllerOptions())
@@ -236,7 +236,10 @@ def test_the_load_of_a_reading_is_the_total_of_all_pods():
 
 
 def test_what_pods_take_to_start_now_counts_for_the_lead_and_not_what_is_remembered():
-    """Steps of a minute: 120 s and a turn of 15 s touch the third, of 45 s and one the first and the second alone."""
+    """
+    Steps of a minute: 120 s and a reconciliation of 15 s touch the third, of 45 s and one the first and the second
+    alone.
+    """
     told = forecast(50, 200, 400, 800, metric="requests", step=MINUTE)
     slow_now, quick_now = (queued(0, current=5, start_up=seconds * SECOND) for seconds in (120, 45))
 
@@ -244,7 +247,7 @@ def test_what_pods_take_to_start_now_counts_for_the_lead_and_not_what_is_remembe
     assert 4 == floor(told, memory=Memory(start_up=120 * SECOND), observation=quick_now).replicas
 
 
-def test_a_shorter_turn_shortens_the_lead():
+def test_a_shorter_reconciliation_shortens_the_lead():
     assert 61 * SECOND == lead_time(None, ControllerOptions(sync_period=SECOND))
 
 

@@ -223,8 +223,10 @@ def test_what_is_kept_is_what_would_be_found_anew(of, start_up, has_leads, minut
     st.sampled_from([None, 5 * SECOND, 10 * MINUTE]),
     st.lists(st.integers(-90, 900), min_size=2, max_size=60),
 )
-def test_turn_by_turn_the_bounds_are_what_would_be_found_anew(of, start_up, seconds):
-    """Each turn remembers the leads of the one before; most are seconds apart, and the clock may step back."""
+def test_reconciliation_by_reconciliation_the_bounds_are_what_would_be_found_anew(of, start_up, seconds):
+    """
+    Each reconciliation remembers the leads of the one before; most are seconds apart, and the clock may step back.
+    """
     now, leads = at("06:30"), ()
 
     for passed in seconds:
@@ -243,7 +245,9 @@ def test_who_asks_with_the_leads_that_were_found_finds_the_same(of, start_up, mi
 
 
 def test_the_bounds_after_an_edge_are_computed_before_it(monkeypatch):
-    """A lead of 75 s, from 07:58:45 on; the turns of each 15 s until 07:59:45 compute what holds from 08:00 on."""
+    """
+    A lead of 75 s, from 07:58:45 on; the reconciliations of each 15 s until 07:59:45 compute what holds from 08:00 on.
+    """
     of = spec(2, 120, schedules=(schedule("day", floor=3),))
     leads = ()
     for seconds in range(0, 120, 15):

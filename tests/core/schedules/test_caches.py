@@ -95,7 +95,7 @@ STATE = {
     "kube.yaml_loader:Loader._nodes_of": "a document's end",
     "kube.yaml_loader:Loader.repeated": "a document's end",
     "kube.client:Client.requests": "verbs and codes",
-    "kube.session:ApiSession._traces": "one, where turns are traced",
+    "kube.session:ApiSession._traces": "one, where reconciliations are traced",
     "kube.shard_scope:ShardScope._changed": "the informers",
     "operator.leader.shard_election:Holdings.empty": "64 shards",
     "operator.leader.shard_election:ShardElection._shards": "64 shards",
@@ -128,7 +128,7 @@ STATE = {
     "operator.loop.namespace_tasks:NamespaceTasks._tasks": "reconciliations under way",
     "operator.loop.pod_metric_lists:PodMetricLists._hanging": "10,000 namespaces; an answer",
     "kube.scale:Targets._reads": "kinds of targets",
-    "operator.loop.list_limiter:ListLimiter._turns": "reconciliations under way",
+    "operator.loop.list_limiter:ListLimiter._turns": "namespaces under way",
     "operator.loop.list_limiter:ListLimiter._since": "reconciliations under way",
     "operator.loop.list_limiter:ListLimiter._waiting": "five seconds",
     "operator.loop.list_limiter:ListLimiter._timers": "namespaces in which an object waits",
@@ -290,7 +290,7 @@ def read(schedules, minimum=1):
     return parse_spec(text, "prod", ControllerOptions())
 
 
-def turns(of, now):
+def reconciliations(of, now):
     resolve(of, now)
     conflicts(of, now)
 
@@ -321,12 +321,12 @@ def test_the_bounds_of_an_object_go_with_its_spec():
 
 _EDITS = """
 import gc, sys
-from core.schedules.test_caches import MINUTE, at, minutely, read, turns
+from core.schedules.test_caches import MINUTE, at, minutely, read, reconciliations
 def resident():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")) / 1024
 for edit in range(int(sys.argv[1])):
     of = read([minutely(number, edit) for number in range(50)])
-    turns(of, at("10:00") + edit * MINUTE)
+    reconciliations(of, at("10:00") + edit * MINUTE)
     if edit == 1:
         begun = resident()
 print(resident() - begun)

@@ -64,10 +64,10 @@ def numbers(resolved):
         (90 * SECOND, {"behavior": behavior()}, 135),  # 90, 15, and 6, 12, 24 in 30
         (90 * SECOND, {"behavior": behavior(up=rules(("Pods", 6, 60)))}, 225),  # 90, 15, and 8, 14, 20 in 120
         (90 * SECOND, {"minimum": 20}, None),  # nothing rises
-        (90 * SECOND, {"minimum": 14}, 105),  # 14 becomes 20 in one turn
+        (90 * SECOND, {"minimum": 14}, 105),  # 14 becomes 20 in one reconciliation
     ],
 )
-def test_a_measured_lead_is_start_up_and_a_turn_and_the_rise_from_the_bound_before(start_up, fields, seconds):
+def test_a_measured_lead_is_start_up_and_a_reconciliation_and_the_rise_from_the_bound_before(start_up, fields, seconds):
     if seconds is None:
         assert WindowState.CLOSED == bounds(day(), clock="07:59:59", start_up=start_up, **fields).windows[0].state
         return
@@ -120,7 +120,7 @@ def test_a_lead_is_forgotten_when_its_window_has_opened_or_starts_at_another_tim
     assert () == bounds(later, clock="07:59", leads=begun).leads
 
 
-def test_a_turn_remembers_the_leads_that_have_begun():
+def test_a_reconciliation_remembers_the_leads_that_have_begun():
     of, now = spec(schedules=(day(),)), at("07:59")
     decision = decide(of, queued(0, current=2), None, Memory(), now)
 
@@ -166,7 +166,7 @@ def test_what_lowers_waits_for_its_start():
         assert Edge(at("08:00"), window.name, WindowState.OPEN) == resolved.next_edge
 
 
-def test_headroom_leads_by_start_up_and_a_turn():
+def test_headroom_leads_by_start_up_and_a_reconciliation():
     """How far it makes the replicas rise depends on the load, so no ramp is counted: 75 s."""
     rush = schedule("rush", headroom_percent=50)
 

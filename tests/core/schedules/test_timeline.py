@@ -161,7 +161,10 @@ def test_a_lead_is_told_apart_from_the_window_that_it_leads_to():
 
 
 def test_a_lead_that_has_begun_keeps_its_length_and_later_ones_follow_from_the_start_up():
-    """It began 30 minutes before 10:10. Measured, it takes 10 min for a pod, 15 s for a turn, 30 s for 2, 6, 12, 20."""
+    """
+    It began 30 minutes before 10:10. Measured, it takes 10 min for a pod, 15 s for a reconciliation, 30 s for 2, 6, 12,
+    20.
+    """
     noon = schedule("noon", "10 10 * * *", duration=HOUR, floor=20)
     of = spec(schedules=(noon,), behavior=Behavior(UP, DOWN))
 

@@ -155,7 +155,7 @@ def test_decisions_are_kept_for_a_week_and_points_thinned_to_hours_for_90_days(s
     assert {HOUR} == {later.at - earlier.at for earlier, later in pairwise(older)}
 
 
-def test_the_decisions_of_a_deleted_object_go_a_week_after_its_last_turn(store):
+def test_the_decisions_of_a_deleted_object_go_a_week_after_its_last_reconciliation(store):
     store.decisions.record([kept(NOW, 4)])
     store.decisions.record_points([point(NOW), point(NOW + HOUR)])
 
@@ -168,7 +168,10 @@ def test_the_decisions_of_a_deleted_object_go_a_week_after_its_last_turn(store):
 
 
 def test_an_operator_that_was_away_for_a_month_forgets_no_hours(store):
-    """The week after which an object is forgotten is that since its last turn; its first turn is written first."""
+    """
+    The week after which an object is forgotten is that since its last reconciliation; its first reconciliation is
+    written first.
+    """
     store.decisions.record_points(point(at) for at in range(NOW, NOW + 2 * DAY, POINT_STEP))
     tidy_all(store, NOW + 2 * DAY)
     back = NOW + 30 * DAY

@@ -32,7 +32,7 @@ decisions = st.builds(
     PastDecision,
     at=st.integers(0, 2**63 - 1),
     body=texts,
-    turn=texts,
+    inputs=texts,
     release=st.text(alphabet="0123456789.rc", max_size=8),
     left_out=st.integers(0, 10**6),
 )
@@ -46,11 +46,11 @@ def test_packed_decisions_are_unpacked_to_the_last_byte(several):
 
 @given(st.lists(situations(), min_size=1, max_size=4))
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_the_turn_of_any_situation_comes_back_as_the_same_record(several):
+def test_the_reconciliation_of_any_situation_comes_back_as_the_same_record(several):
     records = [Record(spec, seen, None, memory, now) for spec, seen, _, memory, now in several]  # JSON has no NaN
     kept = [PastDecision(record.now, Raw(b"{}"), Raw(encode(record).encode())) for record in records]
 
-    assert records == [decode(bytes(record.turn)) for record in unpack(pack(kept))]
+    assert records == [decode(bytes(record.inputs)) for record in unpack(pack(kept))]
 
 
 block = pack([PastDecision(7, Raw(b'{"a":[1,2]}')), PastDecision(8, Raw(b'{"a":[1,3]}'))])
@@ -60,8 +60,8 @@ def test_zcat_reads_a_block():
     told = subprocess.run(["zcat"], input=block, capture_output=True, check=True).stdout
 
     assert [
-        {"at": 7, "body": {"a": [1, 2]}, "turn": None, "release": "", "left_out": 0},
-        {"at": 8, "body": {"a": [1, 3]}, "turn": None, "release": "", "left_out": 0},
+        {"at": 7, "body": {"a": [1, 2]}, "inputs": None, "release": "", "left_out": 0},
+        {"at": 8, "body": {"a": [1, 3]}, "inputs": None, "release": "", "left_out": 0},
     ] == [json.loads(line) for line in told.splitlines()]
 
 

@@ -276,10 +276,10 @@ class Holder:
 
 def test_a_shard_that_is_had_again_is_begun_after_the_end_of_its_last_term():
     """
-    Turns of the last term end at 11 s, when the Lease was lost at 3 s and had again at 5 s.
+    Reconciliations of the last term end at 11 s, when the Lease was lost at 3 s and had again at 5 s.
 
-    Found: the shard was served from 5 s on, and at 11 s its turns were cancelled, its objects forgotten, and its lists
-    of 5 s were believed for the new ones.
+    Found: the shard was served from 5 s on, and at 11 s its reconciliations were cancelled, its objects forgotten, and
+    its lists of 5 s were believed for the new ones.
     """
 
     async def story():

@@ -1,4 +1,4 @@
-"""What forecasts cost, counted turn by turn."""
+"""What forecasts cost, counted reconciliation by reconciliation."""
 
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ def of(budget=5):
     return spec(metrics=(metric,), forecast=ForecastSettings(budget_percent=budget))
 
 
-def turn(budgets, now, pods, *, load=100, foreseen=150):
+def reconciliation(budgets, now, pods, *, load=100, foreseen=150):
     """A load of 100 needs ten pods, one of 150 fifteen."""
     tally = PodCounts(
         ready=pods, unready=0, missing=0, counted=pods, matched=pods, usage=load * 1000, request=0,
@@ -38,11 +38,11 @@ def turn(budgets, now, pods, *, load=100, foreseen=150):
     return decision.desired
 
 
-def test_pods_above_the_shadow_are_counted_from_turn_to_turn():
-    """Ten at the first turn, fifteen by the forecast for the next two: 2 x 15 s of five pods more."""
+def test_pods_above_the_shadow_are_counted_from_reconciliation_to_reconciliation():
+    """Ten at the first reconciliation, fifteen by the forecast for the next two: 2 x 15 s of five pods more."""
     budgets, pods = BudgetTrackers(), 10
     for tick in range(4):
-        pods = turn(budgets, NOW + tick * 15 * SECOND, pods)
+        pods = reconciliation(budgets, NOW + tick * 15 * SECOND, pods)
 
     assert [Spend(SHOP, HOUR_NOW, 3 * 15 * 5.0, 3 * 15 * 10.0)] == budgets.drain()
     assert [] == budgets.drain()
@@ -52,7 +52,7 @@ def test_a_long_pause_is_nobodys_pods():
     """Four periods of 15 s count, five do not."""
     budgets = BudgetTrackers()
     for at in (0, 60, 135):
-        turn(budgets, NOW + at * SECOND, 10, foreseen=0)
+        reconciliation(budgets, NOW + at * SECOND, 10, foreseen=0)
 
     assert [Spend(SHOP, HOUR_NOW, 0.0, 600.0)] == budgets.drain()
 
@@ -101,9 +101,9 @@ def test_near_its_budget_the_forecast_is_that_of_dearer_pods():
 def test_what_the_store_could_not_write_is_written_the_next_time():
     budgets = BudgetTrackers()
     for at in (0, 15):
-        turn(budgets, NOW + at * SECOND, 10, foreseen=0)
+        reconciliation(budgets, NOW + at * SECOND, 10, foreseen=0)
     budgets.restore(budgets.drain())
-    turn(budgets, NOW + 30 * SECOND, 10, foreseen=0)
+    reconciliation(budgets, NOW + 30 * SECOND, 10, foreseen=0)
 
     assert [Spend(SHOP, HOUR_NOW, 0.0, 300.0)] == budgets.drain()
 

@@ -23,50 +23,63 @@ def shop(replicas=2, load=1000, **spec):
     return api
 
 
-async def turns_until(life, seconds):
-    """The number of turns that end from now until `seconds` after the start."""
+async def reconciliations_until(life, seconds):
+    """The number of reconciliations that end from now until `seconds` after the start."""
     before = life.control_loop.metrics.reconciles
     await until(seconds)
     return life.control_loop.metrics.reconciles - before
 
 
-def next_turn(seconds, period=15, namespace="prod"):
-    """The second of the first turn after this one on the namespace's grid."""
+def next_reconciliation(seconds, period=15, namespace="prod"):
+    """The second of the first reconciliation after this one on the namespace's grid."""
     return (following(namespace, period * SECOND, START + int(seconds * SECOND)) - START) / SECOND
 
 
-def test_turns_come_once_a_period_however_much_is_scaled():
-    """Without a behavior each turn may double: 2, 4, 8 at the start, 15 and 30 s, and not all at once."""
+def test_reconciliations_come_once_a_period_however_much_is_scaled():
+    """Without a behavior each reconciliation may double: 2, 4, 8 at the start, 15 and 30 s, and not all at once."""
 
     async def scenario():
         api = shop(2, 30_000, maxReplicas=60)
         async with Life(api) as life:
-            assert 1 == await turns_until(life, 1)
-            first = next_turn(0)
-            assert 4 == await turns_until(life, first + 3 * 15 + 1)
+            assert 1 == await reconciliations_until(life, 1)
+            first = next_reconciliation(0)
+            assert 4 == await reconciliations_until(life, first + 3 * 15 + 1)
         assert [(2, 4), (4, 8), (8, 16), (16, 32), (32, 60)] == [change[1:] for change in timeline(api)]
-        assert [0, *(int(first + turn * 15) for turn in range(4))] == [change[0] for change in timeline(api)]
+        assert [0, *(int(first + reconciliation * 15) for reconciliation in range(4))] == [
+            change[0] for change in timeline(api)
+        ]
 
     live(scenario)
 
 
-def test_a_policy_of_a_period_allows_a_step_a_turn_though_metrics_come_faster_each_time():
-    """One pod in 15 s and a turn in 15 s; each answer comes 50 ms sooner after its turn than the one before."""
+def test_a_policy_of_a_period_allows_a_step_a_reconciliation_though_metrics_come_faster_each_time():
+    """
+    One pod in 15 s and a reconciliation in 15 s; each answer comes 50 ms sooner after its reconciliation than the one
+    before.
+    """
 
     async def scenario():
         api = shop(2, 30_000, behavior=rules(one_pod_each(15), one_pod_each(15)))
         waits = iter(range(450, 0, -50))
         api.latency = lambda _, path: next(waits) / 1000 if "/metrics.k8s.io" in path else 0.001
         async with Life(api):
-            first = next_turn(15)
+            first = next_reconciliation(15)
             await until(first + 3 * 15 + 1)
-        assert [(0, 2, 3), *((int(first + 15 * turn), 3 + turn, 4 + turn) for turn in range(4))] == timeline(api)
+        assert [
+            (0, 2, 3),
+            *(
+                (int(first + 15 * reconciliation), 3 + reconciliation, 4 + reconciliation)
+                for reconciliation in range(4)
+            ),
+        ] == timeline(api)
 
     live(scenario)
 
 
-def test_what_comes_between_two_turns_is_remembered_by_its_own_time():
-    """An edit right after a turn is no second step of that turn, and one in the middle none at all."""
+def test_what_comes_between_two_reconciliations_is_remembered_by_its_own_time():
+    """
+    An edit right after a reconciliation is no second step of that reconciliation, and one in the middle none at all.
+    """
     memory = Memory(scale_ups=(ScaleEvent(1, START),))
     grid = following("prod", 15 * SECOND, START)
 
@@ -77,13 +90,13 @@ def test_what_comes_between_two_turns_is_remembered_by_its_own_time():
     assert grid + SECOND == remembered_at(scaled, grid, 15 * SECOND, grid + SECOND)
 
 
-def test_a_count_that_somebody_changes_waits_for_the_next_turn():
+def test_a_count_that_somebody_changes_waits_for_the_next_reconciliation():
     async def scenario():
         api = shop()
         async with Life(api) as life:
-            await until(next_turn(0) + 1)
+            await until(next_reconciliation(0) + 1)
             api.edit("deployments", "prod", "shop", spec={"replicas": 7})
-            assert 0 == await turns_until(life, next_turn(0) + 14)
+            assert 0 == await reconciliations_until(life, next_reconciliation(0) + 14)
 
     live(scenario)
 
@@ -92,7 +105,7 @@ def test_an_edit_is_acted_upon_at_once():
     async def scenario():
         api = shop()
         async with Life(api):
-            at = next_turn(0) + 3
+            at = next_reconciliation(0) + 3
             await until(at)
             api.edit("cronhpas", "prod", "shop", spec={"minReplicas": 5})
             await until(at + 1)
@@ -101,7 +114,7 @@ def test_an_edit_is_acted_upon_at_once():
     live(scenario)
 
 
-def test_an_edit_during_a_turn_is_acted_upon_when_the_turn_is_over():
+def test_an_edit_during_a_reconciliation_is_acted_upon_when_the_reconciliation_is_over():
     async def scenario():
         api = shop(minReplicas=3)
         goes_on = asyncio.Event()
@@ -117,7 +130,7 @@ def test_an_edit_during_a_turn_is_acted_upon_when_the_turn_is_over():
     live(scenario)
 
 
-def test_an_edit_into_what_cannot_be_read_ends_a_turn_that_waits_without_an_error():
+def test_an_edit_into_what_cannot_be_read_ends_a_reconciliation_that_waits_without_an_error():
     async def scenario():
         api = shop(minReplicas=3)
         goes_on = asyncio.Event()
@@ -136,7 +149,7 @@ def test_an_edit_into_what_cannot_be_read_ends_a_turn_that_waits_without_an_erro
 
 
 def test_an_edge_is_acted_upon_at_its_instant():
-    """The window opens at 07:01:00; with turns an hour apart nothing else would look at it."""
+    """The window opens at 07:01:00; with reconciliations an hour apart nothing else would look at it."""
 
     async def scenario():
         night = {"name": "rush", "start": "1 7 * * *", "end": "2 7 * * *", "minReplicas": 4, "leadTimeSeconds": 0}
@@ -148,8 +161,11 @@ def test_an_edge_is_acted_upon_at_its_instant():
     live(scenario)
 
 
-def test_an_edge_that_falls_inside_a_turn_brings_another_one():
-    """The turn that began at 59 s waits for its metrics beyond the edge at 60 s: once it is over, the edge is seen."""
+def test_an_edge_that_falls_inside_a_reconciliation_brings_another_one():
+    """
+    The reconciliation that began at 59 s waits for its metrics beyond the edge at 60 s: once it is over, the edge is
+    seen.
+    """
 
     async def scenario():
         night = {"name": "rush", "start": "1 7 * * *", "end": "2 7 * * *", "minReplicas": 4, "leadTimeSeconds": 0}
@@ -168,8 +184,11 @@ def test_an_edge_that_falls_inside_a_turn_brings_another_one():
     live(scenario)
 
 
-def test_a_turn_that_is_given_up_does_not_lose_the_edge():
-    """The metrics hang for longer than a turn may take, just before the edge; the turns are an hour apart."""
+def test_a_reconciliation_that_is_given_up_does_not_lose_the_edge():
+    """
+    The metrics hang for longer than a reconciliation may take, just before the edge; the reconciliations are an hour
+    apart.
+    """
 
     async def scenario():
         rush = {"name": "rush", "start": "2 7 * * *", "end": "3 7 * * *", "minReplicas": 4, "leadTimeSeconds": 0}
@@ -194,7 +213,7 @@ def test_a_spec_that_became_unreadable_does_not_spin_on_the_edge_it_had():
             await until(30)
             api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": "many"})
             await until(50)
-            assert await turns_until(life, 170) <= 3
+            assert await reconciliations_until(life, 170) <= 3
 
     live(scenario)
 
@@ -241,16 +260,16 @@ def test_a_foreign_hpa_is_noticed_at_once_when_it_comes_and_when_it_goes():
     async def scenario():
         api = shop(minReplicas=2)
         async with Life(api) as life:
-            at = next_turn(0) + 2
+            at = next_reconciliation(0) + 2
             await until(at)
             hpa(api)
-            assert 1 == await turns_until(life, at + 1)
+            assert 1 == await reconciliations_until(life, at + 1)
             assert "OtherOwner" == condition(api, "TargetOwned")["reason"]
-            # Its controller writes a status at every one of its turns: that is nothing to us.
+            # Its controller writes a status at every one of its reconciliations: that is nothing to us.
             api.edit("horizontalpodautoscalers", "prod", "old", status={"currentReplicas": 2})
-            assert 0 == await turns_until(life, at + 2)
+            assert 0 == await reconciliations_until(life, at + 2)
             api.delete("horizontalpodautoscalers", "prod", "old")
-            assert 1 == await turns_until(life, at + 3)
+            assert 1 == await reconciliations_until(life, at + 3)
             assert "OnlyOwner" == condition(api, "TargetOwned")["reason"]
 
     live(scenario)
@@ -260,7 +279,7 @@ def test_a_target_that_comes_or_goes_is_noticed_at_once():
     async def scenario():
         api = shop(minReplicas=3, replicas=3)
         async with Life(api):
-            at = next_turn(0) + 2
+            at = next_reconciliation(0) + 2
             await until(at)
             api.delete("deployments", "prod", "shop")
             await until(at + 1)
@@ -273,14 +292,14 @@ def test_a_target_that_comes_or_goes_is_noticed_at_once():
 
 
 def test_a_clock_that_steps_back_makes_all_due():
-    """An hour back: without it the next turns would come in an hour."""
+    """An hour back: without it the next reconciliations would come in an hour."""
 
     async def scenario():
         api = shop()
         async with Life(api) as life:
             await until(100)
             api.clock_offset = -HOUR
-            assert 2 <= await turns_until(life, 118) <= 3
+            assert 2 <= await reconciliations_until(life, 118) <= 3
             api.load["prod", "shop"] = 2000
             await until(140)
             assert 4 == api.replicas("prod", "shop")
@@ -309,7 +328,7 @@ def _fails(_series):
 
 
 @pytest.mark.parametrize("problem", ["the forecasts", "the reader", "the decision"])
-def test_a_turn_that_fails_for_a_reason_of_ours_costs_its_own_object_only(problem):
+def test_a_reconciliation_that_fails_for_a_reason_of_ours_costs_its_own_object_only(problem):
     def deciding(spec, *others):
         if problem == "the decision" and spec.target.name == "shop":
             raise RuntimeError("a bug of ours")
@@ -348,7 +367,7 @@ def test_a_start_asks_for_no_target_by_itself():
             deployment(api, f"shop-{number}")
             cronhpa(api, f"shop-{number}")
         async with Life(api) as life:
-            await turns_until(life, 5)
+            await reconciliations_until(life, 5)
         return api.count("GET", "/scale"), len([path for _, path, _ in api.writes if path.endswith("/status")])
 
     assert (0, 20) == live(scenario)

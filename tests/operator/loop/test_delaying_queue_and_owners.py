@@ -67,7 +67,7 @@ def test_keys_that_are_put_together_are_due_as_if_each_were_put_by_itself(puts, 
 
 
 @given(st.text(max_size=20), st.integers(1, 3600), st.integers(0, 2**62))
-def test_the_next_turn_is_later_than_now_and_at_most_a_period_away(namespace, seconds, now):
+def test_the_next_reconciliation_is_later_than_now_and_at_most_a_period_away(namespace, seconds, now):
     at = following(namespace, seconds * SECOND, now)
 
     assert now < at <= now + seconds * SECOND
@@ -143,7 +143,7 @@ def test_targets_are_told_of_an_hpa_that_comes_moves_and_goes_and_of_nothing_els
 
 
 def test_an_object_holds_as_soon_as_an_older_one_takes_its_target():
-    """The younger one has a turn a minute. It says that it holds before its next one is due."""
+    """The younger one has a reconciliation a minute. It says that it holds before its next one is due."""
 
     async def scenario():
         api = ModelApi()
@@ -153,15 +153,15 @@ def test_an_object_holds_as_soon_as_an_older_one_takes_its_target():
         await asyncio.sleep(2)
         cronhpa(api, syncPeriodSeconds=60)
         async with Life(api):
-            after_a_turn = (following("prod", 60 * SECOND, START + 60 * SECOND) - START) / SECOND + 5
-            await until(after_a_turn)
-            turn = status(api)["conditions"]
+            after_one = (following("prod", 60 * SECOND, START + 60 * SECOND) - START) / SECOND + 5
+            await until(after_one)
+            reconciliation = status(api)["conditions"]
             ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
             api.edit("cronhpas", "prod", "older", spec={"scaleTargetRef": ref})
-            await until(after_a_turn + 3)
-            return {status_condition["type"]: status_condition["status"] for status_condition in turn}, condition(
-                api, "TargetOwned"
-            )
+            await until(after_one + 3)
+            return {
+                status_condition["type"]: status_condition["status"] for status_condition in reconciliation
+            }, condition(api, "TargetOwned")
 
     before, told = live(scenario)
 

@@ -108,7 +108,7 @@ def test_writes_that_hang_delay_no_object_that_has_nothing_to_write(kind, namesp
 
 @pytest.mark.parametrize("kind", ["cpu", "schedule"])
 def test_a_scale_subresource_that_hangs_delays_its_own_object(kind):
-    """A kind that is not watched is read through its scale at every turn."""
+    """A kind that is not watched is read through its scale at every reconciliation."""
 
     async def scenario():
         api = ModelApi()
@@ -176,15 +176,15 @@ def test_a_resource_that_is_asked_for_while_the_list_is_under_way_is_read_all_th
             deployment(api, name, replicas=5)
             api.load["prod", name] = 2500
             cronhpa(api, name, metrics=[MEMORY])
-        turn = (following("prod", 15 * SECOND, START + 20 * SECOND) - START) / SECOND
+        reconciliation = (following("prod", 15 * SECOND, START + 20 * SECOND) - START) / SECOND
         async with Life(api):
-            await until(turn - 1)
+            await until(reconciliation - 1)
             answered = asyncio.Event()
             api.faults = [Fault("GET", "/metrics.k8s.io/", waits=answered)]
-            await until(turn + 1)
+            await until(reconciliation + 1)
             api.edit("cronhpas", "prod", "second", spec={"metrics": [CPU]})
             answered.set()
-            await until(turn + 5)
+            await until(reconciliation + 5)
         told = [event for event in api.objects["events"].values() if "cpu" in event["message"]]
         assert [] == told
         assert "ValidMetricFound" == condition(api, "ScalingActive", "second")["reason"]

@@ -49,14 +49,14 @@ def test_objects_that_are_due_one_by_one_share_a_list():
             cronhpa(api, f"shop-{number}")
         async with Life(api) as life:
             await until(12)
-            lists, turns = api.count("GET", "metrics.k8s.io"), life.control_loop.metrics.reconciles
+            lists, reconciliations = api.count("GET", "metrics.k8s.io"), life.control_loop.metrics.reconciles
             for number in range(10):
                 api.edit("cronhpas", "prod", f"shop-{number}", spec={"maxReplicas": 20})
                 await asyncio.sleep(0.03)
             await asyncio.sleep(0.5)
             api.edit("cronhpas", "prod", "shop-10", spec={"maxReplicas": 20})
             await asyncio.sleep(0.1)
-            return api.count("GET", "metrics.k8s.io") - lists, life.control_loop.metrics.reconciles - turns
+            return api.count("GET", "metrics.k8s.io") - lists, life.control_loop.metrics.reconciles - reconciliations
 
     assert following("prod", 15 * SECOND, START + 12 * SECOND) > START + 13 * SECOND
     assert (2, 11) == live(scenario)

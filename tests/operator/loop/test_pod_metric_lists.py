@@ -139,7 +139,7 @@ def test_a_window_of_a_blind_namespace_opens_although_the_metrics_server_hangs()
 
 
 def unlisted_sets(api, namespace, count):
-    """StatefulSets cannot be listed: each turn reads its target."""
+    """StatefulSets cannot be listed: each reconciliation reads its target."""
     api.faults = [Fault("GET", "^/apis/apps/v1/statefulsets$", status=403, times=None)]
     for index in range(count):
         api.create("statefulsets", namespace, f"set-{index}", spec={"replicas": 1})
@@ -163,7 +163,10 @@ def test_targets_that_are_read_one_by_one_delay_no_other_namespace():
 
 
 def test_a_decision_counts_as_long_as_the_list_that_it_waits_for():
-    """`cronhpa_decision_duration_seconds`: from the begin of a turn to its decision; metrics are read in between."""
+    """
+    `cronhpa_decision_duration_seconds`: from the begin of a reconciliation to its decision; metrics are read in
+    between.
+    """
 
     async def scenario():
         api = ModelApi()

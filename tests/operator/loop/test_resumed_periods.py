@@ -18,8 +18,9 @@ def on_grid(period, after):
 @pytest.mark.parametrize("after", [0.2, 2.0])
 def test_what_was_asked_for_behind_the_new_periods_instant_is_held_by_its_own_time(after):
     """
-    Eight until a turn of 15 s that lies behind an instant of the later period of 300 s, and five from then on: the new
-    process begins within the tenth of its period that belongs to it. The window of 300 s begins with the turn.
+    Eight until a reconciliation of 15 s that lies behind an instant of the later period of 300 s, and five from then
+    on: the new process begins within the tenth of its period that belongs to it. The window of 300 s begins with the
+    reconciliation.
     """
     grid = on_grid(300, 300)
     last = on_grid(15, grid)

@@ -88,7 +88,7 @@ def reactions(metric, objects, seconds, latency=None):
 
 
 def test_200_objects_answer_a_step_that_their_pods_tell_within_two_seconds():
-    """A turn a second, a scrape, a write: 1.05 s and the writes of those that are due at the same moment."""
+    """A reconciliation a second, a scrape, a write: 1.05 s and the writes of those that are due at the same moment."""
     lags, _ = reactions(IN_FLIGHT, 200, 3)
 
     assert lags[0] > 0
@@ -108,7 +108,7 @@ def test_the_reports_of_the_first_objects_do_not_stand_before_the_scale_writes_o
 
 
 def test_with_one_query_they_wait_for_a_scrape_and_at_most_two_periods_more():
-    """A scrape a second, a query a second that all of them share, a turn a second."""
+    """A scrape a second, a query a second that all of them share, a reconciliation a second."""
     lags, queries = reactions(
         {"type": "External", "external": {"metric": {"name": "requests"}, "target": AVERAGE}}, 60, 4
     )

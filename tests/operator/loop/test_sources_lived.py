@@ -49,7 +49,9 @@ def asks(kind, name, average):
 
 
 async def test_many_objects_of_one_query_follow_their_own_series_for_a_request_a_period():
-    """60 objects in six namespaces whose turns have phases of their own; the one of rank n needs n % 5 + 1 pods."""
+    """
+    60 objects in six namespaces whose reconciliations have phases of their own; the one of rank n needs n % 5 + 1 pods.
+    """
     api, seen = ModelApi(), []
     names = [(f"team-{number % 6}", f"app-{number}") for number in range(60)]
     for namespace, name in names:
@@ -69,12 +71,12 @@ async def test_many_objects_of_one_query_follow_their_own_series_for_a_request_a
     async with life_with(api, answer, {"requests": {"prometheus": joined}}) as life:
         wanted = {(namespace, name): rank % 5 + 1 for rank, (namespace, name) in enumerate(names)}
         await eventually(lambda: all(count >= wanted[of] for of, count in replicas(api).items() if wanted[of] > 2))
-        before, turns = len(seen), life.control_loop.metrics.reconciles
+        before, reconciliations = len(seen), life.control_loop.metrics.reconciles
         await asyncio.sleep(3)
         loads = {sample.series: sample.value for sample in life.loads()}
 
     assert {query} == set(seen)
-    assert life.control_loop.metrics.reconciles - turns > 60
+    assert life.control_loop.metrics.reconciles - reconciliations > 60
     assert len(seen) - before <= 4
     # What was asked is what a forecast learns from.
     assert 5.0 == loads[Series("team-0", "app-0", "requests")]

@@ -90,7 +90,7 @@ def test_a_quiet_decision_stands_but_for_a_full_reconciliation_in_five_minutes()
     """Of 21 periods of 15 s, 5 min 15 s, the first is decided, and one or two more."""
     outcome, stood = lived([("load", 2500)] * 20, {}, checks=False)
 
-    assert 1 <= outcome["turns"] - 1 - stood <= 2
+    assert 1 <= outcome["reconciliations"] - 1 - stood <= 2
 
 
 @pytest.mark.parametrize(("start_up", "decided"), [(None, 5), (20.0, 8)])
@@ -106,12 +106,12 @@ def test_after_a_scaling_a_decision_stands_until_its_past_ends(start_up, decided
     outcome, stood = lived(happens, {}, checks=False, start_up=start_up)
 
     assert 8 == outcome["memories"]["shop"]["replicas"]
-    assert decided < outcome["turns"] - stood <= decided + 3
+    assert decided < outcome["reconciliations"] - stood <= decided + 3
 
 
 def test_a_decision_on_a_requested_metric_stands_at_values_that_ask_for_its_count():
     """Five pods of 10 each. 54 is within the tolerance of 10 %; the numbers are due in the status once or twice."""
-    queues = [("queue", turn % 9) for turn in range(40)]
+    queues = [("queue", reconciliation % 9) for reconciliation in range(40)]
 
     outcome, stood = lived(queues, {"metrics": [QUEUE]}, checks=False)
 
@@ -120,9 +120,9 @@ def test_a_decision_on_a_requested_metric_stands_at_values_that_ask_for_its_coun
     assert 2 <= len(outcome["writes"]) <= 4
 
 
-def test_a_turn_of_an_own_metric_whose_number_is_due_in_the_status_is_remembered_once():
+def test_a_reconciliation_of_an_own_metric_whose_number_is_due_in_the_status_is_remembered_once():
     """Found: it was taken, and decided nevertheless, so that its recommendation was remembered twice."""
-    queues = [("queue", turn % 9) for turn in range(40)]
+    queues = [("queue", reconciliation % 9) for reconciliation in range(40)]
 
     standing, _ = lived(queues, {"metrics": [QUEUE]}, checks=False)
     compared, _ = lived(queues, {"metrics": [QUEUE]}, checks=True)
@@ -132,7 +132,9 @@ def test_a_turn_of_an_own_metric_whose_number_is_due_in_the_status_is_remembered
 
 def test_a_decision_stands_while_a_load_wanders_within_the_tolerance():
     """A full reconciliation in five minutes writes what has drifted."""
-    outcome, stood = lived([("load", 2500 + 10 * (turn % 7)) for turn in range(40)], {}, checks=False)
+    outcome, stood = lived(
+        [("load", 2500 + 10 * (reconciliation % 7)) for reconciliation in range(40)], {}, checks=False
+    )
 
     assert stood >= 30
     assert 2 <= len(outcome["points"]) <= 3  # one in five minutes
@@ -179,17 +181,17 @@ def test_numbers_that_are_due_in_the_status_are_written_by_full_reconciliations(
         deployment(api, replicas=5)
         cronhpa(api, metrics=metrics)
 
-        def move(turn: int) -> None:
-            api.load["prod", "shop"] = 2500 + 10 * (turn % 7)
-            api.external["queue"] = 50 + turn % 4
+        def move(reconciliation: int) -> None:
+            api.load["prod", "shop"] = 2500 + 10 * (reconciliation % 7)
+            api.external["queue"] = 50 + reconciliation % 4
 
         move(0)
         async with Life(api, decide=counting, check_standing=False) as life:
             await until(40)
             decided, written = len(decisions), len(api.writes)
-            for turn in range(60):
-                move(turn)
-                await until(40 + turn * 15)
+            for reconciliation in range(60):
+                move(reconciliation)
+                await until(40 + reconciliation * 15)
             remembered = [entry.at for entry in life.memory().recommendations]
             (shown,) = api.objects["cronhpas"]["prod", "shop"]["status"]["currentMetrics"]
             return len(decisions) - decided, len(api.writes) - written, shown, remembered

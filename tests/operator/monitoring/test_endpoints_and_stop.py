@@ -173,7 +173,7 @@ async def test_the_metrics_can_be_read_by_prometheus(tmp_path):
     assert len(names) == len(set(names))
 
 
-async def test_a_stop_ends_the_turn_under_way_and_keeps_its_load(tmp_path):
+async def test_a_stop_ends_the_reconciliation_under_way_and_keeps_its_load(tmp_path):
     """The scale write is answered after the stop: its status, its event and the load that was seen are there still."""
     api = shop(2, 2000)
     goes_on = asyncio.Event()
@@ -196,7 +196,7 @@ async def test_a_stop_ends_the_turn_under_way_and_keeps_its_load(tmp_path):
     assert [2.0] == [load for _, load in history]
 
 
-async def test_no_turn_begins_after_the_stop(tmp_path):
+async def test_no_reconciliation_begins_after_the_stop(tmp_path):
     api = shop(2, 1000, syncPeriodSeconds=1)
     async with Process(api, tmp_path) as process:
         await process.ready()

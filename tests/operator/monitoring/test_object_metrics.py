@@ -262,17 +262,17 @@ def test_no_family_is_declared_twice():
     assert sorted({family.name for family in FAMILIES}) == sorted(family.name for family in FAMILIES)
 
 
-def _turn(asked, ready):
+def _reconciliation(asked, ready):
     reading = PodCounts(ready, 0, 0, ready, ready, 0, 0, 0, 0, 0, 0)
     decision = Decision(0, DecisionKind.COMPUTED, ready, asked, BY_NOBODY, metrics=(MetricProposal("cpu", asked),))
     return Observation(Scale(ready, ready, ""), (reading,)), decision
 
 
-def test_pods_are_too_few_from_the_turn_that_sees_it_to_the_one_that_sees_enough():
+def test_pods_are_too_few_from_the_reconciliation_that_sees_it_to_the_one_that_sees_enough():
     """Short from 10 s to 40 s and from 60 s on: 30 s, and 50 s at 80 s."""
     shortage = Shortage()
     for at, asked, ready in ((0, 2, 2), (10, 4, 2), (25, 4, 3), (40, 4, 4), (60, 9, 4)):
-        shortage.note(*_turn(asked, ready), at * SECOND)
+        shortage.note(*_reconciliation(asked, ready), at * SECOND)
 
     assert (30, 50) == (shortage.seconds(60 * SECOND), shortage.seconds(80 * SECOND))
 

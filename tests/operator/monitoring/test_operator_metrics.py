@@ -36,9 +36,9 @@ async def test_histograms_requests_and_the_store_count_what_happened(tmp_path):
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
-    turns = samples["cronhpa_turns_total",]
+    reconciliations = samples["cronhpa_reconciliations_total",]
     for family in (family for family in OPERATOR_FAMILIES if family.kind is FamilyKind.HISTOGRAM):
-        assert turns == samples[f"{family.name}_count",]
+        assert reconciliations == samples[f"{family.name}_count",]
     assert samples["cronhpa_api_requests_total", "200", "PATCH"] >= 2  # the scale and its status
     assert samples["cronhpa_store_bytes",] > 4096
     assert 1 == samples["cronhpa_watch_up", "/api/v1/pods"]

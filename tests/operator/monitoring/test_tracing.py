@@ -81,7 +81,7 @@ def attributes(span):
     return {attribute.key: attribute.value.string_value or attribute.value.int_value for attribute in span.attributes}
 
 
-async def test_a_turn_is_a_span_with_its_decision_below_it(receiver, tmp_path):
+async def test_a_reconciliation_is_a_span_with_its_decision_below_it(receiver, tmp_path):
     api = ModelApi()
     api.clock_offset = time.time_ns() - api.now()
     deployment(api)
@@ -95,10 +95,12 @@ async def test_a_turn_is_a_span_with_its_decision_below_it(receiver, tmp_path):
 
     assert {"/v1/traces"} == {path for path, _ in receiver.received}
     assert {"cronhpa"} == receiver.services
-    turn = next(span for span in receiver.spans if span.name == "turn")
-    (decide,) = (span for span in receiver.spans if span.name == "decide" and span.parent_span_id == turn.span_id)
-    assert turn.start_time_unix_nano <= decide.start_time_unix_nano <= decide.end_time_unix_nano
-    assert decide.end_time_unix_nano <= turn.end_time_unix_nano
+    reconciliation = next(span for span in receiver.spans if span.name == "reconciliation")
+    (decide,) = (
+        span for span in receiver.spans if span.name == "decide" and span.parent_span_id == reconciliation.span_id
+    )
+    assert reconciliation.start_time_unix_nano <= decide.start_time_unix_nano <= decide.end_time_unix_nano
+    assert decide.end_time_unix_nano <= reconciliation.end_time_unix_nano
     assert {
         "k8s.namespace.name": "prod",
         "cronhpa.name": "shop",
@@ -106,11 +108,11 @@ async def test_a_turn_is_a_span_with_its_decision_below_it(receiver, tmp_path):
         "cronhpa.replicas.current": 2,
         "cronhpa.replicas.desired": 4,
         "cronhpa.decided_by": "Metric/cpu",
-    } == attributes(turn)
+    } == attributes(reconciliation)
 
 
-async def test_requests_of_a_turn_are_below_it_also_those_of_later_tasks_and_others_are_not_traced(receiver):
-    """One answer 200 within the turn, one answer 503 in a task that is started after it, one before all."""
+async def test_requests_of_a_reconciliation_are_below_it_also_those_of_later_tasks_and_others_are_not_traced(receiver):
+    """One answer 200 within the reconciliation, one answer 503 in a task that is started after it, one before all."""
 
     async def answer(request):
         return web.json_response({}, status=503 if request.path.endswith("/status") else 200)
@@ -134,10 +136,10 @@ async def test_requests_of_a_turn_are_below_it_also_those_of_later_tasks_and_oth
     await tracing.close()
     await runner.cleanup()
 
-    (turn,) = (span for span in receiver.spans if span.name == "turn")
+    (reconciliation,) = (span for span in receiver.spans if span.name == "reconciliation")
     requests = {attributes(span)["url.path"]: span for span in receiver.spans if span.name == "GET"}
     assert {"/scale", "/shop/status"} == set(requests)
-    assert {turn.span_id} == {span.parent_span_id for span in requests.values()}
+    assert {reconciliation.span_id} == {span.parent_span_id for span in requests.values()}
     assert 503 == attributes(requests["/shop/status"])["http.response.status_code"]
     assert (0, 2) == (requests["/scale"].status.code, requests["/shop/status"].status.code)
 

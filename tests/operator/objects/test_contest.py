@@ -99,10 +99,10 @@ def test_a_restart_tells_it_no_second_time():
 
 def test_a_write_that_may_not_have_been_done_is_no_reversal():
     contest = Contest()
-    for turn in range(6):
+    for number in range(6):
         contest.wrote(4)
         contest.wrote(None)
-        contest.found(2, START + turn * MINUTE)
+        contest.found(2, START + number * MINUTE)
 
     assert (False, "") == (contest.is_unnamed, contest.problem)
 
@@ -111,7 +111,7 @@ def test_a_count_that_stays_as_it_was_written_is_no_reversal_and_each_write_is_r
     contest = Contest()
     contest.wrote(4)
     contest.found(4, START)
-    for turn in range(1, 6):
-        contest.found(2, START + turn)
+    for number in range(1, 6):
+        contest.found(2, START + number)
 
     assert not contest.is_unnamed

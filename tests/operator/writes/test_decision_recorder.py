@@ -39,7 +39,7 @@ def pods(count, load):
     return PodCounts(count, 0, 0, count, count, load, 1000 * count, 0, 0, 0, load)
 
 
-def turn(number=0, load=2400, count=4):
+def reconciliation(number=0, load=2400, count=4):
     return Record(SPEC, seen(pods(count, load), current=count), None, Memory(), NOW + number * 15 * SECOND)
 
 
@@ -55,13 +55,13 @@ def noted(recorder):
     return encoded(recorder.take(10**6))
 
 
-def test_a_change_is_noted_once_and_a_turn_that_changes_nothing_is_not():
+def test_a_change_is_noted_once_and_a_reconciliation_that_changes_nothing_is_not():
     recorder, state = DecisionRecorder(), shop()
 
     for number in range(20):
-        note(recorder, state, turn(number))
+        note(recorder, state, reconciliation(number))
     assert 1 == len(noted(recorder))
-    note(recorder, state, turn(20, load=4800))
+    note(recorder, state, reconciliation(20, load=4800))
 
     (change,) = noted(recorder)
     assert NOW + 300 * SECOND == change.decision.at
@@ -77,9 +77,9 @@ def test_a_change_is_noted_once_and_a_turn_that_changes_nothing_is_not():
 )
 def test_what_else_a_person_would_ask_about_is_a_change(more):
     recorder, state = DecisionRecorder(), shop()
-    note(recorder, state, turn())
+    note(recorder, state, reconciliation())
 
-    note(recorder, state, turn(1), **more)
+    note(recorder, state, reconciliation(1), **more)
 
     assert 2 == len(noted(recorder))
 
@@ -87,14 +87,14 @@ def test_what_else_a_person_would_ask_about_is_a_change(more):
 def test_a_metric_that_is_missing_and_comes_back_is_two_changes():
     recorder, state = DecisionRecorder(), shop()
     for number, reading in enumerate((pods(4, 2400), NO_METRICS, pods(4, 2400))):
-        note(recorder, state, replace(turn(number), observation=seen(reading, current=4)))
+        note(recorder, state, replace(reconciliation(number), observation=seen(reading, current=4)))
 
     assert 3 == len(noted(recorder))
 
 
 def test_a_change_is_kept_with_the_object_as_it_was_and_the_inputs_of_its_decision():
     recorder, state = DecisionRecorder(), shop()
-    record = turn()
+    record = reconciliation()
 
     note(recorder, state, record, status={"desiredReplicas": 4, "memory": {"version": 1}})
 
@@ -105,18 +105,21 @@ def test_a_change_is_kept_with_the_object_as_it_was_and_the_inputs_of_its_decisi
         "spec": {"minReplicas": 2, "timeZone": "Europe/Berlin"},
         "status": {"desiredReplicas": 4, "memory": {"version": 1}},
     } == json.loads(bytes(change.decision.body))
-    assert record == decode(bytes(change.decision.turn))
+    assert record == decode(bytes(change.decision.inputs))
 
 
 def test_a_status_waits_as_text():
-    """A thousand changes of one edge; beside its text a change has its turn. As dicts, these conditions take 7 kB."""
+    """
+    A thousand changes of one edge; beside its text a change has its reconciliation. As dicts, these conditions take 7
+    kB.
+    """
     recorder, states = DecisionRecorder(), [shop() for _ in range(1000)]
     conditions = [{"type": f"Kind{number}", "status": "True", "reason": "Deciding"} for number in range(30)]
     text = len(json.dumps(conditions))
     tracemalloc.start()
 
     for state in states:
-        note(recorder, state, turn(), status={"conditions": [dict(condition) for condition in conditions]})
+        note(recorder, state, reconciliation(), status={"conditions": [dict(condition) for condition in conditions]})
 
     waiting = tracemalloc.get_traced_memory()[0] / len(states)
     tracemalloc.stop()
@@ -124,7 +127,7 @@ def test_a_status_waits_as_text():
 
 
 @given(situations())
-def test_the_turn_that_is_kept_is_decided_as_it_was(situation):
+def test_the_reconciliation_that_is_kept_is_decided_as_it_was(situation):
     """Without the forecast's loads at other prices, among which the budget has chosen before the decision."""
     recorder, state = DecisionRecorder(), shop()
     now = situation[-1]
@@ -134,7 +137,7 @@ def test_the_turn_that_is_kept_is_decided_as_it_was(situation):
     note(recorder, state, record)
 
     (change,) = noted(recorder)
-    kept = decode(bytes(change.decision.turn))
+    kept = decode(bytes(change.decision.inputs))
     assert () == kept.forecast.loads_by_budget_level
     assert decide(record.spec, record.observation, record.forecast, record.memory, record.now) == decide(
         kept.spec, kept.observation, kept.forecast, kept.memory, kept.now
@@ -144,7 +147,7 @@ def test_the_turn_that_is_kept_is_decided_as_it_was(situation):
 def test_an_object_that_was_made_anew_is_another_one_for_the_store_and_after_a_restart_it_is_the_same():
     def digest(uid):
         recorder, state = DecisionRecorder(), ObjectState("prod", "shop", uid, 0)
-        note(recorder, state, turn())
+        note(recorder, state, reconciliation())
         return noted(recorder)[0].digest
 
     assert digest("uid-7") == digest("uid-7")
@@ -154,7 +157,7 @@ def test_an_object_that_was_made_anew_is_another_one_for_the_store_and_after_a_r
 def test_a_point_is_noted_every_five_minutes():
     recorder, state = DecisionRecorder(), shop()
     for number in range(60):
-        note(recorder, state, turn(number))
+        note(recorder, state, reconciliation(number))
 
     points = recorder.take_points(100)
 
@@ -188,18 +191,18 @@ def test_where_no_metric_counts_ready_pods_a_point_has_none():
 
 
 def test_where_no_metric_can_be_read_a_point_has_no_load():
-    record = replace(turn(), observation=seen(NO_METRICS, current=4))
+    record = replace(reconciliation(), observation=seen(NO_METRICS, current=4))
 
     point = point_of(record, decide(record.spec, record.observation, None, record.memory, record.now))
 
     assert (4, None, None) == (point.replicas, point.ready, point.load)
 
 
-def test_an_object_that_changes_at_every_turn_keeps_a_quarter_of_an_hour_of_them_and_then_one_a_minute():
+def test_an_object_that_changes_at_every_reconciliation_keeps_a_quarter_of_an_hour_of_them_and_then_one_a_minute():
     """60 changes, and 4 a minute of which one is kept; it says how many were left out."""
     recorder, state = DecisionRecorder(), shop()
     for number in range(60 + 40 * 4):
-        note(recorder, state, turn(number), generation=number)
+        note(recorder, state, reconciliation(number), generation=number)
 
     changes = noted(recorder)
 
@@ -212,7 +215,7 @@ def test_an_object_that_changes_at_every_turn_keeps_a_quarter_of_an_hour_of_them
 def test_what_the_store_does_not_take_is_bounded_and_the_oldest_goes():
     recorder, state = DecisionRecorder(decisions_max=3, points_max=2), shop()
     for number in range(5):
-        note(recorder, state, turn(20 * number, load=2400 if number % 2 else 4800))
+        note(recorder, state, reconciliation(20 * number, load=2400 if number % 2 else 4800))
 
     assert {"rate": 0, "queue": 2 + 3, "unwritable": 0} == recorder.dropped
     assert [NOW + 20 * 15 * SECOND * number for number in (2, 3, 4)] == [
@@ -223,9 +226,9 @@ def test_what_the_store_does_not_take_is_bounded_and_the_oldest_goes():
 def test_what_could_not_be_written_waits_in_its_order():
     recorder, state = DecisionRecorder(decisions_max=3), shop()
     for number in range(3):
-        note(recorder, state, turn(number, load=2400 if number % 2 else 4800))
+        note(recorder, state, reconciliation(number, load=2400 if number % 2 else 4800))
     taken = recorder.take(2)
-    note(recorder, state, turn(3))
+    note(recorder, state, reconciliation(3))
 
     recorder.put_back(taken)
 
@@ -235,8 +238,8 @@ def test_what_could_not_be_written_waits_in_its_order():
 
 def test_a_text_that_no_json_can_hold_costs_its_own_change_alone():
     recorder, state = DecisionRecorder(), shop()
-    note(recorder, state, turn(0), status={"reason": "\ud800"})
-    note(recorder, state, turn(1, load=4800))
+    note(recorder, state, reconciliation(0), status={"reason": "\ud800"})
+    note(recorder, state, reconciliation(1, load=4800))
 
     assert [NOW + 15 * SECOND] == [change.decision.at for change in noted(recorder)]
 

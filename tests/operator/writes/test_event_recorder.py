@@ -127,17 +127,19 @@ def test_the_event_of_a_long_name_has_a_name_that_the_api_takes(cut):
 
 
 def test_an_event_that_repeats_is_counted_and_written_again_after_five_minutes():
-    """Forty turns of 15 s are ten minutes: written at 0, 5 and 10 minutes, and by then it happened 41 times."""
+    """
+    Forty reconciliations of 15 s are ten minutes: written at 0, 5 and 10 minutes, and by then it happened 41 times.
+    """
 
     async def record(recorder):
-        for turn in range(41):
-            recorder.record(item(), GONE, START + turn * MINUTE // 4)
+        for number in range(41):
+            recorder.record(item(), GONE, START + number * MINUTE // 4)
             await recorder.flushed()
 
     assert ([("FailedGetScale", GONE.message, 41)], 0) == written(record)
 
 
-def test_two_identical_events_of_one_turn_are_one_that_happened_twice():
+def test_two_identical_events_of_one_reconciliation_are_one_that_happened_twice():
     async def record(recorder):
         recorder.record(item(), GONE, START)
         recorder.record(item(), GONE, START)

@@ -8,7 +8,7 @@ from lives import CPU, Life, condition, cronhpa, deployment, one_pod_each, rules
 from model_api import Fault, ModelApi
 from virtual_time import live
 
-# One pod per 60 s: never more, whatever is lost. A turn comes every 15 s.
+# One pod per 60 s: never more, whatever is lost. A reconciliation comes every 15 s.
 BEHAVIOR = rules(one_pod_each(60), one_pod_each(60))
 CUT = {"status": 0, "applied": True}
 GATEWAY_TIMEOUT = {"status": 504, "applied": True}
@@ -68,7 +68,7 @@ def test_a_lost_answer_never_hastens_a_rate_policy(lost, write, replicas, load, 
             assert goal == api.replicas("prod", "shop")
             assert {1 if load == 3000 else -1} == set(changes(api))
             assert all(gap >= 59 for gap in gaps(api))
-            # At most one turn is lost at each.
+            # At most one reconciliation is lost at each.
             assert max(gaps(api)) <= 91
             memory = status(api)["memory"]
             assert [] == memory["scaleUpEvents"] + memory["scaleDownEvents"]
@@ -84,7 +84,7 @@ def _set():
 
 
 def test_a_scale_up_that_was_not_done_leaves_no_event_in_the_status():
-    """The next turn finds the old count: the doubtful event is dropped, and the pod is added then."""
+    """The next reconciliation finds the old count: the doubtful event is dropped, and the pod is added then."""
 
     async def scenario():
         api = shop(2, 3000)
@@ -155,7 +155,7 @@ def test_a_wake_that_was_not_done_is_tried_again():
 
 
 def test_a_count_that_somebody_changed_meanwhile_voids_the_decision():
-    """2 to 3 was decided; somebody made it 5 before the write. The next turn decides anew from 5."""
+    """2 to 3 was decided; somebody made it 5 before the write. The next reconciliation decides anew from 5."""
 
     async def scenario():
         api = shop(2, 3000)

@@ -45,10 +45,10 @@ def seen(usage):
 
 
 def statuses(*usages):
-    """The status after each turn, 15 s apart, for what the pods use at it."""
+    """The status after each reconciliation, 15 s apart, for what the pods use at it."""
     memory, status, out = Memory(), {}, []
-    for turn, usage in enumerate(usages):
-        decision = decide(SPEC, seen(usage), None, memory, START + turn * 15 * SECOND)
+    for reconciliation, usage in enumerate(usages):
+        decision = decide(SPEC, seen(usage), None, memory, START + reconciliation * 15 * SECOND)
         memory = memory.after(decision, Withheld(), SPEC, seen(usage))
         status = render(status, reconciliation_of(SPEC, decision, Withheld(), memory, 1))
         out.append(status)
@@ -122,7 +122,7 @@ def test_a_memory_that_somebody_forges_under_way_costs_no_decision():
 
 
 def writes_of_five_minutes(loads):
-    """The status writes from 60 to 360 s of a life in which 5 pods use these loads in turn, one a turn."""
+    """The status writes from 60 to 360 s of a life in which 5 pods use these loads in turn, one a reconciliation."""
 
     async def scenario():
         api = ModelApi()
@@ -130,9 +130,9 @@ def writes_of_five_minutes(loads):
         api.load["prod", "shop"] = loads[0]
         cronhpa(api)
         async with Life(api):
-            for turn in range(24):
-                await until(turn * 15)
-                api.load["prod", "shop"] = loads[turn % len(loads)]
+            for reconciliation in range(24):
+                await until(reconciliation * 15)
+                api.load["prod", "shop"] = loads[reconciliation % len(loads)]
             await until(360)
         return [at for at, path, _ in api.writes if path.endswith("status") and at >= START_OF_MODEL + 60 * SECOND]
 
@@ -163,10 +163,10 @@ async def fleet_that_drifts(objects, seconds, *, restarted_at=None):
         cronhpa(api, f"shop-{number}")
 
     async def move(until_second):
-        for turn in range(int(api_seconds(api) // 15), until_second // 15):
+        for reconciliation in range(int(api_seconds(api) // 15), until_second // 15):
             for number in range(objects):
-                api.load["prod", f"shop-{number}"] = 2400 + 8 * turn
-            await until(turn * 15)
+                api.load["prod", f"shop-{number}"] = 2400 + 8 * reconciliation
+            await until(reconciliation * 15)
 
     async with Life(api):
         await move(restarted_at or seconds)
@@ -207,8 +207,8 @@ def test_what_a_restart_reads_counts_as_written():
 @pytest.mark.parametrize("window", [0, 300])
 def test_a_restart_at_rest_writes_nothing(window):
     """
-    What the new process assumes of the old one adds nothing to what its own first turn asks for alike. Restarts at five
-    seconds of a period of 15 s, on the grid's instant and off it.
+    What the new process assumes of the old one adds nothing to what its own first reconciliation asks for alike.
+    Restarts at five seconds of a period of 15 s, on the grid's instant and off it.
     """
 
     async def scenario():
@@ -227,8 +227,8 @@ def test_a_restart_at_rest_writes_nothing(window):
     assert [] == live(scenario)
 
 
-def test_a_status_that_is_refused_at_every_turn_is_complained_of_once(caplog):
-    """A right that was taken away: 2,000 objects at a turn every 15 s would write 133 lines a second."""
+def test_a_status_that_is_refused_at_every_reconciliation_is_complained_of_once(caplog):
+    """A right that was taken away: 2,000 objects at a reconciliation every 15 s would write 133 lines a second."""
 
     async def scenario():
         api = ModelApi()
@@ -301,7 +301,7 @@ def test_nothing_is_under_way_any_more_once_the_loop_is_closed():
     ],
     ids=["decided", "drifted"],
 )
-def test_what_somebody_else_writes_before_our_answer_comes_is_set_right_at_the_next_turn(begins):
+def test_what_somebody_else_writes_before_our_answer_comes_is_set_right_at_the_next_reconciliation(begins):
     """Their status is seen first, and is not taken for ours: an object at rest would leave it as it is."""
 
     async def scenario():
@@ -376,7 +376,7 @@ def test_fields_that_the_crd_does_not_know_are_not_written_again_and_again():
     """
     The CRD is of an earlier release than the operator, and lacks two fields, of which one changes at 07:02.
 
-    Found: the answer to the write of each told that the other one was missing, and so on at each turn.
+    Found: the answer to the write of each told that the other one was missing, and so on at each reconciliation.
     """
 
     async def scenario():

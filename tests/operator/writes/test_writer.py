@@ -20,7 +20,7 @@ def reconciliations():
 
 def test_a_decision_that_is_written_is_not_held_until_the_last_one_of_its_batch():
     """
-    40 objects scale in one turn of their namespace, and one of these writes hangs.
+    40 objects scale in one reconciliation of their namespace, and one of these writes hangs.
 
     Each decision holds what it was made of, and two statuses. At a shared edge nearly the whole fleet was held so.
     """

@@ -49,7 +49,7 @@ _SECONDS_MIN, _SECONDS = 20, 300
 _SMALL = 0.02
 # From cutting the history to the clock's 0:00: import (1 s), the operator's start (2 s), and some for a slow machine.
 _LEAD_S = 6
-# The first decision comes with the operator's first turn: 2 s after its object, or more on a slow machine.
+# The first decision comes with the operator's first reconciliation: 2 s after its object, or more on a slow machine.
 _DECIDED_WITHIN_S = 60
 _INTERRUPTED, _REFUSED, _FAILED = 130, 2, 1
 _UNREACHABLE = (

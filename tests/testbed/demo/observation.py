@@ -60,7 +60,7 @@ class Verdict:
 
     @property
     def is_made(self) -> bool:
-        """Whether the operator has taken a turn: who holds for want of evidence has decided too."""
+        """Whether the operator has taken a reconciliation: who holds for want of evidence has decided too."""
         return bool(self.proposals or self.abstentions)
 
     def proposal(self, source: str) -> Proposal | None:

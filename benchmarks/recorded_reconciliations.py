@@ -1,11 +1,13 @@
 """
-What a turn costs over the recorded lives of upstream HPAs: observe + decide + Memory.after, and the whole turn.
+What a reconciliation costs over the recorded lives of upstream HPAs: observe + decide + Memory.after, and the whole
+reconciliation.
 
-The turns measured are those with one metric and about 10 pods that were computed, each repeated on its own inputs. The
-whole turn is what remains of one without its I/O: decoding the pods' metrics and rendering the status as well. Decoding
-the pods themselves is left out: a watch does that when a pod changes, not at every turn.
+The reconciliations measured are those with one metric and about 10 pods that were computed, each repeated on its own
+inputs. The whole reconciliation is what remains of one without its I/O: decoding the pods' metrics and rendering the
+status as well. Decoding the pods themselves is left out: a watch does that when a pod changes, not at every
+reconciliation.
 
-A figure is the CPU of this thread over some calls, divided by their number; the median is over turns.
+A figure is the CPU of this thread over some calls, divided by their number; the median is over reconciliations.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ _CALLS = 20
 
 @dataclass
 class Costs:
-    """Microseconds of CPU of each part, one entry a turn."""
+    """Microseconds of CPU of each part, one entry a reconciliation."""
 
     decode: list[float] = field(default_factory=list)
     observe: list[float] = field(default_factory=list)
@@ -67,11 +69,14 @@ class Costs:
         }
 
     def policy(self) -> list[float]:
-        """observe + decide + memory, a turn each."""
-        return [sum(turn_parts) for turn_parts in zip(self.observe, self.decide, self.remember, strict=True)]
+        """observe + decide + memory, a reconciliation each."""
+        return [
+            sum(reconciliation_parts)
+            for reconciliation_parts in zip(self.observe, self.decide, self.remember, strict=True)
+        ]
 
     def whole(self) -> list[float]:
-        return [sum(turn_parts) for turn_parts in zip(*self.parts().values(), strict=True)]
+        return [sum(reconciliation_parts) for reconciliation_parts in zip(*self.parts().values(), strict=True)]
 
 
 def main() -> int:
@@ -91,17 +96,17 @@ def main() -> int:
     console.print(f"where the time goes: {told}", highlight=False)
     console.print(
         f"observe + decide + memory: {policy:.1f} us median, goal {GOAL_US} us; "
-        f"whole turn {median(costs.whole()):.1f} us",
+        f"whole reconciliation {median(costs.whole()):.1f} us",
         highlight=False,
     )
     path = save(
-        "recorded_turns",
+        "recorded_reconciliations",
         {
             "machine": calibration,
-            "turns": len(pods),
+            "reconciliations": len(pods),
             "pods_median": median(pods),
             "observe_decide_memory_us": round(policy, 2),
-            "whole_turn_us": round(median(costs.whole()), 2),
+            "whole_reconciliation_us": round(median(costs.whole()), 2),
             "parts_us": {name: round(us, 2) for name, us in parts.items()},
         },
     )
@@ -110,25 +115,32 @@ def main() -> int:
 
 
 def live(life: dict[str, Any], costs: Costs) -> list[int]:
-    """One life from its first tick to its last; returns the pods of each turn that was measured."""
+    """One life from its first tick to its last; returns the pods of each reconciliation that was measured."""
     flags = trajectories.options(life["flags"])
     spec = parse_spec(life["spec"], trajectories.NAMESPACE, flags)
     memory, status, counts = Memory(), {"desiredReplicas": 0}, []
     for tick in life["ticks"]:
         if "spec" in tick:
             spec = parse_spec(tick["spec"], trajectories.NAMESPACE, flags)
-        turn = trajectories.take_turn(spec, tick, memory)
+        reconciliation = trajectories.reconcile_tick(spec, tick, memory)
         count = len(tick.get("pods") or ())
-        is_usual = len(spec.metrics) == 1 and FEWEST <= count <= MOST and turn.decision.kind is DecisionKind.COMPUTED
+        is_usual = (
+            len(spec.metrics) == 1 and FEWEST <= count <= MOST and reconciliation.decision.kind is DecisionKind.COMPUTED
+        )
         if is_usual and isinstance(spec.metrics[0], ResourceMetric):
-            measure(spec, tick, memory, status, turn, costs)
+            measure(spec, tick, memory, status, reconciliation, costs)
             counts.append(count)
-        memory, status = turn.memory, render(status, turn)
+        memory, status = reconciliation.memory, render(status, reconciliation)
     return counts
 
 
 def measure(
-    spec: Spec, tick: dict[str, Any], memory: Memory, status: dict[str, Any], turn: Reconciliation, costs: Costs
+    spec: Spec,
+    tick: dict[str, Any],
+    memory: Memory,
+    status: dict[str, Any],
+    reconciliation: Reconciliation,
+    costs: Costs,
 ) -> None:
     metric = spec.metrics[0]
     now = parse_instant(tick["now"])
@@ -149,20 +161,25 @@ def measure(
 
     measured = decode()
     observation = observe(spec, scale, pods, [measured], now)
-    assert decide(spec, observation, None, memory, now) == turn.decision
+    assert decide(spec, observation, None, memory, now) == reconciliation.decision
     costs.decode.append(_cost(decode))
     costs.observe.append(_cost(lambda: observe(spec, scale, pods, [measured], now)))
     costs.decide.append(_cost(lambda: decide(spec, observation, None, memory, now)))
-    costs.remember.append(_cost(lambda: memory.after(turn.decision, turn.outcome, spec, observation)))
-    costs.render.append(_cost(lambda: render(status, turn)))
+    costs.remember.append(
+        _cost(lambda: memory.after(reconciliation.decision, reconciliation.outcome, spec, observation))
+    )
+    costs.render.append(_cost(lambda: render(status, reconciliation)))
 
 
 def table(costs: Costs, pods: list[int]) -> Table:
-    out = Table(title=f"{len(pods)} recorded turns with one resource metric and {FEWEST} to {MOST} pods")
-    out.add_column("part of a turn")
+    out = Table(title=f"{len(pods)} recorded reconciliations with one resource metric and {FEWEST} to {MOST} pods")
+    out.add_column("part of a reconciliation")
     for heading in ("median us", "95th percentile us"):
         out.add_column(heading, justify="right")
-    rows = costs.parts() | {"observe + decide + memory": costs.policy(), "whole turn without I/O": costs.whole()}
+    rows = costs.parts() | {
+        "observe + decide + memory": costs.policy(),
+        "whole reconciliation without I/O": costs.whole(),
+    }
     for name, times in rows.items():
         out.add_row(name, f"{median(times):.1f}", f"{quantiles(times, n=20)[-1]:.1f}")
     return out
