@@ -62,3 +62,14 @@ def fields_in_class_docstrings() -> Iterator[str]:
 
 def test_a_field_is_documented_beside_the_field():
     assert [] == list(fields_in_class_docstrings())
+
+
+def test_the_store_alone_knows_that_an_address_is_that_of_a_postgresql():
+    named = {
+        path.relative_to(PROJECT).as_posix()
+        for path in SOURCES["cronhpa"].rglob("*.py")
+        if "PostgresAddress" in path.read_text("utf-8")
+    }
+
+    assert {"address.py", "copy.py", "postgres.py", "store.py"} >= {path.rpartition("/")[2] for path in named}
+    assert all(path.startswith("cronhpa/history/") for path in named)

@@ -20,7 +20,7 @@ from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import Mode, Span, Spec
-from cronhpa.history.database.address import PostgresAddress
+from cronhpa.history.database.address import PortableAddress
 from cronhpa.history.database.database import Fault
 from cronhpa.history.database.series import MINUTES_KEPT, STEP, STEPS_KEPT, Series
 from cronhpa.history.load.fits import Fit, FitInfo
@@ -90,8 +90,8 @@ class DaskCluster(Struct, frozen=True):
 class WorkerRequest(Struct, frozen=True):
     """A task for a worker."""
 
-    store: str | PostgresAddress
-    """The path of a file, or the address of a PostgreSQL."""
+    store: PortableAddress
+    """The address of the store."""
     subjects: list[ForecastTarget]
     now: Nanoseconds
     cluster: DaskCluster | None = None

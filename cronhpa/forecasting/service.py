@@ -30,7 +30,7 @@ from cronhpa.forecasting.messages import (
 from cronhpa.forecasting.pool import ProcessPool, WorkerError, WorkerPool
 from cronhpa.forecasting.refit_schedule import due
 from cronhpa.forecasting.work_counts import WorkCounts
-from cronhpa.history.database.address import PostgresAddress, StoreAddress
+from cronhpa.history.database.address import StoreAddress, file_of, portable
 from cronhpa.history.database.database import StoreError
 from cronhpa.history.database.series import Series
 from cronhpa.history.load.fits import FitInfo
@@ -124,7 +124,7 @@ class ForecastService:
         self._share_percent = share_percent
         self._on_first = on_first
         self._by_whom = by_whom
-        self._told = store if isinstance(store, PostgresAddress) else str(store)
+        self._portable_store = portable(store)
         self._forecast_task = forecast_task
         self._fit_task = fit_task
         self._latest: dict[Series, Forecast | Absent] = {}
@@ -228,11 +228,12 @@ class ForecastService:
         await self._fit_workers.close()
 
     def _load_file(self) -> None:
-        """Read the store if it is a file. A PostgreSQL is read by `load`, because it may keep its readers waiting."""
-        if isinstance(self._store, PostgresAddress) or not self._store.exists():
+        """Read the store if it is a file. A database server is read by `load`: it may keep its readers waiting."""
+        file = file_of(self._store)
+        if file is None or not file.exists():
             return
         try:
-            store = Store(self._store)
+            store = Store(file)
         except StoreError as problem:
             self._problems["store"] = (str(problem),)
             return
@@ -283,7 +284,7 @@ class ForecastService:
         """Why the forecasts could not be made or stored; None if they were."""
         if self._unopened["forecast"]:
             return self._note_unopened(task, self._unopened["forecast"])
-        ask = _ASKS.encode(WorkerRequest(self._told, task, now))
+        ask = _ASKS.encode(WorkerRequest(self._portable_store, task, now))
         began = self._monotonic()
         try:
             response = _ANSWERS.decode(await self._workers.run(self._forecast_task, ask, self._deadline_seconds))
@@ -319,7 +320,7 @@ class ForecastService:
             return self._note_unopened(task, self._unopened["fit"])
         began = self._monotonic()
         try:
-            ask = _ASKS.encode(WorkerRequest(self._told, task, now, self._cluster))
+            ask = _ASKS.encode(WorkerRequest(self._portable_store, task, now, self._cluster))
             answer = await self._fit_workers.run(self._fit_task, ask, self._fit_deadline_seconds)
             response = _FITS.decode(answer)
         except (WorkerError, msgspec.MsgspecError) as error:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpa.history.database.address import PostgresAddress, StoreAddress
+from cronhpa.history.database.address import PortableAddress, PostgresAddress, StoreAddress
 from cronhpa.history.database.database import StoreError
 from cronhpa.history.database.sqlite import SqliteDatabase
 from cronhpa.history.load.fits import Fits
@@ -40,7 +40,7 @@ class Store:
     """
 
     def __init__(
-        self, address: StoreAddress | str, open_database: Callable[[StoreAddress], Database] | None = None
+        self, address: StoreAddress | PortableAddress, open_database: Callable[[StoreAddress], Database] | None = None
     ) -> None:
         """
         Open the store to write and read. Raises StoreError.
@@ -62,7 +62,7 @@ class Store:
         return cls(address, _open_unmigrated)
 
     @classmethod
-    def open_to_read(cls, address: StoreAddress) -> Store:
+    def open_to_read(cls, address: StoreAddress | PortableAddress) -> Store:
         """Open an existing store, of this release or an earlier one, and change nothing in it. Raises StoreError."""
         return cls(address, _open_to_read)
 

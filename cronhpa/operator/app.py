@@ -20,7 +20,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.model.instant import SECOND, parse_duration
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.database.address import PostgresAddress
+from cronhpa.history.database.address import file_of
 from cronhpa.history.database.series import Series
 from cronhpa.history.imports.prometheus import Prometheus
 from cronhpa.kube.client import Client
@@ -227,8 +227,7 @@ class Operator:
 
     def _metrics(self, listeners: Sequence[Listener]) -> tuple[OperatorMetrics, ObjectMetrics]:
         settings, controller = self._settings, self.controller
-        store = settings.store_address
-        file = None if isinstance(store, PostgresAddress) else store
+        file = file_of(settings.store_address)
         own = OperatorMetrics(controller, self._client, listeners, self._forecasts.work, file, self._commit)
         objects = ObjectMetrics(
             controller.inventory,
@@ -332,7 +331,7 @@ def _give_back() -> None:
 
 def _by_whom(settings: Settings) -> str:
     """Why an object has no forecast, if another replica may have one that this replica cannot read."""
-    if not settings.leader_elect or isinstance(settings.store_address, PostgresAddress):
+    if not settings.leader_elect or file_of(settings.store_address) is None:
         return ""
     return " by this replica, whose history is its own: CRONHPA_STORE names a file"
 

@@ -20,7 +20,7 @@ from cronhpa.core.forecasts.floor import forecast_metric
 from cronhpa.core.model.instant import HOUR, Nanoseconds
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.database.address import PostgresAddress, StoreAddress
+from cronhpa.history.database.address import StoreAddress, file_of
 from cronhpa.history.database.database import Fault, StoreError
 from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.history.imports.backfill import Backfills
@@ -58,8 +58,8 @@ class LearningPauses(Struct, frozen=True):
 
 class Learning:
     """
-    store: the address of the history; a PostgreSQL is shared by all replicas. objects: returns the objects that ask for
-    a forecast, or more. loads, budgets: the loads and the spend of the reconciler since the last flush. decisions: wait
+    store: the address of the history; replicas share a database server. objects: returns the objects that ask for a
+    forecast, or more. loads, budgets: the loads and the spend of the reconciler since the last flush. decisions: wait
     for the store; None: none are kept.
     is_leading: whether this replica decides; otherwise it learns nothing.
     open_prometheus: opens the Prometheus from which the past is imported; None without one. open_store: opens the
@@ -93,7 +93,7 @@ class Learning:
         self._is_leading = is_leading
         self._pauses = pauses or LearningPauses()
         self._store: Store | None = None
-        self._is_shared = isinstance(store, PostgresAddress)
+        self._is_shared = file_of(store) is None
         self._looked = asyncio.Event()
         self._spend_known_until: Nanoseconds = 0
         self._is_outdated = False
@@ -302,12 +302,13 @@ def target_of(state: ObjectState) -> ForecastTarget | None:
     )
 
 
-def _identity(path: StoreAddress) -> tuple[int, int] | None:
+def _identity(store: StoreAddress) -> tuple[int, int] | None:
     """Device and inode of a store's file; None if there is no file, or if the store is a database server."""
-    if isinstance(path, PostgresAddress):
+    file = file_of(store)
+    if file is None:
         return None
     try:
-        stat = path.stat()
+        stat = file.stat()
     except OSError:
         return None
     return stat.st_dev, stat.st_ino

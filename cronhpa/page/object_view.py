@@ -24,7 +24,6 @@ from cronhpa.core.model.local_time import local_times
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.spec import ControllerOptions, Metric, ResourceMetric, Spec, UnknownMetric
 from cronhpa.core.schedules.timeline import Mark, Timeline, timeline, window_intervals
-from cronhpa.history.database.address import PostgresAddress
 from cronhpa.history.database.database import StoreError
 from cronhpa.history.database.series import STEP, Series
 from cronhpa.history.past.points import Point
@@ -95,7 +94,7 @@ def view_of(asked: ViewQuestion) -> bytes:
 
 def decision_of(asked: DecisionQuestion) -> bytes:
     """The text of `cronhpa explain --at` as JSON; `null` if no decision of that instant is kept."""
-    store = open_store(asked.store)
+    store = Store.open_to_read(asked.store)
     try:
         decision = store.decisions.at(asked.namespace, asked.name, asked.at)
         following = None if decision is None else store.decisions.after(asked.namespace, asked.name, asked.at)
@@ -110,13 +109,6 @@ def decision_of(asked: DecisionQuestion) -> bytes:
             "explained": explained(msgspec.json.decode(decision.body), decision.at),
         }
     )
-
-
-def open_store(address: str | PostgresAddress) -> Store:
-    """The operator's store, opened to read. Raises StoreError."""
-    from pathlib import Path  # noqa: PLC0415 - a worker's
-
-    return Store.open_to_read(Path(address) if isinstance(address, str) else address)
 
 
 def measured_metric(spec: Spec) -> Metric | None:
@@ -247,7 +239,7 @@ def _mark(mark: Mark) -> Json:
 def _past(asked: ViewQuestion, metric: Metric | None, capacity: float | None, start_up: Nanoseconds | None) -> Json:
     since, now = asked.now - SPAN, asked.now
     series = None if metric is None else Series(asked.namespace, asked.name, _name(metric))
-    store = open_store(asked.store)
+    store = Store.open_to_read(asked.store)
     try:
         kept = store.decisions.between(asked.namespace, asked.name, since, now, CHANGES_MAX)
         before = store.decisions.at(asked.namespace, asked.name, since - 1)

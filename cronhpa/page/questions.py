@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from cronhpa.core.model.instant import DAY, Nanoseconds
-from cronhpa.history.database.address import PostgresAddress
+from cronhpa.history.database.address import PortableAddress
 
 # Shown back and ahead of now: as long as every decision is kept.
 SPAN: Nanoseconds = 7 * DAY
@@ -17,8 +17,8 @@ SPAN: Nanoseconds = 7 * DAY
 class ViewQuestion(Struct, frozen=True):
     """An object as it is now, as JSON."""
 
-    store: str | PostgresAddress
-    """The path of a file, or where a PostgreSQL is."""
+    store: PortableAddress
+    """The address of the store."""
     namespace: str
     name: str
     zone: str
@@ -29,7 +29,7 @@ class ViewQuestion(Struct, frozen=True):
 class DecisionQuestion(Struct, frozen=True):
     """The decision that was in force at an instant."""
 
-    store: str | PostgresAddress
+    store: PortableAddress
     namespace: str
     name: str
     at: Nanoseconds
@@ -79,7 +79,7 @@ class EdgesAnswer(Struct, frozen=True):
 class RerunQuestion(Struct, frozen=True):
     """Decide the last week again."""
 
-    store: str | PostgresAddress
+    store: PortableAddress
     namespace: str
     name: str
     now: Nanoseconds

@@ -38,8 +38,9 @@ from cronhpa.history.database.database import StoreError
 from cronhpa.history.database.series import Series
 from cronhpa.history.load.recorded import recorded_load
 from cronhpa.history.past.points import POINT_STEP, Point
+from cronhpa.history.store import Store
 from cronhpa.kube.yaml_loader import Loader
-from cronhpa.page.object_view import CHANGES_MAX, minute_loads, open_store
+from cronhpa.page.object_view import CHANGES_MAX, minute_loads
 from cronhpa.page.past_lanes import scalings_of
 from cronhpa.page.questions import SPAN, RerunQuestion
 from cronhpa.page.shortages import ready_pods, short_spans
@@ -190,7 +191,7 @@ def _recorded(
     list[tuple[Nanoseconds, int]],
 ]:
     """(loads, the middles of their times, recorded points, loads of single minutes, scalings)."""
-    store = open_store(asked.store)
+    store = Store.open_to_read(asked.store)
     try:
         points, middles = recorded_load(store.loads, series, asked.now)
         happened = store.decisions.points(asked.namespace, asked.name, asked.now - SPAN, asked.now)

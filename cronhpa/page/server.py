@@ -24,7 +24,7 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from msgspec import Struct
 
 from cronhpa.core.model.instant import SECOND, Nanoseconds
-from cronhpa.history.database.address import PostgresAddress, StoreAddress
+from cronhpa.history.database.address import PortableAddress, StoreAddress, portable
 from cronhpa.page.assets import load_assets
 from cronhpa.page.authentication import (
     Authentication,
@@ -301,9 +301,8 @@ class PageServer:
         return await answered(request, answer)
 
     @property
-    def _store(self) -> str | PostgresAddress:
-        store = self._settings.store
-        return store if isinstance(store, PostgresAddress) else str(store)
+    def _store(self) -> PortableAddress:
+        return portable(self._settings.store)
 
 
 def _peer(request: web.Request) -> Peer:

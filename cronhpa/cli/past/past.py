@@ -16,7 +16,7 @@ from cronhpa.cli.past.past_of_replicas import PastSourceError
 from cronhpa.cli.past.past_source import PastWhere, opened
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.core.model.spec import TargetRef
-from cronhpa.history.database.address import PostgresAddress, StoreAddress, store_address
+from cronhpa.history.database.address import StoreAddress, file_of, store_address
 from cronhpa.history.database.database import StoreError
 from cronhpa.history.database.series import Series, is_load
 from cronhpa.history.imports.files import ENOUGH, TEXT_MAX, HistoryError, read_points
@@ -70,7 +70,7 @@ def read_past(source: str, series: Series, query: Query) -> Past:
             points = asyncio.run(_asked(source, series, query))
         elif source == "-":
             points = _piped()
-        elif isinstance(address := _address(source), PostgresAddress) or _is_store(address):
+        elif (file := file_of(address := _address(source))) is None or _is_store(file):
             shown = str(address)
             points, middles = _stored(address, series)
         else:

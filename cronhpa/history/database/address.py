@@ -42,6 +42,17 @@ class PostgresAddress(Struct, frozen=True, tag=True):
 
 
 StoreAddress = Path | PostgresAddress
+# The same in a message to another process, which has no paths.
+PortableAddress = str | PostgresAddress
+
+
+def portable(address: StoreAddress) -> PortableAddress:
+    return str(address) if isinstance(address, Path) else address
+
+
+def file_of(address: StoreAddress) -> Path | None:
+    """The file of a store; None for a database server, which replicas share."""
+    return address if isinstance(address, Path) else None
 
 
 def store_address(text: str, password_file: str | None = None) -> StoreAddress:
