@@ -152,8 +152,7 @@ class Operator:
             pauses=LearningPauses(forecast=parse_duration(settings.forecast_interval) / SECOND),
         )
 
-        if self.controller.turnover is not None:
-            self.controller.turnover.taken = self.learning.read_again
+        self.controller.handover.on_taken(self.learning.read_again)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set. Raises the error that ended an essential part."""
@@ -201,12 +200,12 @@ class Operator:
     async def _scale(self) -> None:
         # The first lists create little garbage and many objects that stay.
         gc.set_threshold(*_STARTING)
-        await self.controller.synced()
+        await self.controller.handover.synced()
         await self.learning.first_look()
         _freeze()
         asyncio.get_running_loop().call_later(_FIRST_ROUND_SECONDS, _freeze)
         gc.set_threshold(*_RUNNING)
-        await self.controller.scale()
+        await self.controller.handover.run()
 
     def _listen(self) -> list[Listener]:
         """One port with its own limits for each of Prometheus, the kubelet, and readers of past decisions."""

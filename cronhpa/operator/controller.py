@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from cronhpa.core.decide import decide as decide_with
@@ -18,15 +18,15 @@ from cronhpa.history.database.series import Series
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.clock import Clock
 from cronhpa.kube.discovery import Discovery
-from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
 from cronhpa.kube.lease import Leases
 from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
 from cronhpa.kube.shard_scope import ShardScope
+from cronhpa.operator.leader.handover import FleetHandover, Handover, IsIn
 from cronhpa.operator.leader.replica import OnlyReplica, Replica
-from cronhpa.operator.leader.turnover import ShardHolder, Turnover
+from cronhpa.operator.leader.shard_handover import ShardHandover, ShardHolder
 from cronhpa.operator.learning import target_of
 from cronhpa.operator.loop.control_loop import ControlLoop
 from cronhpa.operator.loop.delaying_queue import Key
@@ -44,8 +44,6 @@ from cronhpa.sources.metric_sources import MetricSources
 
 LOG = logging.getLogger(__name__)
 
-_SYNC_SECONDS = 60.0
-_LIST_RETRY_SECONDS = 1.0
 # The first decisions wait this long for the lists of targets. After that, each target is read by itself.
 _TARGETS_SECONDS = 15.0
 
@@ -97,8 +95,6 @@ class Controller:
         # The objects with a forecast, kept up to date because learning reads them every two seconds; their series.
         self.forecast_objects: dict[Key, ObjectState] = {}
         self._forecast_series: dict[Key, Series] = {}
-        # The last term in which this replica decided.
-        self._decided_in = 0
         self._pods = PodIndexer()
         # Pods that are too large to be counted; each is logged once.
         self._uncounted: set[Key] = set()
@@ -108,7 +104,7 @@ class Controller:
             self._pods,
             self.targets,
             self.owners,
-            self._is_synced,
+            self._serves,
             self._pods_unknown,
             self._relist,
             self._is_counted,
@@ -119,16 +115,6 @@ class Controller:
             cluster, self.inventory, self.writer, forecasts, clock.now, decide, check_standing=check_standing
         )
         self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock, trace)
-        self.turnover = None
-        if sharded is not None:
-            self.turnover = Turnover(
-                sharded,
-                self.inventory,
-                self.control_loop,
-                listed=self._is_listed,
-                prepare=self._watch_targets,
-                flushed=self.events.flushed,
-            )
         # By namespace; one pair under "" for all of them.
         self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}
         for namespace in namespaces or ("",):
@@ -138,6 +124,27 @@ class Controller:
             self._informers[namespace] = (
                 Informer(client, pods, RawPod, self._on_pod, keep=False, scope=shards, restored=self._on_restored),
                 Informer(client, hpas, Hpa, self._on_hpa, keep=False, scope=shards, restored=self._on_restored),
+            )
+        self.handover: Handover
+        if sharded is None:
+            self.handover = FleetHandover(
+                self.replica,
+                self.inventory,
+                self.control_loop,
+                self.reconciler,
+                self.object_watch,
+                clock,
+                informers=self._informers,
+                prepare=self._watch_targets,
+            )
+        else:
+            self.handover = ShardHandover(
+                sharded,
+                self.inventory,
+                self.control_loop,
+                listed=self._is_listed,
+                prepare=self._watch_targets,
+                flushed=self.events.flushed,
             )
 
     @property
@@ -163,70 +170,7 @@ class Controller:
             ("other installations", self.installations.run()),
         ]
 
-    async def scale(self) -> None:
-        """Reconciles while this replica leads, or holds shards, until cancelled."""
-        if self.turnover is not None:
-            async with asyncio.TaskGroup() as parts:
-                parts.create_task(self.turnover.run(), name="turnover of shards")
-                parts.create_task(self.control_loop.run(), name="control loop")
-            return
-        while True:
-            term = await self.replica.acquired()
-            scaling = asyncio.create_task(self._scale_in(term), name=f"control loop, term {term}")
-            lost = asyncio.create_task(self.replica.lost(term), name="end of the term")
-            try:
-                await asyncio.wait((scaling, lost), return_when=asyncio.FIRST_COMPLETED)
-                if scaling.done():
-                    scaling.result()
-            finally:
-                for task in (scaling, lost):
-                    task.cancel()
-                await asyncio.gather(scaling, lost, return_exceptions=True)
-            await self.control_loop.close(0)
-            # Before the memories, and other state with them, are read from the statuses again.
-            for state in self.inventory:
-                self.reconciler.flush_load(state)
-
-    async def _scale_in(self, term: int) -> None:
-        """
-        Reconciles in a term of leadership, beginning with the memories that another leader left in the statuses.
-
-        If nobody else has led since this replica led, its own memories are at least as new as those of the statuses.
-
-        A replica that was cut off may have missed an HPA on one of its targets: it waits for the next list of HPAs.
-        """
-        unread: set[str] | None = set() if self.object_watch.listed_term == term else None
-        while unread is None:
-            try:
-                unread = await self.object_watch.list_again(term)
-            except ClusterError as error:
-                LOG.warning("list of the CronHPA objects: %s; nothing is decided before it", error.message)
-                await asyncio.sleep(_LIST_RETRY_SECONDS)
-            except Exception:
-                LOG.exception("the list of CronHPA objects failed; nothing is decided before it")
-                await asyncio.sleep(_LIST_RETRY_SECONDS)
-        for _, owners in self._informers.values():
-            owners.doubt()
-        knows_all = self.replica.unbroken_since <= self._decided_in
-        self.inventory.take_over(unread, knows_all=knows_all)
-        self._decided_in = term
-        await self.control_loop.run(goes_on=knows_all)
-
-    async def synced(self) -> None:
-        """Waits for the first lists: an unlisted pod must not count as gone. With shards, each shard waits itself."""
-        if self.turnover is not None:
-            return
-        started = self._clock.monotonic()
-        while not self.is_ready():
-            self.control_loop.note_tick()
-            await asyncio.sleep(0.05)
-            if self._clock.monotonic() - started > _SYNC_SECONDS:
-                LOG.warning("the first lists are still not there after %d s", _SYNC_SECONDS)
-                started = self._clock.monotonic()
-        await self._watch_targets(lambda _: True)
-        LOG.info("ready: %d CronHPA objects, %d pods", len(self.inventory.items), self._pods.count())
-
-    async def _watch_targets(self, is_in: Callable[[str], bool]) -> None:
+    async def _watch_targets(self, is_in: IsIn) -> None:
         """Begins to watch the kinds of targets of the objects in some namespaces, and waits a while for their lists."""
         served = (
             (state.namespace, state.served.spec.target)
@@ -245,22 +189,12 @@ class Controller:
         waited_for = [*own, *(informer for informer in self.targets.informers if informer.is_current)]
         return all(part.listed_scope >= version for part in (self.object_watch, *waited_for))
 
-    def is_ready(self) -> bool:
-        """Whether the objects were listed, and one namespace: the others may be unreadable."""
-        if self.turnover is not None:
-            return self.turnover.is_ready
-        return self.object_watch.listed.is_set() and any(self._is_synced(namespace) for namespace in self._informers)
-
     def on_first_forecast(self, series: Series) -> None:
         """A first forecast makes its object due at once. A newer one does not: rate policies count reconciliations."""
         self.control_loop.enqueue((series.namespace, series.name))
 
-    def _is_synced(self, namespace: str) -> bool:
-        """Whether the pods and HorizontalPodAutoscalers of a namespace have been listed."""
-        if self.turnover is not None:
-            return self.turnover.serves(namespace)
-        informers = self._informers.get(namespace) or self._informers.get("")
-        return informers is not None and all(informer.synced.is_set() for informer in informers)
+    def _serves(self, namespace: str) -> bool:
+        return self.handover.serves(namespace)
 
     def _pods_unknown(self, namespace: str) -> Absent | None:
         """Why the pods of a namespace are no longer known; None while they are known."""

@@ -1,6 +1,6 @@
 """
-cronhpa.operator.leader.sharded_replica, cronhpa.operator.leader.turnover: replicas of the real operator that share 16
-shards.
+cronhpa.operator.leader.sharded_replica, cronhpa.operator.leader.shard_handover: replicas of the real operator that
+share 16 shards.
 
 Who wrote for which object, and when, is read off the API server's audit log: each write lies between two writes of the
 Lease of its object's shard by the same replica.

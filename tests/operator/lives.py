@@ -120,8 +120,8 @@ class Life:
         )
 
     async def _scale(self) -> None:
-        await self.controller.synced()
-        await self.controller.scale()
+        await self.controller.handover.synced()
+        await self.controller.handover.run()
 
     def loads(self) -> list[LoadSample]:
         """The observed loads, with those of the minute under way."""

@@ -9,7 +9,7 @@ from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import Lease, LeaseMeta, LeaseName
 from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.leader.election import LeaseTiming
-from cronhpa.operator.leader.shard_election import Holdings, ShardElection, replica_lease, shard_lease
+from cronhpa.operator.leader.shard_election import HeldShards, ShardElection, replica_lease, shard_lease
 
 INSTALLATION = LeaseName("cronhpa-system", "cronhpa")
 START = parse_instant("2027-01-15T07:00:00Z")
@@ -103,13 +103,13 @@ class ShardReplica:
         self._emptying = emptying
         self._leaving = set()
         self._reached = ReachedLeases(leases)
-        self.holdings = Holdings(ShardScope(shards), TIMING, monotonic)
+        self.held_shards = HeldShards(ShardScope(shards), TIMING, monotonic)
         clock = Clock(lambda: START + round(monotonic() * SECOND), monotonic)
         self.election = ShardElection(
             self._reached,
             *lease_names(shards),
             name,
-            self.holdings,
+            self.held_shards,
             clock,
             changed=self._changed,
             may_have_led=leases.may_have_led,
@@ -118,11 +118,11 @@ class ShardReplica:
 
     def may_write(self, shard):
         """Whether a write may begin in a shard. A process that is frozen begins none."""
-        return not self.is_dead and self.holdings.shards[shard].write_seconds() > 0
+        return not self.is_dead and self.held_shards.shards[shard].write_seconds() > 0
 
     @property
     def held(self):
-        return set() if self.is_dead else set(self.holdings.terms())
+        return set() if self.is_dead else set(self.held_shards.terms())
 
     def freeze(self):
         self._reached.is_open.clear()
@@ -146,11 +146,11 @@ class ShardReplica:
         self.is_dead = True
 
     def _changed(self):
-        terms = self.holdings.terms()
-        for shard in self.holdings.leaving & terms.keys():
+        terms = self.held_shards.terms()
+        for shard in self.held_shards.leaving & terms.keys():
             if (shard, terms[shard]) not in self._leaving:
                 self._leaving.add((shard, terms[shard]))
                 asyncio.get_running_loop().call_later(self._emptying, self._emptied, shard, terms[shard])
 
     def _emptied(self, shard, term):
-        self.holdings.empty = {**self.holdings.empty, shard: term}
+        self.held_shards.empty = {**self.held_shards.empty, shard: term}

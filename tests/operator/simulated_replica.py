@@ -158,8 +158,8 @@ class SimulatedReplica:
         await self.candidate.run()
 
     async def _scale(self) -> None:
-        await self.controller.synced()
-        await self.controller.scale()
+        await self.controller.handover.synced()
+        await self.controller.handover.run()
 
     async def kill(self) -> None:
         for client in (self.client, self.lease_client):

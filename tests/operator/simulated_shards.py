@@ -12,7 +12,7 @@ from simulated_world import SimulatedClient
 from cronhpa.kube.clock import Clock
 from cronhpa.kube.lease import LeaseName, Leases
 from cronhpa.kube.shard_scope import ShardScope
-from cronhpa.operator.leader.shard_election import Holdings, ShardElection, shard_lease
+from cronhpa.operator.leader.shard_election import HeldShards, ShardElection, shard_lease
 from cronhpa.operator.objects.installations import NamedLeases
 
 SHARDS = 4
@@ -29,14 +29,14 @@ class ShardCandidate:
     def __init__(self, client: SimulatedClient, clock: Clock, shards: int) -> None:
         self.scope = ShardScope(shards)
         self._shards = shards
-        self._holdings = Holdings(self.scope, TIMING, clock.monotonic)
-        self.fence = self._holdings.fence
+        self._held = HeldShards(self.scope, TIMING, clock.monotonic)
+        self.fence = self._held.fence
         self._change = asyncio.Event()
         self._election = ShardElection(
             Leases(client),
             *lease_names(shards),
             client.who,
-            self._holdings,
+            self._held,
             clock,
             changed=self._change.set,
             may_have_led=NamedLeases(client, ()).contains,
@@ -48,13 +48,13 @@ class ShardCandidate:
 
     @property
     def leaving(self) -> frozenset[int]:
-        return self._holdings.leaving
+        return self._held.leaving
 
     def terms(self) -> dict[int, int]:
-        return self._holdings.terms()
+        return self._held.terms()
 
     def note_empty(self, terms: dict[int, int]) -> None:
-        self._holdings.empty = dict(terms)
+        self._held.empty = dict(terms)
 
     def lease_of(self, namespace: str) -> LeaseName:
         return shard_lease(LEASE, self.scope.shard_of(namespace), self._shards)

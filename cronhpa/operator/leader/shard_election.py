@@ -48,7 +48,7 @@ def replica_lease(installation: LeaseName, number: int) -> LeaseName:
     return LeaseName(installation.namespace, f"{installation.name}-replica-{number}")
 
 
-class Holdings:
+class HeldShards:
     """
     A process's view of the shards of a scope; the election's thread writes all of it except `empty`.
 
@@ -79,7 +79,7 @@ class ShardElection:
     Takes and renews the Leases of a fair share of the shards, and releases those above it.
 
     shards, replicas: their Leases, all in one namespace. identity: of this replica, unlike that of any other.
-    changed() is called after each change of `holdings`.
+    changed() is called after each change of `held`.
     may_lead: whether the process makes progress; one that is stuck gives its Leases to replicas that do.
     may_have_led: whether a replica may have led by a Lease, asked where there is none at the first look.
     """
@@ -90,7 +90,7 @@ class ShardElection:
         shards: Sequence[LeaseName],
         replicas: Sequence[LeaseName],
         identity: str,
-        holdings: Holdings,
+        held: HeldShards,
         clock: Clock,
         *,
         changed: Callable[[], None],
@@ -98,8 +98,8 @@ class ShardElection:
         may_have_led: Callable[[LeaseName], Awaitable[bool]] = never_led,
     ) -> None:
         self._leases, self._namespace, self._identity = leases, shards[0].namespace, identity
-        self._holdings, self._clock, self._changed = holdings, clock, changed
-        timing = self._timing = holdings.shards[0].timing
+        self._held, self._clock, self._changed = held, clock, changed
+        timing = self._timing = held.shards[0].timing
 
         def elector(name: LeaseName, leadership: Leadership) -> tuple[LeaseName, Elector]:
             quiet: Callable[[], None] = lambda: None  # noqa: E731 - one notification, at the end of a step
@@ -107,7 +107,7 @@ class ShardElection:
                 leases, name, identity, leadership, clock, changed=quiet, may_lead=may_lead, may_have_led=may_have_led
             )
 
-        self._shards = dict(map(elector, shards, holdings.shards))
+        self._shards = dict(map(elector, shards, held.shards))
         self._replicas = dict(elector(name, Leadership(timing, clock.monotonic)) for name in replicas)
         self._problem = ""
 
@@ -119,14 +119,14 @@ class ShardElection:
 
     async def step(self) -> None:
         """Lists all Leases, renews those that are due, and takes or releases at most one; none if the list failed."""
-        before = self._holdings.terms()
+        before = self._held.terms()
         electors = [*self._shards.values(), *self._replicas.values()]
         due = [elector for elector in electors if elector.leadership.is_leading and self._is_due(elector.leadership)]
         is_seen, *_ = await asyncio.gather(self._look(), *(elector.step() for elector in due))
         if is_seen:
             await self._take_part()
             await self._move()
-        if before != self._holdings.terms() or self._holdings.leaving:
+        if before != self._held.terms() or self._held.leaving:
             self._changed()
 
     async def release(self) -> None:
@@ -164,18 +164,18 @@ class ShardElection:
             await free.step()
 
     async def _move(self) -> None:
-        holdings, electors = self._holdings, tuple(self._shards.values())
-        terms, empty = holdings.terms(), holdings.empty
-        done = {shard for shard in holdings.leaving & terms.keys() if empty.get(shard) == terms[shard]}
+        held, electors = self._held, tuple(self._shards.values())
+        terms, empty = held.terms(), held.empty
+        done = {shard for shard in held.leaving & terms.keys() if empty.get(shard) == terms[shard]}
         await asyncio.gather(*(electors[shard].give_up() for shard in done))
         if not any(elector.leadership.is_leading for elector in self._replicas.values()):
             return
         # A shard in `leaving` stays there, whatever has changed since: its objects may be deleted from memory already.
-        leaving = frozenset(shard for shard in holdings.leaving if electors[shard].leadership.is_leading)
+        leaving = frozenset(shard for shard in held.leaving if electors[shard].leadership.is_leading)
         holders = [elector.holder for elector in electors]
         live = (elector.holder for elector in self._replicas.values())
         move = plan(holders, live, self._identity, leaving)
-        holdings.leaving = leaving.union(move.give)
+        held.leaving = leaving.union(move.give)
         # Whoever sees first that a Lease was deleted puts one in its place, so that the wait for its holder begins.
         deleted = {shard for shard, elector in enumerate(electors) if elector.is_deleted}
         await asyncio.gather(*(electors[shard].step() for shard in deleted.union(move.take) - done))

@@ -59,17 +59,10 @@ class Endpoints:
         return response(HTTPStatus.OK, "ok\n")
 
     def _readyz(self) -> Answer:
-        if self._controller.is_ready():
-            replica = self._controller.replica
+        handover = self._controller.handover
+        if handover.is_ready:
             # A waiting replica is ready, too: it could decide at once.
-            turnover = self._controller.turnover
-            if turnover is not None:
-                text = f"ok, {len(turnover.served)} of {turnover.scope.shards} shards\n"
-                return response(HTTPStatus.OK, text)
-            text = "ok, leading" if replica.term else f"ok, waiting: {replica.holder or 'nobody'} leads"
-            if (seconds := replica.free_in) is not None:
-                text = f"{text}, and does not renew the Lease: this replica takes it in {seconds:.0f} s"
-            return response(HTTPStatus.OK, f"{text}\n")
+            return response(HTTPStatus.OK, f"ok, {handover.state}\n")
         return response(HTTPStatus.SERVICE_UNAVAILABLE, "the first lists are not there yet\n")
 
     async def _metrics_text(self) -> Answer:

@@ -42,20 +42,18 @@ class OperatorMetrics(Collector):
         controller = self._controller
         python = ".".join(str(part) for part in sys.version_info[:3])
         yield of.BUILD_INFO.samples([((RELEASE, self._commit, python), 1)])
-        is_leading = int(controller.replica.term > 0)
-        yield of.LEADER.of(is_leading)
-        turnover = controller.turnover
-        yield of.SHARDS.of(1 if turnover is None else turnover.scope.shards)
-        yield of.SHARDS_SERVED.of(is_leading if turnover is None else len(turnover.served))
+        yield of.LEADER.of(int(controller.replica.term > 0))
+        yield of.SHARDS.of(controller.handover.shards)
+        yield of.SHARDS_SERVED.of(controller.handover.shards_served)
         yield of.OBJECTS.of(len(controller.inventory.items))
         yield of.OBJECTS_OF_OTHERS.of(sum(bool(state.local.other_operator) for state in controller.inventory))
-        yield from self._turns()
+        yield from self._reconciliations()
         yield from self._writes()
         yield from self._api()
         yield from source_families(controller.sources)
         yield from self._learning()
 
-    def _turns(self) -> Iterator[Metric]:
+    def _reconciliations(self) -> Iterator[Metric]:
         control_loop = self._controller.control_loop
         loop = control_loop.metrics
         yield of.RECONCILIATIONS.of(loop.reconciles)

@@ -109,10 +109,10 @@ class Waiting(OnlyReplica):
 async def test_a_waiting_replica_says_who_leads_and_when_it_takes_a_lease_that_is_not_renewed(tmp_path):
     async with Process(shop(), tmp_path) as process:
         await process.ready()
-        process.operator.controller.replica = Waiting()
+        process.operator.controller.handover.replica = Waiting()
         assert (200, "ok, waiting: gone leads\n") == await process.get("/readyz")
 
-        process.operator.controller.replica.free_in = 41.6
+        process.operator.controller.handover.replica.free_in = 41.6
 
         said = "ok, waiting: gone leads, and does not renew the Lease: this replica takes it in 42 s\n"
         assert (200, said) == await process.get("/readyz")

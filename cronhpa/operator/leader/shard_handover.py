@@ -1,5 +1,5 @@
 """
-The turnover of shards: a replica takes, releases or loses a shard.
+The handover of shards: a replica takes, releases or loses a shard.
 
 After a replica has taken a shard's Lease it lists everything in the shard and reads the memories from the statuses, as
 at a handover without shards; then it serves the shard. Before it releases a shard, the work in the shard ends.
@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from cronhpa.kube.lease import LeaseName
 from cronhpa.kube.shard_scope import ShardScope
+from cronhpa.operator.leader.handover import IsIn
 from cronhpa.operator.loop.control_loop import ControlLoop
 from cronhpa.operator.objects.inventory import Inventory
 
@@ -26,9 +27,6 @@ _GRACE_SECONDS = 10.0
 _TOLD_AT_ONCE_SECONDS = 2.0
 _LISTED_SECONDS = 0.02
 _TOLD_SECONDS = 60.0
-
-# Whether a namespace belongs to a set of namespaces.
-IsIn = Callable[[str], bool]
 
 
 @runtime_checkable
@@ -54,13 +52,13 @@ class ShardHolder(Protocol):
     async def changed(self) -> None: ...
 
 
-class Turnover:
+class ShardHandover:
     """
-    served: the term of each shard that is served.
+    The shards that this replica decides for.
 
-    listed(version): whether everything was listed in this version of the scope. prepare(is_in): awaited before a shard
-    is served, once the objects in its namespaces are known. flushed(): returns when all events of decisions are
-    written. taken(): called after a shard is served.
+    served: the term of each shard that is served. listed(version): whether everything was listed in this version of the
+    scope. prepare(is_in): awaited before a shard is served, once the objects in its namespaces are known. flushed():
+    returns when all events of decisions are written.
     """
 
     def __init__(
@@ -74,8 +72,8 @@ class Turnover:
         flushed: Callable[[], Awaitable[None]],
     ) -> None:
         self.served: dict[int, int] = {}
-        self.taken: Callable[[], None] = lambda: None
-        self._replica, self.scope = replica, replica.scope
+        self._taken: Callable[[], None] = lambda: None
+        self._replica, self._scope = replica, replica.scope
         self._inventory, self._control_loop = inventory, control_loop
         self._listed, self._prepare, self._flushed = listed, prepare, flushed
         # The term of each watched shard, until the shard is released or lost.
@@ -94,14 +92,37 @@ class Turnover:
         self._was_ready |= bool(self.served) or not self._replica.terms()
         return self._was_ready
 
+    @property
+    def state(self) -> str:
+        return f"{len(self.served)} of {self.shards} shards"
+
+    @property
+    def shards(self) -> int:
+        return self._scope.shards
+
+    @property
+    def shards_served(self) -> int:
+        return len(self.served)
+
     def serves(self, namespace: str) -> bool:
         """Whether this replica decides for a namespace, and has listed everything that it needs."""
-        shard = self.scope.shard_of(namespace)
+        shard = self._scope.shard_of(namespace)
         term = self.served.get(shard)
         return term is not None and term == self._replica.terms().get(shard)
 
+    def on_taken(self, call: Callable[[], None]) -> None:
+        self._taken = call
+
+    async def synced(self) -> None:
+        """Returns at once: each shard waits for its own lists."""
+
     async def run(self) -> None:
-        """Follows the election until cancelled. Raises the error of a takeover that failed."""
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._follow_election(), name="handover of shards")
+            parts.create_task(self._control_loop.run(), name="control loop")
+
+    async def _follow_election(self) -> None:
+        """Raises the error of a takeover that failed."""
         try:
             while True:
                 self._follow()
@@ -132,7 +153,7 @@ class Turnover:
             LOG.info("shards %s are held", _text(gained))
             self._watched.update(gained)
         if lost or gained:
-            version = self.scope.hold(self._watched)
+            version = self._scope.hold(self._watched)
             if gained:
                 self._spawn(self._take_over(gained, version))
         emptied = {
@@ -162,7 +183,7 @@ class Turnover:
         }
         self._inventory.take_over(among=self._is_in(still))
         self.served.update(still)
-        self.taken()
+        self._taken()
         LOG.info("shards %s are served: %d CronHPA objects in all", _text(still), len(self._inventory.items))
 
     async def _give_up(self, shards: Mapping[int, int]) -> None:
@@ -174,7 +195,7 @@ class Turnover:
             async with asyncio.timeout(_TOLD_AT_ONCE_SECONDS):
                 await self._flushed()
         self._forget(shards.keys())
-        self.scope.hold(self._watched)
+        self._scope.hold(self._watched)
         LOG.info("shards %s are given up: other replicas have fewer", _text(shards))
         self._empty.update(shards)
         self._replica.note_empty(self._empty)
@@ -188,10 +209,10 @@ class Turnover:
         self._inventory.drop_all(self._is_in(shards))
 
     def _is_in(self, shards: Collection[int]) -> IsIn:
-        return lambda namespace: self.scope.shard_of(namespace) in shards
+        return lambda namespace: self._scope.shard_of(namespace) in shards
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.add(asyncio.create_task(work, name="turnover"))
+        self._tasks.add(asyncio.create_task(work, name="handover"))
 
 
 def _text(shards: Iterable[int]) -> str:

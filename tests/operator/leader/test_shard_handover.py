@@ -1,6 +1,6 @@
 """
-cronhpa.operator.leader.turnover, cronhpa.operator.leader.sharded_replica: whole replicas that share shards, in virtual
-time.
+cronhpa.operator.leader.shard_handover, cronhpa.operator.leader.sharded_replica: whole replicas that share shards, in
+virtual time.
 
 Each write is held against the Leases as the API has them at that instant.
 """
@@ -24,9 +24,9 @@ from cronhpa.kube.client import Client
 from cronhpa.kube.clock import Clock
 from cronhpa.kube.shard_scope import ShardScope, shard_of
 from cronhpa.operator.leader.replica import LeaderElectionConfig
-from cronhpa.operator.leader.shard_election import Holdings, shard_lease
+from cronhpa.operator.leader.shard_election import HeldShards, shard_lease
+from cronhpa.operator.leader.shard_handover import ShardHandover
 from cronhpa.operator.leader.sharded_replica import ShardedReplica
-from cronhpa.operator.leader.turnover import Turnover
 
 NAMESPACES = [f"team-{number}" for number in range(12)]
 
@@ -39,11 +39,11 @@ class ShardedProcess(SimulatedShardReplica):
     def serves(self, namespace):
         """Whether it decides the objects there, and may write what it decides."""
         may_write = self.candidate.fence(f"/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas/shop") > 0
-        return may_write and self.controller.turnover.serves(namespace)
+        return may_write and self.controller.handover.serves(namespace)
 
     @property
     def served(self):
-        return set(self.controller.turnover.served)
+        return set(self.controller.handover.served)
 
 
 class Cluster:
@@ -166,7 +166,7 @@ def test_what_is_decided_by_two_is_never_decided_at_once_whatever_ends_and_comes
     live(story)
 
 
-def test_a_load_that_changes_during_the_turnover_is_scaled_for():
+def test_a_load_that_changes_during_the_handover_is_scaled_for():
     async def story():
         cluster = Cluster(1)
         await until(60)
@@ -286,6 +286,9 @@ def test_a_shard_that_is_had_again_is_begun_after_the_end_of_its_last_term():
         holder, forgotten, taken = Holder(ShardScope(2)), [], []
 
         class Loop:
+            async def run(self):
+                await asyncio.Event().wait()
+
             async def close(self, seconds, _among):
                 await asyncio.sleep(seconds)
 
@@ -302,7 +305,7 @@ def test_a_shard_that_is_had_again_is_begun_after_the_end_of_its_last_term():
         async def at_once(*_):
             pass
 
-        made = Turnover(holder, Objects(), Loop(), listed=lambda _: True, prepare=at_once, flushed=at_once)
+        made = ShardHandover(holder, Objects(), Loop(), listed=lambda _: True, prepare=at_once, flushed=at_once)
         running = asyncio.create_task(made.run())
         for at, held, leaving in ((0, {0: 1}, ()), (1, {0: 1}, {0}), (3, {}, {0}), (5, {0: 2}, ())):
             await until(at)
@@ -320,8 +323,8 @@ async def test_a_write_is_fenced_by_the_lease_of_its_namespaces_shard():
     now = [100.0]
     clock = Clock(lambda: round(now[0] * SECOND), lambda: now[0])
     scope = ShardScope(SHARDS)
-    holdings = Holdings(scope, TIMING, clock.monotonic)
-    holdings.shards[scope.shard_of("team-1")].renewed(100.0, 1, "me")
+    held = HeldShards(scope, TIMING, clock.monotonic)
+    held.shards[scope.shard_of("team-1")].renewed(100.0, 1, "me")
     paths = {
         "/apis/cronhpa.io/v1alpha1/namespaces/team-1/cronhpas/shop/status": True,
         "/api/v1/namespaces/team-1/events": True,
@@ -329,9 +332,9 @@ async def test_a_write_is_fenced_by_the_lease_of_its_namespaces_shard():
         "/api/v1/namespaces": False,
     }
 
-    assert paths == {path: holdings.fence(path) > 0 for path in paths}
+    assert paths == {path: held.fence(path) > 0 for path in paths}
     now[0] += TIMING.renew_deadline
-    assert not any(holdings.fence(path) > 0 for path in paths)
+    assert not any(held.fence(path) > 0 for path in paths)
 
 
 async def test_a_replica_with_shards_says_what_it_has_and_leads_if_it_has_any():
