@@ -30,14 +30,14 @@ LIMITED = {
 # Reasons of a selector that cannot be used, where the condition's reason and text differ from the event's.
 _SELECTOR_CONDITION = {"SelectorRequired": ("InvalidSelector", "the HPA target's scale is missing a selector")}
 _VALUES = {True: "True", False: "False", None: "Unknown"}
-_OPTIONAL = {"BoundsConsistent", "ForecastActive"}
+_OPTIONAL = {"BoundsConsistent", "FallbackActive", "ForecastActive"}
 
 
 def conditions(previous: Iterable[Condition], reconciliation: Reconciliation) -> list[Condition]:
     """The conditions after a reconciliation; transition times are carried over from the previous ones."""
     stated = (*_upstream_conditions(reconciliation), *_own_conditions(reconciliation))
     kinds = {kind for kind, *_ in stated}
-    # Conditions about schedules or a forecast are dropped once the spec has none.
+    # Conditions about schedules, a forecast or a fallback are dropped once the spec has none.
     conditions = [dict(old) for old in previous if old["type"] in kinds or old["type"] not in _OPTIONAL]
     stamp = format_instant(reconciliation.decision.at)
     # If somebody else wrote two conditions of one type, the first one counts.
@@ -150,7 +150,22 @@ def _own_conditions(reconciliation: Reconciliation) -> Iterator[ConditionText]:
             yield "BoundsConsistent", True, "Consistent", "no schedule contradicts another one or the spec's bounds"
     if reconciliation.spec.forecast is not None:
         yield _forecast_active(reconciliation)
+    if reconciliation.spec.fallback is not None:
+        yield _fallback_active(decision)
     yield _ready(reconciliation, problems)
+
+
+def _fallback_active(decision: Decision) -> ConditionText:
+    proposal = next((candidate for candidate in decision.proposals if candidate.source is Source.FALLBACK), None)
+    if proposal is not None:
+        message = f"at least {proposal.replicas} are kept: {proposal_reason(proposal)}"
+        return "FallbackActive", True, "MetricsUnknown", message
+    waits = next((abstention for abstention in decision.abstentions if abstention.source is Source.FALLBACK), None)
+    if waits is not None:
+        return "FallbackActive", False, waits.reason, waits.message
+    if decision.kind not in {DecisionKind.HELD, DecisionKind.COMPUTED}:
+        return "FallbackActive", False, "NotAsked", f"this reconciliation went another way: {decision.kind}"
+    return "FallbackActive", False, "NotNeeded", "no metric is asked for that is unknown"
 
 
 def _forecast_active(reconciliation: Reconciliation) -> ConditionText:

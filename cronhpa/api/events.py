@@ -58,7 +58,7 @@ def new_conflict_events(previous: Status, reconciliation: Reconciliation) -> Ite
 
 def _why(reconciliation: Reconciliation) -> str:
     spec = reconciliation.spec
-    return event_reason(reconciliation.decision, is_upstream=not spec.is_timed and spec.forecast is None)
+    return event_reason(reconciliation.decision, is_upstream=spec.is_upstream)
 
 
 def _failure_text(decision: Decision) -> str:

@@ -28,6 +28,7 @@ from cronhpa.core.model.spec import (
     DateRange,
     Days,
     ExternalMetric,
+    Fallback,
     ForecastSettings,
     Holidays,
     LabelRequirement,
@@ -104,6 +105,9 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
         schedules=tuple(_schedule(schedule, model.time_zone) for schedule in model.schedules or ()),
         override=_override(model.override),
         forecast=_forecast(model.forecast),
+        fallback=None
+        if model.fallback is None
+        else Fallback(model.fallback.replicas, model.fallback.after_seconds * SECOND),
     )
 
 

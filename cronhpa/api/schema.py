@@ -137,6 +137,24 @@ class ForecastSettingsModel(Model):
     )
 
 
+class FallbackModel(Model):
+    """
+    Keeps at least so many replicas while a metric cannot be read. It never lowers them, nor do metrics that are
+    unknown; metrics that are known, schedules and an override may ask for more.
+    """
+
+    replicas: int = Field(
+        ge=1, le=INT32_MAX, description="The least replicas meanwhile, also of a target that cronhpa scaled to zero."
+    )
+    after_seconds: int = Field(
+        default=300,
+        ge=0,
+        le=86_400,
+        description="How long at least one metric must have been unknown, without a break. A restart of the operator "
+        "does not begin this anew.",
+    )
+
+
 class OverrideModel(Model):
     """Bounds set by hand that outrank every schedule until they expire."""
 
@@ -216,6 +234,18 @@ class CronHPASpec(Model):
                 "or remove forecast",
                 at=".forecast",
             ),
+            rule(
+                f"!has(self.fallback) || {_HAS_METRICS}",
+                "a fallback is for metrics that cannot be read: add a metric, or remove fallback",
+                at=".fallback",
+                reason=FORBIDDEN,
+            ),
+            rule(
+                "!has(self.fallback) || self.fallback.replicas <= self.maxReplicas",
+                "replicas of fallback must not be above maxReplicas",
+                finding=("found %s and maxReplicas %s", "self.fallback.replicas", "self.maxReplicas"),
+                at=".fallback.replicas",
+            ),
         )
     )
 
@@ -274,6 +304,9 @@ class CronHPASpec(Model):
     )
     forecast: ForecastSettingsModel | None = Field(
         default=None, description="Whether to raise the replicas ahead of a load that is forecast. Absent, no."
+    )
+    fallback: FallbackModel | None = Field(
+        default=None, description="The least replicas while a metric cannot be read. Absent, the replicas stay."
     )
     override: OverrideModel | None = None
 

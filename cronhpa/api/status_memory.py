@@ -100,6 +100,7 @@ class _Memory(Struct, rename="camel"):
     intent: _Intent | None = None
     leads: Annotated[list[_Lead], Meta(max_length=LEADS_MAX)] = []
     replicas: Replicas | None = None
+    unmeasured_since: Time | None = None
 
 
 def render_memory(memory: Memory, current: int | None = None) -> dict[str, Any]:
@@ -142,6 +143,8 @@ def render_memory(memory: Memory, current: int | None = None) -> dict[str, Any]:
             "time": format_instant_exact(memory.intent.at),
             **({"fromScheduledZero": True} if memory.intent.from_scheduled_zero else {}),
         }
+    if memory.unmeasured_since is not None:
+        text["unmeasuredSince"] = format_instant_exact(memory.unmeasured_since)
     if memory.leads:
         text["leads"] = [
             {
@@ -238,6 +241,7 @@ def _converted(text: _Memory) -> Memory:
         else Intent(intent.before, intent.after, parse_instant(intent.time), intent.from_scheduled_zero),
         leads=tuple(Lead(lead.schedule, parse_instant(lead.start), lead.seconds * SECOND) for lead in text.leads),
         replicas=text.replicas,
+        unmeasured_since=None if text.unmeasured_since is None else parse_instant(text.unmeasured_since),
     )
 
 

@@ -1,5 +1,6 @@
 """
-The changes from one status to the next as events: windows, an override, a forecast, the target, who else scales it.
+The changes from one status to the next as events: windows, an override, a forecast, a fallback, the target, who else
+scales it.
 
 Both statuses are ones that the API held, so each change makes one event: after a restart the status still has the
 change, and a status that could not be written has changed nothing.
@@ -18,7 +19,7 @@ from cronhpa.api.status_text import Status
 from cronhpa.core.model.instant import Nanoseconds, parse_instant
 from cronhpa.core.model.local_time import format_moment, local_times
 
-# The reason of ForecastActive in a reconciliation that did not ask the forecast.
+# The reason of ForecastActive and FallbackActive in a reconciliation that asked neither.
 _NOT_ASKED = "NotAsked"
 _CONTESTED = "ReplicasContested"
 _NORMAL, _WARNING = "Normal", "Warning"
@@ -36,7 +37,7 @@ def transition_events(before: Status, after: Status, zone: str, now: Nanoseconds
     yield from _contested(before, after)
     yield from _override(before, after, zone, now)
     yield from _windows(before, after, zone)
-    for event in _forecast(before, after):
+    for event in (*_forecast(before, after), *_fallback(before, after)):
         yield replace(event, message=local_times(event.message, zone, now))
 
 
@@ -116,6 +117,15 @@ def _forecast(before: Status, after: Status) -> Iterator[Event]:
     elif was and not acts:
         why = f"{new['reason']}: {new['message']}" if new else "the spec has none any more"
         yield Event(_NORMAL, "ForecastOff", f"the forecast acts no more: {why}")
+
+
+def _fallback(before: Status, after: Status) -> Iterator[Event]:
+    old, new = _condition(before, "FallbackActive"), _condition(after, "FallbackActive")
+    was, acts = old.get("status") == "True", new.get("status") == "True"
+    if acts and not was:
+        yield Event(_WARNING, "FallbackOn", new["message"])
+    elif was and not acts and new.get("reason") != _NOT_ASKED:
+        yield Event(_NORMAL, "FallbackOff", new.get("message", "the spec has no fallback any more"))
 
 
 # --- words -------------------------------------------------------------------------------------------------------

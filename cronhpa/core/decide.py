@@ -1,8 +1,8 @@
 """
 One reconciliation: `decide(spec, observation, forecast, memory, now) -> Decision`. Pure: equal inputs, equal decisions.
 
-propose (metrics | schedules | forecast) -> merge -> normalize. Without schedules, override and forecast, the result is
-that of the upstream's reconcileAutoscaler, v1.36, to the letter.
+propose (metrics | schedules | forecast | fallback) -> merge -> normalize. Without the last three and an override, the
+result is that of the upstream's reconcileAutoscaler, v1.36, to the letter.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from cronhpa.core.behavior import Limits, normalize
+from cronhpa.core.fallback import fall_back, unmeasured_since
 from cronhpa.core.forecasts.floor import predict
 from cronhpa.core.metrics.replicas import MetricProposal, measure, tolerance
 from cronhpa.core.model.decision import (
@@ -44,12 +45,14 @@ def decide(
     bounds = resolve(spec, now, memory.start_up_after(observation), memory.leads)
     scale = observation.scale
     if isinstance(scale, Absent):
-        return _decision(DecisionKind.UNREACHABLE, spec, bounds, now, failure=scale)
+        return _decision(DecisionKind.UNREACHABLE, spec, bounds, now, failure=scale, since=memory.unmeasured_since)
     current = scale.spec_replicas
     early = guard(spec, bounds, current, memory)
     if early is not None:
         kind, desired, by = early
-        return _decision(kind, spec, bounds, now, current, desired, decided_by=by)
+        # No metric is read here. A zero of a person lasts; the others are over in the next reconciliation.
+        since = None if kind is DecisionKind.SUSPENDED else memory.unmeasured_since
+        return _decision(kind, spec, bounds, now, current, desired, decided_by=by, since=since)
 
     proposals = propose(spec, observation, scale, forecast, memory, bounds, now)
     merged = merge(spec, proposals, bounds, current, now)
@@ -109,11 +112,14 @@ class Proposals(Struct, frozen=True):
     """What the sources ask for."""
 
     target: Target
-    forecast_floor: Proposal | None
-    """The forecast's floor; None if it has none, or if it is only to be shown (mode Preview)."""
+    floors: tuple[Proposal, ...]
+    """Floors beside the bounds in force: of the forecast, unless it is only to be shown (mode Preview), and of the
+    fallback."""
     listed: tuple[Proposal, ...]
-    """Every proposal, for the reader of the decision: metrics, forecast, override, schedules."""
+    """Every proposal, for the reader of the decision: metrics, forecast, fallback, override, schedules."""
     abstentions: tuple[Abstention, ...]
+    unmeasured_since: Nanoseconds | None
+    """Since when not all metrics are known; None if all are, or without a fallback."""
 
 
 def propose(
@@ -125,7 +131,7 @@ def propose(
     bounds: Bounds,
     now: Nanoseconds,
 ) -> Proposals:
-    """The proposals of the metrics and the forecast, beside those of the bounds in force."""
+    """The proposals of metrics, forecast and fallback, beside those of the bounds in force."""
     # At a scheduled zero there is no pod to measure, so the bounds alone set the target. The memory keeps the zero as a
     # scheduled one after its schedule or override is removed: otherwise the target would stay at zero for ever.
     asleep = scale.spec_replicas == 0 and (spec.is_timed or memory.scheduled_zero)
@@ -141,11 +147,17 @@ def propose(
     )
     not_forecast = (predicted,) if isinstance(predicted, Abstention) else ()
     acts = spec.forecast is not None and spec.forecast.mode is Mode.ACTIVE
+    is_unmeasured = bool(failed) or (observation.selector_problem is not None and target.failure is not None)
+    since = unmeasured_since(spec, memory, now) if is_unmeasured else None
+    fallback = fall_back(spec, since, now)
+    by_fallback = (fallback,) if isinstance(fallback, Proposal) else ()
+    no_fallback = (fallback,) if isinstance(fallback, Abstention) else ()
     return Proposals(
         target,
-        predicted if isinstance(predicted, Proposal) and acts else None,
-        (*by_metrics, *by_forecast, *bounds.proposals),
-        (*failed, *not_forecast, *bounds.abstentions),
+        (*(by_forecast if acts else ()), *by_fallback),
+        (*by_metrics, *by_forecast, *by_fallback, *bounds.proposals),
+        (*failed, *not_forecast, *no_fallback, *bounds.abstentions),
+        since,
     )
 
 
@@ -207,7 +219,7 @@ def merge(spec: Spec, proposals: Proposals, bounds: Bounds, current: int, now: N
     unreadable, only a readable cap may scale down.
     """
     target = proposals.target
-    limits = _limits(spec, proposals.forecast_floor, bounds, current)
+    limits = _limits(spec, proposals.floors, bounds, current)
     replicas, changes = limits.clamp(target.replicas)
     by = _source_after(target.by, changes)
     if not changes and replicas == current == limits.floor and limits.floor_by is not None:
@@ -225,11 +237,12 @@ def merge(spec: Spec, proposals: Proposals, bounds: Bounds, current: int, now: N
     return Merged(replicas, by, limits, recommended, steps)
 
 
-def _limits(spec: Spec, forecast_floor: Proposal | None, bounds: Bounds, current: int) -> Limits:
-    """The bounds in force, with the larger of their floor and the forecast's."""
+def _limits(spec: Spec, floors: Iterable[Proposal], bounds: Bounds, current: int) -> Limits:
+    """The bounds in force, with the largest of their floor and the floors of forecast and fallback."""
     floor, floor_by = bounds.floor, bounds.minimum_by
-    if forecast_floor is not None and (floor is None or forecast_floor.replicas > floor):
-        floor, floor_by = forecast_floor.replicas, forecast_floor.by
+    for proposal in floors:
+        if floor is None or proposal.replicas > floor:
+            floor, floor_by = proposal.replicas, proposal.by
     maximum, maximum_by = bounds.maximum, bounds.maximum_by
     # An unreadable schedule may be the one that allows more than the spec.
     if bounds.unreadable is not None and bounds.cap is None and current > maximum:
@@ -274,6 +287,7 @@ def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
     proposals: Proposals | None = None,
     merged: Merged | None = None,
     steps: tuple[Step, ...] = (),
+    since: Nanoseconds | None = None,
 ) -> Decision:
     """The decision, completed from the bounds in force, and from the proposals and their merge if there are any."""
     if merged is not None:
@@ -302,4 +316,5 @@ def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
         windows=bounds.windows,
         leads=bounds.leads,
         next_edge=bounds.next_edge,
+        unmeasured_since=since if proposals is None else proposals.unmeasured_since,
     )

@@ -25,6 +25,7 @@ from cronhpa.core.model.decision import (
     Source,
     SourceRef,
     Step,
+    Unmeasured,
     Yielding,
 )
 from cronhpa.core.model.instant import SECOND, format_instant
@@ -32,7 +33,7 @@ from cronhpa.core.model.instant import SECOND, format_instant
 ABOVE_MAXIMUM = "Current number of replicas above Spec.MaxReplicas"
 BELOW_MINIMUM = "Current number of replicas below Spec.MinReplicas"
 ALL_BELOW = "All metrics below target"
-_OURS = {Source.FORECAST, Source.SCHEDULE, Source.OVERRIDE}
+_OURS = {Source.FORECAST, Source.FALLBACK, Source.SCHEDULE, Source.OVERRIDE}
 _BOUNDS = {Role.TARGET: "", Role.FLOOR: "at least ", Role.CAP: "at most "}
 _FLOOR_LIMITS = {
     FloorLimit.COST: "{pods}; more would not be worth their cost",
@@ -53,7 +54,8 @@ def reason(decision: Decision) -> str:
 
 def event_reason(decision: Decision, *, is_upstream: bool) -> str:
     """
-    Why the count changes, for its event: in the upstream's words if no schedule, override or forecast took part.
+    Why the count changes, for its event: in the upstream's words if no schedule, override, forecast or
+    fallback took part.
 
     is_upstream: whether the spec has metrics only; then the upstream's words are used to the letter. They are empty if
     the upstream's stabilization raises the count.
@@ -83,6 +85,8 @@ def proposal_reason(proposal: Proposal) -> str:
         return ahead if basis.stated is None else f"{ahead}, when {proposal.replicas} of its {basis.stated} are allowed"
     if isinstance(basis, Yielding):
         return f"{basis.stated}, raised for what opens when it closes"
+    if isinstance(basis, Unmeasured):
+        return f"not all metrics are known since {format_instant(basis.since)}, for {basis.wait // SECOND} s or more"
     return "" if basis is None else _expected(basis, proposal.replicas)
 
 
@@ -214,7 +218,7 @@ def _ref(abstention: Abstention) -> SourceRef:
 
 
 def _took_part(decision: Decision) -> bool:
-    """Whether a schedule, an override or a forecast had a part in the count."""
+    """Whether a schedule, an override, a forecast or a fallback had a part in the count."""
     asked = () if decision.recommended is None else (decision.recommended.by,)
     causes = (step.cause.by if isinstance(step.cause, Held) else step.cause for step in decision.steps)
     return decision.bounded or any(

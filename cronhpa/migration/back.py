@@ -10,6 +10,7 @@ _LOST = {
     "schedules": "an HPA has no windows: its bounds are minReplicas and maxReplicas, always",
     "timeZone": "",
     "forecast": "an HPA does not look ahead",
+    "fallback": "an HPA keeps its replicas while a metric is unknown",
     "override": "an HPA has no override",
     "syncPeriodSeconds": "the cluster's own holds: --horizontal-pod-autoscaler-sync-period",
     "cpuInitializationPeriodSeconds": "the cluster's own holds: --horizontal-pod-autoscaler-cpu-initialization-period",

@@ -8,9 +8,11 @@ from msgspec.structs import replace
 from core.situations import (
     DOWN,
     NOW,
+    at,
     behavior,
     exactly,
     queued,
+    recommended,
     rules,
     spec,
 )
@@ -20,6 +22,7 @@ from cronhpa.api.status_memory import (
     RECOMMENDATIONS_MAX,
     parse_memory,
     read_memory,
+    render_memory,
 )
 from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
@@ -322,3 +325,15 @@ def test_a_forged_zero_wakes_or_keeps_asleep_and_no_more():
     assert [(DecisionKind.COMPUTED, 4), (DecisionKind.SUSPENDED, 0)] == [
         (one.kind, one.desired) for one in paths.values()
     ]
+
+
+def test_the_instant_since_when_a_metric_is_unknown_survives_a_restart():
+    memory = Memory(unmeasured_since=at("09:58:30"))
+
+    assert memory == parse_memory({"memory": render_memory(memory)})
+
+
+def test_an_instant_that_is_none_damages_the_memory():
+    forged = {**render_memory(Memory(recommendations=recommended(3, "10:00").recommendations)), "unmeasuredSince": "x"}
+
+    assert read_memory({"memory": forged}).problem is not None

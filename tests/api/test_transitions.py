@@ -8,9 +8,10 @@ from cronhpa.api.render import render
 from cronhpa.api.transitions import transition_events
 from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import Scaled, Withheld
+from cronhpa.core.model.instant import MINUTE
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent
-from cronhpa.core.model.spec import ForecastSettings, MetricTarget, Override, PodsMetric
+from cronhpa.core.model.spec import Fallback, ForecastSettings, MetricTarget, Override, PodsMetric
 
 GONE = replace(queued(0, current=8), scale=Absent("FailedGetScale", 'deployments.apps "shop" not found'))
 
@@ -208,3 +209,29 @@ def test_a_plain_object_has_no_events_of_ours():
     assert [] == [
         event for clock in ("10:00", "10:01") for event in life.reconcile(spec(), queued(300, current=8), clock)
     ]
+
+
+def test_a_fallback_that_begins_and_ends_is_told_once():
+    """The queue is unknown from 10:00 on; the fallback of 10 waits a minute."""
+    of, gone = spec(fallback=Fallback(10, MINUTE)), seen(NO_METRICS, current=10)
+    life = Life()
+
+    assert [] == life.reconcile(of, queued(80, current=10), "09:59")
+    assert [] == life.reconcile(of, gone, "10:00")
+    (on,) = life.reconcile(of, gone, "10:01")
+    assert [] == life.reconcile(of, gone, "10:02")
+    (off,) = life.reconcile(of, queued(80, current=10), "10:03")
+
+    assert ("Warning", "FallbackOn") == (on.type, on.reason)
+    assert "at least 10 are kept: not all metrics are known since 10:00 +00:00, for 60 s or more" == on.message
+    assert Event("Normal", "FallbackOff", "no metric is asked for that is unknown") == off
+
+
+def test_a_fallback_that_is_taken_out_of_the_spec_ends():
+    of, gone = spec(fallback=Fallback(10, 0)), seen(NO_METRICS, current=10)
+    life = Life()
+    life.reconcile(of, gone, "10:00")
+
+    assert [Event("Normal", "FallbackOff", "the spec has no fallback any more")] == life.reconcile(
+        spec(), gone, "10:01"
+    )

@@ -81,6 +81,8 @@ ACCEPTED = {
     "an override of two bounds": spec(override={"minReplicas": 1, "maxReplicas": 3, **UNTIL}),
     "an override with an offset": spec(override={**UNTIL, "replicas": 0, "until": "2026-11-23T18:00:00.5+01:00"}),
     "a forecast": spec(forecast={"ignoreHistory": [{"from": "2026-10-03T06:00:00Z", "to": "2026-10-03T12:00:00Z"}]}),
+    "a fallback": spec(fallback={"replicas": 10}),
+    "a fallback at once": spec(fallback={"replicas": 1, "afterSeconds": 0}),
     "methods to forecast by": spec(forecast={"methods": ["Clock", "ExponentialSmoothing", "a-package.Theta2"]}),
     "eight methods of the longest name": spec(forecast={"methods": [f"{number:063d}" for number in range(8)]}),
     "a bare number as a quantity": measured(type="AverageValue", averageValue=2),
@@ -219,6 +221,21 @@ REFUSED = {
         spec(forecast={"methods": ["os:system"]}), "spec.forecast.methods[0]", 'found "os:system": the name of',
     ),
     "a forecast of no load": (spec(metrics=[QUEUE], forecast={}), "spec.forecast", "needs a load to learn"),
+    "a fallback of none": (spec(fallback={"replicas": 0}), "spec.fallback.replicas", "greater than or equal to 1"),
+    "a fallback without a count": (spec(fallback={"afterSeconds": 5}), "spec.fallback.replicas", "Required"),
+    "a fallback above the maximum": (
+        spec(fallback={"replicas": 11}), "spec.fallback.replicas", "found 11 and maxReplicas 10",
+    ),
+    "a fallback without a metric": (
+        scheduled() | {"metrics": None, "fallback": {"replicas": 3}}, "spec.fallback", "add a metric",
+    ),
+    "a fallback after a second less than none": (
+        spec(fallback={"replicas": 3, "afterSeconds": -1}), "spec.fallback.afterSeconds", "greater than or equal to 0",
+    ),
+    "a fallback after more than a day": (
+        spec(fallback={"replicas": 3, "afterSeconds": 86_401}),
+        "spec.fallback.afterSeconds", "less than or equal to 86400",
+    ),
     "a quantity of nine bytes and a million digits": (
         measured(type="AverageValue", averageValue="1e999999"),
         "spec.metrics[0].resource.target.averageValue", 'found "1e999999"',

@@ -18,6 +18,7 @@ from cronhpa.core.model.spec import (
     ControllerOptions,
     CronWindow,
     ExternalMetric,
+    Fallback,
     ForecastSettings,
     MetricTarget,
     Mode,
@@ -295,6 +296,7 @@ def specs(draw, *, timed=None):
                 max_floor=st.none() | st.integers(1, 100),
             )
         ),
+        fallback=draw(st.none() | st.builds(Fallback, replicas=st.integers(1, 60), after=st.integers(0, 20 * MINUTE))),
     )
 
 
@@ -409,6 +411,7 @@ memories = st.builds(
     request_per_pod=st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(0, 10**6), max_size=2),
     intent=st.none() | st.builds(Intent, before=counts, after=counts, at=instants),
     leads=begun_leads,
+    unmeasured_since=st.none() | instants,
 )
 
 

@@ -22,8 +22,8 @@ from cronhpa.core.schedules.wall_clock import zone_problem
 Json = dict[str, Any]
 
 _BY_HAND = "ScaledToZeroByHand"
-# Conditions that other parts of the explanation cover: the limits, the bounds, the forecast.
-_COVERED = {"ScalingLimited", "ScaledToZero", "ForecastActive"}
+# Conditions that other parts of the explanation cover: the limits, the bounds, forecast and fallback.
+_COVERED = {"ScalingLimited", "ScaledToZero", "ForecastActive", "FallbackActive"}
 
 
 class ExplainedMetric(Struct, frozen=True):
@@ -115,6 +115,8 @@ class Explanation(Struct, frozen=True):
     bounds: tuple[ExplainedBound, ...] = ()
     forecast: ExplainedForecast | None = None
     edge: ExplainedEdge | None = None
+    fallback: str = ""
+    """What the fallback does, or for what it waits; "" if all metrics are known, or without a fallback."""
 
 
 def explanation(body: Json) -> Explanation:
@@ -170,6 +172,7 @@ def current_explanation(body: Json) -> Explanation:
         maximum=status.get("effectiveMaxReplicas"),
         bounds=bounds,
         forecast=_forecast(spec, status, decision, conditions),
+        fallback=_fallback(conditions),
     )
 
 
@@ -286,6 +289,12 @@ def _forecast(spec: Json, status: Json, decision: Json, conditions: Json) -> Exp
     )
 
 
+def _fallback(conditions: Json) -> str:
+    condition = conditions.get("FallbackActive", {})
+    acts, waits = condition.get("status") == "True", condition.get("reason") == "Waiting"
+    return str(condition.get("message", "")) if acts or waits else ""
+
+
 def next_change(body: Json) -> tuple[Nanoseconds, str] | None:
     """(instant of the next change of the bounds, its cause in words); None if no change is due."""
     edge = (body.get("status") or {}).get("nextEdge")
@@ -388,6 +397,7 @@ def as_json(it: Explanation) -> dict[str, Any]:
             "usedPercent": it.forecast.used,
             "budgetPercent": it.forecast.budget,
         },
+        "fallback": it.fallback or None,
         "next": None
         if it.edge is None
         else {"time": _stamp(it.edge.at), "change": it.edge.what, "bounds": it.edge.then or None},

@@ -90,6 +90,8 @@ def _why(it: Explanation, now: Nanoseconds) -> Iterator[str]:
     is_told = any(problem.message and problem.message in it.reason for problem in it.problems)
     if it.reason and not is_told and it.word != StatusWord.NO_TARGET:
         yield it.reason
+    if it.fallback:
+        yield f"fallback: {it.fallback}"
     for step in it.steps:
         yield step.message or _step(step.rule, step.before, step.after)
     if it.last_scaled is not None:

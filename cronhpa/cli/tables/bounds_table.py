@@ -95,6 +95,10 @@ def table(subject: Subject, *, every: bool, width: int) -> Iterator[Line]:
         start_up = START_UP_UNKNOWN if subject.start_up is None else subject.start_up
         guess = ", a guess until it is measured" if subject.start_up is None else ""
         yield from wrapped(f"leads: a pod is Ready {format_length(start_up)} after it is asked for{guess}", width)
+    if spec.fallback is not None:
+        wait = f" for {format_length(spec.fallback.after)}" if spec.fallback.after else ""
+        text = f"fallback: at least {spec.fallback.replicas} once a metric is unknown{wait}: not shown here"
+        yield from wrapped(text, width)
     if spec.forecast is not None:
         does = "asks for more within MAX by the load to come" if spec.forecast.mode is Mode.ACTIVE else "only reports"
         yield from wrapped(f"forecast: it {does}: not shown here, see cronhpa backtest", width)

@@ -48,6 +48,7 @@ class Source(StrEnum):
     FORECAST = "Forecast"
     SCHEDULE = "Schedule"
     OVERRIDE = "Override"
+    FALLBACK = "Fallback"
     SPEC = "Spec"
     CURRENT = "CurrentReplicas"  # no source has a proposal: the current count stays
 
@@ -132,6 +133,15 @@ class Yielding(Struct, frozen=True, gc=False):
     stated: int
 
 
+class Unmeasured(Struct, frozen=True, gc=False):
+    """Not all metrics are known, and a fallback has waited long enough."""
+
+    since: Nanoseconds
+    """Since when."""
+    wait: Nanoseconds
+    """How long the fallback waits."""
+
+
 class Proposal(Struct, frozen=True, gc=False):
     """The count that one source asks for."""
 
@@ -141,7 +151,7 @@ class Proposal(Struct, frozen=True, gc=False):
     replicas: int
     until: Nanoseconds | None = None
     """When the proposal ends."""
-    basis: ExpectedLoad | Ahead | Yielding | None = None
+    basis: ExpectedLoad | Ahead | Yielding | Unmeasured | None = None
     """The numbers behind the count."""
 
     @property
@@ -274,6 +284,8 @@ class Decision(Struct, frozen=True):
     leads: tuple[Lead, ...] = ()
     """The measured leads that have begun, to be remembered."""
     next_edge: Edge | None = None
+    unmeasured_since: Nanoseconds | None = None
+    """Since when not all metrics are known, to be remembered; None if all are, or without a fallback."""
 
     @property
     def rescales(self) -> bool:

@@ -77,6 +77,8 @@ class Memory(Struct, frozen=True):
     """Leads that have begun; a new start-up time does not move them."""
     replicas: int | None = None
     """The count in force after the last reconciliation; None before the first."""
+    unmeasured_since: Nanoseconds | None = None
+    """Since when not all metrics are known; None if all are, or without a fallback."""
 
     def seeded(self, current: int, now: Nanoseconds, *, bounded: bool) -> Memory:
         """
@@ -116,6 +118,8 @@ class Memory(Struct, frozen=True):
                     zero=True if intent.before == 0 else False if self.zero else self.zero,
                     scheduled_zero=intent.from_scheduled_zero,
                 )
+        if memory.unmeasured_since is not None and memory.unmeasured_since > now:
+            memory = replace(memory, unmeasured_since=now)
         events = (*memory.scale_ups, *memory.scale_downs)
         if all(entry.at <= now for entry in memory.recommendations) and all(entry.at <= now for entry in events):
             return memory
@@ -142,6 +146,7 @@ class Memory(Struct, frozen=True):
             scale_ups=tuple(replace(entry, at=entry.at + step) for entry in self.scale_ups),
             scale_downs=tuple(replace(entry, at=entry.at + step) for entry in self.scale_downs),
             intent=None if intent is None else replace(intent, at=intent.at + step),
+            unmeasured_since=None if self.unmeasured_since is None else self.unmeasured_since + step,
         )
 
     def resumed(self, current: int | None, now: Nanoseconds, held_until: Nanoseconds | None = None) -> Memory:
@@ -222,6 +227,7 @@ class Memory(Struct, frozen=True):
             intent=None,
             leads=decision.leads,
             replicas=decision.desired if isinstance(outcome, Scaled) else decision.current,
+            unmeasured_since=decision.unmeasured_since,
             start_up=self.start_up_after(observation),
             request_per_pod={**self.request_per_pod, **observation.request_per_pod},
         )

@@ -230,6 +230,14 @@ class ForecastSettings(Struct, frozen=True):
     """Names of the methods to choose from; none: the default ones."""
 
 
+class Fallback(Struct, frozen=True):
+    """`spec.fallback`: the least count while a metric is unknown."""
+
+    replicas: int
+    after: Nanoseconds
+    """How long not all metrics must have been known."""
+
+
 class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     """The spec of an object."""
 
@@ -245,6 +253,7 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     schedules: tuple[Schedule, ...] = ()
     override: Override | None = None
     forecast: ForecastSettings | None = None
+    fallback: Fallback | None = None
 
     @cached_property
     def computed(self) -> dict[str, Any]:
@@ -259,6 +268,11 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     def is_timed(self) -> bool:
         """Whether schedules or an override may move the bounds."""
         return bool(self.schedules) or self.override is not None
+
+    @property
+    def is_upstream(self) -> bool:
+        """Whether metrics alone decide, as upstream."""
+        return not self.is_timed and self.forecast is None and self.fallback is None
 
     @property
     def looks_ahead(self) -> bool:

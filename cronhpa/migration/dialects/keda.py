@@ -19,6 +19,8 @@ from cronhpa.migration.documents.document import FieldReader, Json
 from cronhpa.migration.documents.manifest import cron_hpa, has_load, metadata_of, unique_names
 
 _MIN, _MAX, _COOLDOWN = 0, 100, 300
+_POLLING = 30
+_WAIT_MAX = 86_400
 
 
 class _Counts(Struct, frozen=True):
@@ -51,6 +53,7 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
         "metrics": metrics or None,
         "behavior": config.raw("behavior") and dict(config.mapping("behavior").body),
         "forecast": {} if triggers.predicts and has_load(metrics) else None,
+        "fallback": _fallback(spec, counts, triggers),
     }
     _say_of_times(spec, counts)
     _pauses(document, marks, out, triggers)
@@ -145,13 +148,36 @@ def _say_of_times(spec: FieldReader, counts: _Counts) -> None:
                 f"found {seconds}",
                 "the step to 0 waits as every step down: behavior.scaleDown.stabilizationWindowSeconds, 300 unless set",
             )
-    if "fallback" in spec:
-        spec.raw("fallback")
+
+
+def _fallback(spec: FieldReader, counts: _Counts, triggers: Triggers) -> Json | None:
+    """
+    KEDA's fallback as a floor: after failureThreshold polls of a trigger KEDA sets the count, also to a lower one.
+
+    Of its behaviors currentReplicas is what happens here without a fallback, and currentReplicasIfHigher is the floor.
+    """
+    if "fallback" not in spec:
+        return None
+    fallback = spec.mapping("fallback")
+    replicas, threshold = fallback.integer("replicas") or 0, fallback.integer("failureThreshold") or 0
+    behavior = fallback.text("behavior", "static")
+    if not triggers.external:
+        spec.remark("fallback", "found a count for when a trigger fails", "left out: no converted trigger has one")
+        return None
+    if behavior == "currentReplicas":
+        return None
+    if behavior not in {"static", "currentReplicasIfHigher"} or replicas < 1:
+        found = f"found {behavior} of {replicas}"
+        spec.remark("fallback", found, "left out: here a metric that is unknown never lowers the replicas")
+        return None
+    if behavior == "static":
         spec.remark(
             "fallback",
-            "found a count for when a trigger fails",
-            "a metric that fails never shrinks anything here, and raises nothing: add a schedule with minReplicas",
+            f"found {replicas}: KEDA also scales down to it",
+            "here it is a floor: more replicas stay while a metric is unknown",
         )
+    wait = threshold * (spec.integer("pollingInterval") or _POLLING)
+    return {"replicas": min(replicas, counts.highest), "afterSeconds": min(max(wait, 0), _WAIT_MAX)}
 
 
 # --- pauses ------------------------------------------------------------------------------------------------------

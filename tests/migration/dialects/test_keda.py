@@ -225,7 +225,7 @@ def test_what_has_no_counterpart_is_named_field_by_field():
         "spec.advanced.restoreToOriginalReplicaCount",
         "spec.pollingInterval",
         "spec.cooldownPeriod",
-        "spec.fallback",
+        "spec.fallback",  # KEDA would also scale down to it
         "spec.triggers[0].metadata.ignoreNullValues",
     } == set(remarks(conversion))
     assert {"scaleUp": {"selectPolicy": "Min"}} == only(conversion)["behavior"]
@@ -241,3 +241,35 @@ def test_an_object_without_a_target_makes_no_manifest():
 
     assert () == conversion.manifests
     assert "it names no target" in str(conversion.remarks[0])
+
+
+@pytest.mark.parametrize(
+    ("fallback", "polls", "expected", "is_told"),
+    [
+        ("{failureThreshold: 3, replicas: 6}", 10, {"replicas": 6, "afterSeconds": 30}, True),  # KEDA also lowers
+        (
+            "{failureThreshold: 3, replicas: 6, behavior: currentReplicasIfHigher}",
+            None,  # every 30 s
+            {"replicas": 6, "afterSeconds": 90},
+            False,
+        ),
+        ("{failureThreshold: 3, replicas: 6, behavior: currentReplicas}", None, None, False),
+        ("{failureThreshold: 3, replicas: 6, behavior: currentReplicasIfLower}", None, None, True),
+        ("{failureThreshold: 3, replicas: 0}", None, None, True),
+        ("{failureThreshold: 100000, replicas: 5000}", None, {"replicas": 100, "afterSeconds": 86_400}, True),
+    ],
+)
+def test_a_fallback_becomes_a_floor_where_it_means_one(fallback, polls, expected, is_told):
+    conversion = converted(
+        scaled_object(PROMETHEUS, fallback=fallback, **({"pollingInterval": polls} if polls else {}))
+    )
+
+    assert expected == only(conversion).get("fallback")
+    assert is_told is ("spec.fallback" in remarks(conversion))
+
+
+def test_a_fallback_of_cpu_alone_is_left_out():
+    conversion = converted(scaled_object(CPU, fallback="{failureThreshold: 3, replicas: 6}"))
+
+    assert "fallback" not in only(conversion)
+    assert "spec.fallback" in remarks(conversion)
