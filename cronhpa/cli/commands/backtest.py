@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces
-from cronhpa.cli.objects.object_inputs import Given, GivenError, Where, find
+from cronhpa.cli.objects.object_inputs import Given, GivenError, ObjectLocation, find
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.past.past_source import OPERATOR, Operator, PastWhere, ServiceAccount
 from cronhpa.cli.terminal.console import complain, fail, say, show
@@ -139,7 +139,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         check_picture(picture, "backtest")
     if what == history == "-":
         raise typer.BadParameter("the object is read from standard input already", param_hint="--history")
-    given = _object(what, name, Where(namespace, kubeconfig=kubeconfig, context=context))
+    given = _object(what, name, ObjectLocation(namespace, kubeconfig=kubeconfig, context=context))
     spec, memory = given.spec, given.memory
     lengths = {"--metric-delay": metric_delay, "--metric-window": metric_window}
     if start_up is not None:
@@ -193,7 +193,7 @@ def _print(backtest: Backtest, output: BacktestOutput) -> None:
 # --- input -------------------------------------------------------------------------------------------------------
 
 
-def _object(what: str, name: str | None, where: Where) -> Given:
+def _object(what: str, name: str | None, where: ObjectLocation) -> Given:
     try:
         given = find([what], where)
     except GivenError as error:

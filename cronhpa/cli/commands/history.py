@@ -14,7 +14,7 @@ import typer
 
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace
 from cronhpa.cli.objects.named import split_name
-from cronhpa.cli.objects.object_inputs import GivenError, Where, find_named
+from cronhpa.cli.objects.object_inputs import GivenError, ObjectLocation, find_named
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.terminal.command_classes import CommandGroup, PlainCommand
 from cronhpa.cli.terminal.console import aligned, fail, say
@@ -118,7 +118,7 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     if before_object:
         series, of = _series(target, metric, namespace), None
     else:
-        series, of = _checked(target, metric, Where(namespace, kubeconfig=kubeconfig, context=context))
+        series, of = _checked(target, metric, ObjectLocation(namespace, kubeconfig=kubeconfig, context=context))
     if file is not None:
         imported = _read_file(store, series, file, shift_seconds)
     else:
@@ -130,7 +130,7 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     )
 
 
-def _checked(target: str, metric: str, where: Where) -> tuple[Series, TargetRef]:
+def _checked(target: str, metric: str, where: ObjectLocation) -> tuple[Series, TargetRef]:
     """The series of an object in the cluster that has this metric, and its target; else the command ends."""
     from cronhpa.history.database.series import Series
 

@@ -13,7 +13,7 @@ import typer
 from msgspec import Struct
 
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace
-from cronhpa.cli.objects.object_inputs import Given, GivenError, Where, find
+from cronhpa.cli.objects.object_inputs import Given, GivenError, ObjectLocation, find
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.terminal.console import complain, fail, say, show
 from cronhpa.core.model.instant import DAY, Nanoseconds
@@ -106,7 +106,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if picture is not None:
         check_picture(picture, "preview")
     asked = _Asked(begin, end, zone, None if start_up is None else _length(start_up), time.time_ns())
-    where = Where(namespace, everywhere, recursive, kubeconfig, context)
+    where = ObjectLocation(namespace, everywhere, recursive, kubeconfig, context)
     if diff:
         if len(what or ()) != _TWO or picture is not None:
             raise typer.BadParameter("two are compared, without a picture: --diff OLD NEW", param_hint="--diff")
@@ -141,7 +141,7 @@ class _Asked(Struct, frozen=True):
     now: Nanoseconds
 
 
-def _given(what: Sequence[str], where: Where, *, code: int) -> list[Given]:
+def _given(what: Sequence[str], where: ObjectLocation, *, code: int) -> list[Given]:
     try:
         return find(what, where)
     except GivenError as error:

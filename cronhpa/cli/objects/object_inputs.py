@@ -23,7 +23,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*/[A-Za-z0-9][A-Za-z0-9.-]*", re.ASCII)
 
 
-class Where(Struct, frozen=True):
+class ObjectLocation(Struct, frozen=True):
     """Where to look for objects: the options of a command."""
 
     namespace: str | None = None
@@ -70,7 +70,7 @@ class GivenError(Exception):
         super().__init__("; ".join(self.problems))
 
 
-def is_file(what: str, where: Where) -> bool:
+def is_file(what: str, where: ObjectLocation) -> bool:
     """
     Whether a file or folder is meant, and no object's name.
 
@@ -84,7 +84,7 @@ def is_file(what: str, where: Where) -> bool:
     return not (where.namespace or where.kubeconfig or where.context) and Path(what).exists()
 
 
-def find(what: Sequence[str], where: Where) -> list[Given]:
+def find(what: Sequence[str], where: ObjectLocation) -> list[Given]:
     """
     The objects that are named, files before names; without any all of the namespace, or of all namespaces.
 
@@ -105,7 +105,7 @@ def find(what: Sequence[str], where: Where) -> list[Given]:
     return given
 
 
-def find_named(target: str, where: Where) -> list[Given]:
+def find_named(target: str, where: ObjectLocation) -> list[Given]:
     """
     The object of a cluster that a name means: NAME, NAMESPACE/NAME, chpa/NAME or deploy/NAME.
 
@@ -117,7 +117,7 @@ def find_named(target: str, where: Where) -> list[Given]:
     return given
 
 
-def _from_files(files: Sequence[Path], where: Where) -> tuple[list[Given], list[str]]:
+def _from_files(files: Sequence[Path], where: ObjectLocation) -> tuple[list[Given], list[str]]:
     from msgspec.structs import replace
 
     try:
@@ -131,7 +131,7 @@ def _from_files(files: Sequence[Path], where: Where) -> tuple[list[Given], list[
     ], []
 
 
-def _from_cluster(names: Sequence[str], where: Where) -> tuple[list[Given], list[str]]:
+def _from_cluster(names: Sequence[str], where: ObjectLocation) -> tuple[list[Given], list[str]]:
     import asyncio
 
     from cronhpa.api.parse import SpecError, parse_spec
