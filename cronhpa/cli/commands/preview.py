@@ -13,7 +13,7 @@ import typer
 from msgspec import Struct
 
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace
-from cronhpa.cli.objects.object_inputs import Given, GivenError, ObjectLocation, find
+from cronhpa.cli.objects.object_inputs import GivenError, ObjectInput, ObjectLocation, find
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.terminal.console import complain, fail, say, show
 from cronhpa.core.model.instant import DAY, Nanoseconds
@@ -141,7 +141,7 @@ class _Asked(Struct, frozen=True):
     now: Nanoseconds
 
 
-def _given(what: Sequence[str], where: ObjectLocation, *, code: int) -> list[Given]:
+def _given(what: Sequence[str], where: ObjectLocation, *, code: int) -> list[ObjectInput]:
     try:
         return find(what, where)
     except GivenError as error:
@@ -159,7 +159,7 @@ def _length(text: str) -> Nanoseconds:
         raise typer.BadParameter(str(error), param_hint="--pod-startup") from error
 
 
-def _subject(given: Given, asked: _Asked) -> Subject:
+def _subject(given: ObjectInput, asked: _Asked) -> Subject:
     from cronhpa.cli.objects.manifests import own_zone
 
     # A status in a file was copied from a cluster at some other time, so it does not count.
@@ -171,7 +171,7 @@ def _subject(given: Given, asked: _Asked) -> Subject:
 
 
 def _with_timeline(
-    given: Given,
+    given: ObjectInput,
     zone: str,
     span: tuple[Nanoseconds, Nanoseconds],
     start_up: Nanoseconds | None,
@@ -184,7 +184,7 @@ def _with_timeline(
     return Subject(given.label, given.spec, zone, line, start_up)
 
 
-def _differences(old: Sequence[Given], new: Sequence[Given], asked: _Asked) -> list[ObjectDifference]:
+def _differences(old: Sequence[ObjectInput], new: Sequence[ObjectInput], asked: _Asked) -> list[ObjectDifference]:
     """The difference of each object: both versions over one span, in one zone, with one start-up time of the pods."""
     from cronhpa.cli.commands.difference import ObjectDifference
     from cronhpa.cli.objects.manifests import own_zone
@@ -207,7 +207,7 @@ def _differences(old: Sequence[Given], new: Sequence[Given], asked: _Asked) -> l
     return out
 
 
-def _comparable(was: Given | None, becomes: Given | None) -> tuple[Given | None, Given | None]:
+def _comparable(was: ObjectInput | None, becomes: ObjectInput | None) -> tuple[ObjectInput | None, ObjectInput | None]:
     """Both versions; the new one takes from the old one what `kubectl apply` would leave in place."""
     from msgspec.structs import replace
 
@@ -223,11 +223,13 @@ def _comparable(was: Given | None, becomes: Given | None) -> tuple[Given | None,
     )
 
 
-def _pairs(old: Sequence[Given], new: Sequence[Given]) -> list[tuple[Given | None, Given | None]]:
+def _pairs(
+    old: Sequence[ObjectInput], new: Sequence[ObjectInput]
+) -> list[tuple[ObjectInput | None, ObjectInput | None]]:
     """Pairs of the old and the new version of each object, in the order of the new ones. Objects are the same if their
     names are equal, and their namespaces if both state one."""
     left = list(old)
-    pairs: list[tuple[Given | None, Given | None]] = []
+    pairs: list[tuple[ObjectInput | None, ObjectInput | None]] = []
     for given in new:
         alike = [other for other in left if other.name == given.name]
         same = [other for other in alike if other.spec.namespace == given.spec.namespace]

@@ -36,7 +36,7 @@ class ObjectLocation(Struct, frozen=True):
     context: str | None = None
 
 
-class Given(Struct, frozen=True):
+class ObjectInput(Struct, frozen=True):
     """An object and its spec."""
 
     body: Mapping[str, Any]
@@ -84,7 +84,7 @@ def is_file(what: str, where: ObjectLocation) -> bool:
     return not (where.namespace or where.kubeconfig or where.context) and Path(what).exists()
 
 
-def find(what: Sequence[str], where: ObjectLocation) -> list[Given]:
+def find(what: Sequence[str], where: ObjectLocation) -> list[ObjectInput]:
     """
     The objects that are named, files before names; without any all of the namespace, or of all namespaces.
 
@@ -105,7 +105,7 @@ def find(what: Sequence[str], where: ObjectLocation) -> list[Given]:
     return given
 
 
-def find_named(target: str, where: ObjectLocation) -> list[Given]:
+def find_named(target: str, where: ObjectLocation) -> list[ObjectInput]:
     """
     The object of a cluster that a name means: NAME, NAMESPACE/NAME, chpa/NAME or deploy/NAME.
 
@@ -117,7 +117,7 @@ def find_named(target: str, where: ObjectLocation) -> list[Given]:
     return given
 
 
-def _from_files(files: Sequence[Path], where: ObjectLocation) -> tuple[list[Given], list[str]]:
+def _from_files(files: Sequence[Path], where: ObjectLocation) -> tuple[list[ObjectInput], list[str]]:
     from msgspec.structs import replace
 
     try:
@@ -126,12 +126,14 @@ def _from_files(files: Sequence[Path], where: ObjectLocation) -> tuple[list[Give
         return [], list(error.problems)
     # As with `kubectl apply -n`, the option is the namespace of objects that state none.
     return [
-        Given(manifest.body, spec if spec.namespace else replace(spec, namespace=where.namespace or ""), is_live=False)
+        ObjectInput(
+            manifest.body, spec if spec.namespace else replace(spec, namespace=where.namespace or ""), is_live=False
+        )
         for manifest, spec in read
     ], []
 
 
-def _from_cluster(names: Sequence[str], where: ObjectLocation) -> tuple[list[Given], list[str]]:
+def _from_cluster(names: Sequence[str], where: ObjectLocation) -> tuple[list[ObjectInput], list[str]]:
     import asyncio
 
     from cronhpa.api.parse import SpecError, parse_spec
@@ -153,7 +155,7 @@ def _from_cluster(names: Sequence[str], where: ObjectLocation) -> tuple[list[Giv
         bodies = asyncio.run(read())
     except ClusterError as error:
         return [], [str(error)]
-    given: list[Given] = []
+    given: list[ObjectInput] = []
     problems: list[str] = []
     for body in bodies:
         try:
@@ -161,5 +163,5 @@ def _from_cluster(names: Sequence[str], where: ObjectLocation) -> tuple[list[Giv
         except SpecError as error:
             problems += [f"{label_of(body)}: {problem}" for problem in error.problems]
         else:
-            given.append(Given(body, spec, is_live=True))
+            given.append(ObjectInput(body, spec, is_live=True))
     return given, problems
