@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces
-from cronhpa.cli.objects.object_inputs import GivenError, ObjectInput, ObjectLocation, find
+from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectInputError, ObjectLocation, find
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.past.past_source import OPERATOR, Operator, PastWhere, ServiceAccount
 from cronhpa.cli.terminal.console import complain, fail, say, show
@@ -196,7 +196,7 @@ def _print(backtest: Backtest, output: BacktestOutput) -> None:
 def _object(what: str, name: str | None, where: ObjectLocation) -> ObjectInput:
     try:
         given = find([what], where)
-    except GivenError as error:
+    except ObjectInputError as error:
         for problem in error.problems:
             complain("backtest", problem)
         raise typer.Exit(1) from error

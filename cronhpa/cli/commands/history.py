@@ -14,7 +14,7 @@ import typer
 
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace
 from cronhpa.cli.objects.named import split_name
-from cronhpa.cli.objects.object_inputs import GivenError, ObjectLocation, find_named
+from cronhpa.cli.objects.object_inputs import ObjectInputError, ObjectLocation, find_named
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.terminal.command_classes import CommandGroup, PlainCommand
 from cronhpa.cli.terminal.console import aligned, fail, say
@@ -137,7 +137,7 @@ def _checked(target: str, metric: str, where: ObjectLocation) -> tuple[Series, T
     escape = "--before-object imports all the same"
     try:
         (given,) = find_named(target, where)
-    except GivenError as error:
+    except ObjectInputError as error:
         fail("history import", f"{'; '.join(error.problems)}; {escape}")
     names = [name for spec_metric in given.spec.metrics if (name := getattr(spec_metric, "name", ""))]
     if metric not in names:

@@ -13,7 +13,7 @@ import typer
 from msgspec import Struct
 
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace
-from cronhpa.cli.objects.object_inputs import GivenError, ObjectInput, ObjectLocation, find
+from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectInputError, ObjectLocation, find
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.terminal.console import complain, fail, say, show
 from cronhpa.core.model.instant import DAY, Nanoseconds
@@ -144,7 +144,7 @@ class _Asked(Struct, frozen=True):
 def _given(what: Sequence[str], where: ObjectLocation, *, code: int) -> list[ObjectInput]:
     try:
         return find(what, where)
-    except GivenError as error:
+    except ObjectInputError as error:
         for problem in error.problems:
             complain("preview", problem)
         raise typer.Exit(code) from error

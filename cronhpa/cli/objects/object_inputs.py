@@ -62,7 +62,7 @@ class ObjectInput(Struct, frozen=True):
         return parse_memory(status if isinstance(status, Mapping) else {})
 
 
-class GivenError(Exception):
+class ObjectInputError(Exception):
     """The objects cannot be read. problems: all of them."""
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -88,12 +88,12 @@ def find(what: Sequence[str], where: ObjectLocation) -> list[ObjectInput]:
     """
     The objects that are named, files before names; without any all of the namespace, or of all namespaces.
 
-    Raises GivenError with every problem of all of them.
+    Raises ObjectInputError with every problem of all of them.
     """
     files = [Path(word) for word in what if is_file(word, where)]
     names = [word for word in what if not is_file(word, where)]
     if names and where.everywhere:
-        raise GivenError([f"{names[0]}: -A shows the objects of all namespaces, without names"])
+        raise ObjectInputError([f"{names[0]}: -A shows the objects of all namespaces, without names"])
     given, problems = _from_files(files, where) if files else ([], [])
     if names or not files:
         live, unread = _from_cluster(names, where)
@@ -101,7 +101,7 @@ def find(what: Sequence[str], where: ObjectLocation) -> list[ObjectInput]:
             unread = [f"there is no file {names[0]}, and from the cluster: {unread[0]}", *unread[1:]]
         given, problems = [*given, *live], [*problems, *unread]
     if problems:
-        raise GivenError(problems)
+        raise ObjectInputError(problems)
     return given
 
 
@@ -109,11 +109,11 @@ def find_named(target: str, where: ObjectLocation) -> list[ObjectInput]:
     """
     The object of a cluster that a name means: NAME, NAMESPACE/NAME, chpa/NAME or deploy/NAME.
 
-    Raises GivenError.
+    Raises ObjectInputError.
     """
     given, problems = _from_cluster([target], where)
     if problems:
-        raise GivenError(problems)
+        raise ObjectInputError(problems)
     return given
 
 
@@ -147,7 +147,9 @@ def _from_cluster(names: Sequence[str], where: ObjectLocation) -> tuple[list[Obj
                 bodies = await read_all(cluster.client, None if where.everywhere else cluster.namespace)
                 if not bodies:
                     of = "any namespace" if where.everywhere else f"namespace {cluster.namespace}"
-                    raise GivenError([f"there is no CronHPA in {of}: name a file, or another namespace with -n or -A"])
+                    raise ObjectInputError(
+                        [f"there is no CronHPA in {of}: name a file, or another namespace with -n or -A"]
+                    )
                 return list(bodies)
             return [await read_named(cluster, name) for name in parsed]
 
