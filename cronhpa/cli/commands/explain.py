@@ -69,12 +69,12 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     Exit codes: 0 done; 1 the object, or its past, cannot be read; 2 an option is wrong.
     """
     if any(given is not None for given in (at, begin, end, picture, store)):
-        from cronhpa.cli.past.explain_at import AskedPast, explain_at
+        from cronhpa.cli.past.explain_at import PastRequest, explain_at
 
         where = PastWhere(store, operator, token_file, service_account, kubeconfig, context)
         explain_at(
             parse_name(name, namespace),
-            AskedPast(at, begin, end, output, picture),
+            PastRequest(at, begin, end, output, picture),
             where,
             time.time_ns(),
         )

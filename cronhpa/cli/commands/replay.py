@@ -63,7 +63,7 @@ def replay(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 def _replay_past(named: ObjectName, at: str, where: PastWhere) -> int:
     import asyncio
 
-    from cronhpa.cli.past.explain_at import AskedPast, check_past, decision_at, find_past_object
+    from cronhpa.cli.past.explain_at import PastRequest, check_past, decision_at, find_past_object
     from cronhpa.cli.past.past_of_replicas import PastSourceError
     from cronhpa.cli.past.past_source import opened
     from cronhpa.cli.past.replay_check import NotDecidableError, differences
@@ -72,7 +72,7 @@ def _replay_past(named: ObjectName, at: str, where: PastWhere) -> int:
     from cronhpa.kube.errors import ClusterError
 
     now = time.time_ns()
-    check_past(AskedPast(at=at), now)
+    check_past(PastRequest(at=at), now)
     found = find_past_object(named, where)
 
     async def read() -> tuple[DecisionAnswer, str]:

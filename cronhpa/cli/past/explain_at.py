@@ -24,7 +24,7 @@ from cronhpa.history.past.past_answers import DecisionAnswer
 _WIDTH_PIPED = 80
 
 
-class AskedPast(Struct, frozen=True):
+class PastRequest(Struct, frozen=True):
     """The requested past: the decision of one moment, or a span; times as they were typed."""
 
     at: str | None = None
@@ -49,7 +49,7 @@ class PastObject(Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
-def explain_at(named: ObjectName, asked: AskedPast, where: PastWhere, now: Nanoseconds) -> None:
+def explain_at(named: ObjectName, asked: PastRequest, where: PastWhere, now: Nanoseconds) -> None:
     """Prints the requested past. Ends the command with 1 if it cannot be read."""
     from cronhpa.kube.errors import ClusterError
 
@@ -68,7 +68,7 @@ def explain_at(named: ObjectName, asked: AskedPast, where: PastWhere, now: Nanos
         fail("explain", problem)
 
 
-def check_past(asked: AskedPast, now: Nanoseconds) -> None:
+def check_past(asked: PastRequest, now: Nanoseconds) -> None:
     """Raises BadParameter for times that are none, before a cluster or an operator is asked."""
     for option, text in (("--at", asked.at), ("--from", asked.begin), ("--to", asked.end)):
         if text is None or (option == "--to" and _is_length(text)):
@@ -136,7 +136,7 @@ def moment(option: str, text: str, zone: str, now: Nanoseconds, *, is_end: bool 
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-async def _explain(found: PastObject, asked: AskedPast, where: PastWhere, now: Nanoseconds) -> None:
+async def _explain(found: PastObject, asked: PastRequest, where: PastWhere, now: Nanoseconds) -> None:
     label = found.label
     if found.zone is not None:  # known before an operator is reached
         if asked.at is not None:
@@ -173,7 +173,7 @@ async def _explain(found: PastObject, asked: AskedPast, where: PastWhere, now: N
         say(f"drawn: {asked.picture}", err=True)
 
 
-def _span(asked: AskedPast, zone: str, now: Nanoseconds) -> tuple[Nanoseconds, Nanoseconds]:
+def _span(asked: PastRequest, zone: str, now: Nanoseconds) -> tuple[Nanoseconds, Nanoseconds]:
     begin = now - DAY if asked.begin is None else moment("--from", asked.begin, zone, now)
     if asked.end is None:
         return begin, now
