@@ -13,7 +13,7 @@ import typer
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces
 from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectInputError, ObjectLocation, find
 from cronhpa.cli.objects.object_names import object_names
-from cronhpa.cli.past.past_source import OPERATOR, Operator, PastWhere, ServiceAccount
+from cronhpa.cli.past.past_source import OPERATOR, Operator, PastLocation, ServiceAccount
 from cronhpa.cli.terminal.console import complain, fail, say, show
 from cronhpa.cli.terminal.progress import progress
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds
@@ -152,7 +152,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     environment = _environment(spec, metric, requests, pod_capacity, memory, parsed)
     series = Series(spec.namespace or "default", given.name, getattr(metric, "name", ""))
     if history is None and given.is_live:
-        where_recorded = PastWhere(None, operator, token_file, service_account, kubeconfig, context, "--history")
+        where_recorded = PastLocation(None, operator, token_file, service_account, kubeconfig, context, "--history")
         past = _recorded(where_recorded, series)
     else:
         past = _past(history, series, _query(history, spec, query, token_file))
@@ -316,7 +316,7 @@ def _past(source: str | None, series: Series, query: Query) -> Past:
         _end(error)
 
 
-def _recorded(where: PastWhere, series: Series) -> Past:
+def _recorded(where: PastLocation, series: Series) -> Past:
     from cronhpa.cli.past.past import PastError, operator_past
 
     try:

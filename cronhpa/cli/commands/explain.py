@@ -21,7 +21,7 @@ from cronhpa.cli.objects.cluster import (
 )
 from cronhpa.cli.objects.named import parse_name, read_named
 from cronhpa.cli.objects.object_names import OneObject
-from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
+from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastLocation, ServiceAccount, StoreFile, TokenFile
 from cronhpa.cli.terminal.console import fail, say, show
 
 
@@ -71,7 +71,7 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if any(given is not None for given in (at, begin, end, picture, store)):
         from cronhpa.cli.past.explain_at import PastRequest, explain_at
 
-        where = PastWhere(store, operator, token_file, service_account, kubeconfig, context)
+        where = PastLocation(store, operator, token_file, service_account, kubeconfig, context)
         explain_at(
             parse_name(name, namespace),
             PastRequest(at, begin, end, output, picture),

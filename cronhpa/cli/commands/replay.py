@@ -11,7 +11,7 @@ import typer
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces
 from cronhpa.cli.objects.named import ObjectName, parse_name
 from cronhpa.cli.objects.object_names import object_names
-from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
+from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastLocation, ServiceAccount, StoreFile, TokenFile
 from cronhpa.cli.terminal.console import fail, say, show
 
 # How many differences are printed: more of them mean another algorithm.
@@ -51,7 +51,7 @@ def replay(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     differs; 2 an option is wrong; 3 this release cannot decide it again.
     """
     if at is not None:
-        where = PastWhere(store, operator, token_file, service_account, kubeconfig, context)
+        where = PastLocation(store, operator, token_file, service_account, kubeconfig, context)
         raise typer.Exit(_replay_past(parse_name(subject, namespace), at, where))
     file = Path(subject)
     if not file.is_file():
@@ -60,7 +60,7 @@ def replay(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     raise typer.Exit(_replay_file(file))
 
 
-def _replay_past(named: ObjectName, at: str, where: PastWhere) -> int:
+def _replay_past(named: ObjectName, at: str, where: PastLocation) -> int:
     import asyncio
 
     from cronhpa.cli.past.explain_at import PastRequest, check_past, decision_at, find_past_object

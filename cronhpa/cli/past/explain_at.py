@@ -13,7 +13,7 @@ from cronhpa.cli.objects.cluster import connected
 from cronhpa.cli.objects.named import ObjectName, place_of, read_named
 from cronhpa.cli.past import past_text
 from cronhpa.cli.past.past_of_replicas import PastSource, PastSourceError, whole_timeline
-from cronhpa.cli.past.past_source import PastWhere, opened
+from cronhpa.cli.past.past_source import PastLocation, opened
 from cronhpa.cli.past.past_text import body_of, zone_of
 from cronhpa.cli.past.relative_time import check_past_moment, parse_past_moment
 from cronhpa.cli.tables.time_format import format_moment, parse_length
@@ -49,7 +49,7 @@ class PastObject(Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
-def explain_at(named: ObjectName, asked: PastRequest, where: PastWhere, now: Nanoseconds) -> None:
+def explain_at(named: ObjectName, asked: PastRequest, where: PastLocation, now: Nanoseconds) -> None:
     """Prints the requested past. Ends the command with 1 if it cannot be read."""
     from cronhpa.kube.errors import ClusterError
 
@@ -79,7 +79,7 @@ def check_past(asked: PastRequest, now: Nanoseconds) -> None:
             raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-def find_past_object(named: ObjectName, where: PastWhere) -> PastObject:
+def find_past_object(named: ObjectName, where: PastLocation) -> PastObject:
     """
     The object that a name means. An object that was deleted, or that the cluster does not show, may have a past.
 
@@ -136,7 +136,7 @@ def moment(option: str, text: str, zone: str, now: Nanoseconds, *, is_end: bool 
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-async def _explain(found: PastObject, asked: PastRequest, where: PastWhere, now: Nanoseconds) -> None:
+async def _explain(found: PastObject, asked: PastRequest, where: PastLocation, now: Nanoseconds) -> None:
     label = found.label
     if found.zone is not None:  # known before an operator is reached
         if asked.at is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cronhpa.cli.past.past_of_replicas import PastSourceError
-from cronhpa.cli.past.past_source import PastWhere, opened
+from cronhpa.cli.past.past_source import PastLocation, opened
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.core.model.spec import TargetRef
 from cronhpa.history.database.address import StoreAddress, file_of, store_address
@@ -84,7 +84,7 @@ def read_past(source: str, series: Series, query: Query) -> Past:
     return _line(points, middles, shown, series)
 
 
-def operator_past(where: PastWhere, series: Series) -> Past:
+def operator_past(where: PastLocation, series: Series) -> Past:
     """The load of a series as the replicas of the operator recorded it. Raises PastError."""
     from cronhpa.kube.errors import ClusterError
 

@@ -94,7 +94,7 @@ _ANSWER_BYTES = 2**26
 _FORWARDING = re.compile(rb"Forwarding from (127\.0\.0\.1:[0-9]+) ")
 
 
-class PastWhere(Struct, frozen=True):
+class PastLocation(Struct, frozen=True):
     """The options of a command that name a source."""
 
     store: Path | None = None
@@ -116,7 +116,7 @@ class _TokenRequest(Struct):
 
 
 @asynccontextmanager
-async def opened(where: PastWhere) -> AsyncIterator[PastSource]:
+async def opened(where: PastLocation) -> AsyncIterator[PastSource]:
     """The source that the options name. Raises PastSourceError, and ClusterError if the kubeconfig cannot be read."""
     if where.store is not None:
         async with _store(where.store) as source:
@@ -155,7 +155,7 @@ def _operators(text: str) -> list[str]:
     return [f"{namespace}/{name}" for name in names]
 
 
-def _copying(where: PastWhere) -> str:
+def _copying(where: PastLocation) -> str:
     """A hint for a person who may enter the operator's pod: how to copy its store. "" if no pod is named."""
     if where.operator.startswith(("http://", "https://")):
         return ""
@@ -265,7 +265,7 @@ def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS))
 
 
-async def _token(where: PastWhere, configuration: Configuration) -> str:
+async def _token(where: PastLocation, configuration: Configuration) -> str:
     """The token to show. Raises PastSourceError, ClusterError."""
     from cronhpa.kube.credentials import bearer_token
 
@@ -301,7 +301,7 @@ async def _account_token(account: str, configuration: Configuration) -> str:
 
 
 @asynccontextmanager
-async def _reached(where: PastWhere, operator: str) -> AsyncIterator[str]:
+async def _reached(where: PastLocation, operator: str) -> AsyncIterator[str]:
     """The URL at which a replica answers. Raises PastSourceError."""
     if operator.startswith(("http://", "https://")):
         host = urlsplit(operator).hostname

@@ -6,7 +6,7 @@ import pytest
 from past_life import FIRST, NOW, kept, life
 
 from cronhpa.cli.past.past_of_replicas import PastSourceError, Replicas, whole_timeline
-from cronhpa.cli.past.past_source import PastWhere, opened
+from cronhpa.cli.past.past_source import PastLocation, opened
 from cronhpa.core.model.instant import HOUR, MINUTE
 from cronhpa.core.model.record import encode
 from cronhpa.history.database.series import LoadSample, Series
@@ -46,7 +46,7 @@ def replicas(tmp_path, ask, *written):
     async def scenario(paths):
         sources = []
         for path in paths:
-            opening = opened(PastWhere(store=path))
+            opening = opened(PastLocation(store=path))
             sources.append((opening, await opening.__aenter__()))
         answer = await ask(Replicas([source for _, source in sources]))
         for opening, _ in sources:

@@ -12,7 +12,7 @@ import pytest
 from past_life import FIRST, NOW, body, write_life
 
 from cronhpa.cli.past.past_of_replicas import PastSourceError
-from cronhpa.cli.past.past_source import COPYING, OPERATOR, PORT, PastWhere, opened
+from cronhpa.cli.past.past_source import COPYING, OPERATOR, PORT, PastLocation, opened
 from cronhpa.core.model.instant import HOUR
 from cronhpa.history.database.series import Series
 from cronhpa.history.store import Store
@@ -55,7 +55,7 @@ def ask(where):
 
 def test_a_certificate_is_shown_to_nobody_and_the_way_around_is_named(kubeconfig):
     with pytest.raises(PastSourceError, match="--service-account NAMESPACE/NAME"):
-        ask(PastWhere(kubeconfig=kubeconfig({}), operator="http://127.0.0.1:1"))
+        ask(PastLocation(kubeconfig=kubeconfig({}), operator="http://127.0.0.1:1"))
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_a_certificate_is_shown_to_nobody_and_the_way_around_is_named(kubeconfig
 )
 def test_a_token_is_sent_in_clear_text_to_this_machine_alone(kubeconfig, url):
     with pytest.raises(PastSourceError, match="a token is sent to this machine alone, or by https"):
-        ask(PastWhere(kubeconfig=kubeconfig({"token": "t-anna"}), operator=url))
+        ask(PastLocation(kubeconfig=kubeconfig({"token": "t-anna"}), operator=url))
 
 
 @pytest.mark.parametrize("operator", ["cronhpa-0", "/cronhpa-0", "cronhpa-system/", "cronhpa-system/a,,b", ""])
 def test_an_operator_is_a_namespace_and_a_pod_or_a_url(kubeconfig, operator):
     with pytest.raises(PastSourceError, match="neither NAMESPACE/POD nor a URL"):
-        ask(PastWhere(kubeconfig=kubeconfig({"token": "t-anna"}), operator=operator))
+        ask(PastLocation(kubeconfig=kubeconfig({"token": "t-anna"}), operator=operator))
 
 
 # Forwards as kubectl does: says where, then carries bytes to what CRONHPA_TEST_TARGET names.
@@ -124,7 +124,7 @@ def test_the_operator_is_reached_by_kubectl_with_the_same_kubeconfig_and_shown_i
         listener = Listener("127.0.0.1", 0, {}, None, {BELOW: PastEndpoint(path, Anna(), lambda: NOW).answer})
         serving = asyncio.create_task(listener.run())
         seen = kubectl(listener.address[1])
-        async with opened(PastWhere(kubeconfig=config, context="x")) as source:
+        async with opened(PastLocation(kubeconfig=config, context="x")) as source:
             decisions = await source.decision("prod", "shop", NOW), await source.decision("prod", "cart", NOW)
             timeline = await source.timeline("prod", "shop", 0, NOW)
         serving.cancel()
@@ -162,7 +162,7 @@ def read_load(kubeconfig, tmp_path):
 
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            where = PastWhere(operator=url, token_file=tmp_path / "token", kubeconfig=kubeconfig({}))
+            where = PastLocation(operator=url, token_file=tmp_path / "token", kubeconfig=kubeconfig({}))
             async with opened(where) as source:
                 return await source.load(Series("prod", "shop", "cpu"))
 
@@ -190,7 +190,7 @@ def test_a_failed_forward_is_told_in_kubectls_words(kubeconfig, kubectl, caplog)
     with pytest.raises(
         PastSourceError, match="cannot forward the port of cronhpa-system/cronhpa-0: error: pods is forbidden"
     ):
-        ask(PastWhere(kubeconfig=kubeconfig({"token": "t-anna"})))
+        ask(PastLocation(kubeconfig=kubeconfig({"token": "t-anna"})))
 
     assert [] == caplog.messages
 
@@ -199,7 +199,7 @@ def test_a_user_who_reaches_no_pod_is_told_how_to_copy_its_store(kubeconfig, kub
     kubectl("none")
 
     with pytest.raises(PastSourceError) as raised:
-        ask(PastWhere(operator="ops/op-0,op-1", kubeconfig=kubeconfig({"token": "t-anna"})))
+        ask(PastLocation(operator="ops/op-0,op-1", kubeconfig=kubeconfig({"token": "t-anna"})))
 
     assert [
         "Who may enter the pod reads a copy of its store with --store copy.db:",
@@ -229,4 +229,4 @@ def test_without_kubectl_the_store_is_named(kubeconfig, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
 
     with pytest.raises(PastSourceError, match="kubectl is not installed"):
-        ask(PastWhere(kubeconfig=kubeconfig({"token": "t-anna"})))
+        ask(PastLocation(kubeconfig=kubeconfig({"token": "t-anna"})))
