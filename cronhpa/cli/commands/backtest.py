@@ -20,7 +20,7 @@ from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.model.spec import Metric, Span, Spec
 
 if TYPE_CHECKING:
-    from cronhpa.cli.past.past import Past, Query
+    from cronhpa.cli.past.past import Past, PrometheusRequest
     from cronhpa.cli.tables.backtest_table import Backtest
     from cronhpa.core.model.decision import Decision
     from cronhpa.core.model.memory import Memory
@@ -207,9 +207,9 @@ def _object(what: str, name: str | None, where: ObjectLocation) -> ObjectInput:
     return named[0]
 
 
-def _query(history: str | None, spec: Spec, promql: str | None, token_file: Path | None) -> Query:
+def _query(history: str | None, spec: Spec, promql: str | None, token_file: Path | None) -> PrometheusRequest:
     """The query for a Prometheus. The operator's queries and token are for the operator's Prometheus alone."""
-    from cronhpa.cli.past.past import Query
+    from cronhpa.cli.past.past import PrometheusRequest
 
     queries: dict[str, str] = {}
     if history is not None and history == os.environ.get(_PROMETHEUS):
@@ -221,7 +221,7 @@ def _query(history: str | None, spec: Spec, promql: str | None, token_file: Path
             _end(f"{_QUERIES}: {error}: PromQL by metric, as JSON, is accepted")
         own = os.environ.get(_TOKEN_FILE)
         token_file = token_file or (Path(own) if own else None)
-    return Query(spec.target, promql, _DAYS_ASKED, queries, token_file)
+    return PrometheusRequest(spec.target, promql, _DAYS_ASKED, queries, token_file)
 
 
 def _requests(pod_request: str | None, memory: Memory) -> dict[str, int]:
@@ -301,7 +301,7 @@ def _environment(
     )
 
 
-def _past(source: str | None, series: Series, query: Query) -> Past:
+def _past(source: str | None, series: Series, query: PrometheusRequest) -> Past:
     from cronhpa.cli.past.past import PastError, read_past
 
     if source is None:

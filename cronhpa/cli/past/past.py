@@ -41,7 +41,7 @@ class Past(Struct, frozen=True):
     """The line through them."""
 
 
-class Query(Struct, frozen=True):
+class PrometheusRequest(Struct, frozen=True):
     """A query for a Prometheus."""
 
     target: TargetRef
@@ -55,7 +55,7 @@ class Query(Struct, frozen=True):
     """The file of a bearer token."""
 
 
-def read_past(source: str, series: Series, query: Query) -> Past:
+def read_past(source: str, series: Series, query: PrometheusRequest) -> Past:
     """
     The load of a series.
 
@@ -157,7 +157,7 @@ def _stored(path: StoreAddress, series: Series) -> tuple[list[tuple[Nanoseconds,
     return points, middles
 
 
-async def _asked(url: str, series: Series, query: Query) -> list[tuple[Nanoseconds, float]]:
+async def _asked(url: str, series: Series, query: PrometheusRequest) -> list[tuple[Nanoseconds, float]]:
     now = time.time_ns()
     points: list[tuple[Nanoseconds, float]] = []
     async with Prometheus(url, query.queries, query.token_file) as source:

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cronhpa.cli.commands.history import app
-from cronhpa.cli.past.past import Query, read_past
+from cronhpa.cli.past.past import PrometheusRequest, read_past
 from cronhpa.core.model.instant import MINUTE
 from cronhpa.core.model.spec import TargetRef
 from history.samples import NOON, WEB, write_version_1
@@ -36,7 +36,7 @@ def test_a_store_of_an_earlier_release_is_read_and_left_as_it_is(earlier, argume
 def test_a_past_is_read_from_a_store_of_an_earlier_release_that_stays_as_it_is(earlier):
     before = earlier.read_bytes()
 
-    past = read_past(str(earlier), WEB, Query(TargetRef("apps/v1", "Deployment", "web"), None, 1.0))
+    past = read_past(str(earlier), WEB, PrometheusRequest(TargetRef("apps/v1", "Deployment", "web"), None, 1.0))
 
     # A maximum of five minutes is known when they are over.
     assert [(NOON + 5 * MINUTE, 2.5), (NOON + 10 * MINUTE, 2.5)] == past.points
