@@ -10,9 +10,9 @@ from msgspec import Struct
 from pydantic.alias_generators import to_camel
 
 from cronhpa.cli.tables.bounds_table import (
+    BoundsSubject,
     Line,
     Row,
-    Subject,
     conflict_texts,
     rows_as_lines,
     span,
@@ -52,15 +52,15 @@ class ObjectDifference(Struct, frozen=True):
     Both timelines have the same span and zone. fields: the fields of the spec that differ.
     """
 
-    old: Subject | None
-    new: Subject | None
+    old: BoundsSubject | None
+    new: BoundsSubject | None
 
     @property
     def label(self) -> str:
         return self.subject.label
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> BoundsSubject:
         """The version that is shown: the new one, if there is one."""
         subject = self.new or self.old
         assert subject is not None, "an object is in one version at least"
@@ -153,7 +153,7 @@ def _changed(difference: ObjectDifference, *, every: bool, width: int) -> Iterat
     yield from told_conflicts(difference.new, new, width)
 
 
-def _row(change: BoundsChange, old: Subject, new: Subject) -> Row:
+def _row(change: BoundsChange, old: BoundsSubject, new: BoundsSubject) -> Row:
     was, becomes = who(change.old, old.spec), who(change.new, new.spec)
     headroom = change.old.headroom_percent, change.new.headroom_percent
     notes = [f"headroom {_arrow(*headroom)} %"] if headroom[0] != headroom[1] else []

@@ -20,7 +20,7 @@ from cronhpa.core.model.instant import DAY, Nanoseconds
 
 if TYPE_CHECKING:
     from cronhpa.cli.commands.difference import ObjectDifference
-    from cronhpa.cli.tables.bounds_table import Line, Subject
+    from cronhpa.cli.tables.bounds_table import BoundsSubject, Line
     from cronhpa.core.model.decision import Lead
 
 # The longest span: nobody plans further ahead by the hour.
@@ -159,7 +159,7 @@ def _length(text: str) -> Nanoseconds:
         raise typer.BadParameter(str(error), param_hint="--pod-startup") from error
 
 
-def _subject(given: ObjectInput, asked: _Asked) -> Subject:
+def _subject(given: ObjectInput, asked: _Asked) -> BoundsSubject:
     from cronhpa.cli.objects.manifests import own_zone
 
     # A status in a file was copied from a cluster at some other time, so it does not count.
@@ -176,12 +176,12 @@ def _with_timeline(
     span: tuple[Nanoseconds, Nanoseconds],
     start_up: Nanoseconds | None,
     leads: tuple[Lead, ...],
-) -> Subject:
-    from cronhpa.cli.tables.bounds_table import Subject
+) -> BoundsSubject:
+    from cronhpa.cli.tables.bounds_table import BoundsSubject
     from cronhpa.core.schedules.timeline import timeline
 
     line = timeline(given.spec, *span, zones=[zone], start_up=start_up, leads=leads)
-    return Subject(given.label, given.spec, zone, line, start_up)
+    return BoundsSubject(given.label, given.spec, zone, line, start_up)
 
 
 def _differences(old: Sequence[ObjectInput], new: Sequence[ObjectInput], asked: _Asked) -> list[ObjectDifference]:
@@ -264,7 +264,7 @@ def _span(asked: _Asked, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
 # --- output ------------------------------------------------------------------------------------------------------
 
 
-def _print(subjects: Sequence[Subject], *, every: bool) -> None:
+def _print(subjects: Sequence[BoundsSubject], *, every: bool) -> None:
     from cronhpa.cli.tables.bounds_table import table
 
     for number, subject in enumerate(subjects):
@@ -300,7 +300,7 @@ def _echo(lines: Iterable[Line], *, is_first: bool) -> None:
     typer.echo("\n" * (not is_first) + captured.get().rstrip("\n"))
 
 
-def _draw(subjects: Sequence[Subject], path: Path) -> None:
+def _draw(subjects: Sequence[BoundsSubject], path: Path) -> None:
     from cronhpa.cli.picture.timeline_picture import draw
 
     drawn: set[Path] = set()
@@ -318,6 +318,6 @@ def _draw(subjects: Sequence[Subject], path: Path) -> None:
         say(f"drawn: {own}", err=True)
 
 
-def _end_on_conflict(subjects: Iterable[Subject], *, is_asked: bool) -> None:
+def _end_on_conflict(subjects: Iterable[BoundsSubject], *, is_asked: bool) -> None:
     if is_asked and not all(subject.timeline.is_consistent for subject in subjects):
         raise typer.Exit(_CONFLICT)

@@ -30,7 +30,7 @@ from cronhpa.cli.picture.style import (
     why,
     x_of,
 )
-from cronhpa.cli.tables.bounds_table import Subject, conflict_texts
+from cronhpa.cli.tables.bounds_table import BoundsSubject, conflict_texts
 from cronhpa.cli.tables.time_format import format_length
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.schedules.timeline import OVERRIDE, Kind, WindowInterval, window_intervals
@@ -43,7 +43,7 @@ _INCHES_BAR = 0.42
 _NUMBERS_MAX = 80
 
 
-def draw_band(subject: Subject) -> tuple[Figure, Labels]:
+def draw_band(subject: BoundsSubject) -> tuple[Figure, Labels]:
     line, labels = subject.timeline, Labels()
     names = _names(subject)
     bars_high = _INCHES_BAR * max(len(names), 1)
@@ -66,13 +66,13 @@ def draw_band(subject: Subject) -> tuple[Figure, Labels]:
 _DIGIT = 0.008
 
 
-def _names(subject: Subject) -> list[str]:
+def _names(subject: BoundsSubject) -> list[str]:
     """A row for each schedule, in the spec's order, and for the override."""
     names = [schedule.name for schedule in subject.spec.schedules]
     return [*names, OVERRIDE] if subject.spec.override is not None else names
 
 
-def _band(subject: Subject, labels: Labels, axes: Axes) -> None:
+def _band(subject: BoundsSubject, labels: Labels, axes: Axes) -> None:
     """The floor, the cap, and what lies between them: the replicas that metrics and forecasts may choose."""
     segments = subject.timeline.segments
     edges = [*(x_of(segment.start) for segment in segments), x_of(segments[-1].end)]
@@ -123,7 +123,7 @@ def _rises(numbers: Sequence[int | None], index: int) -> bool:
     return before is not None and after is not None and after > before
 
 
-def _bars(subject: Subject, axes: Axes, names: list[str]) -> None:
+def _bars(subject: BoundsSubject, axes: Axes, names: list[str]) -> None:
     """A row of windows for each name. Leads are to scale: one of minutes is a line before its window."""
     rows = {name: row for row, name in enumerate(names)}
     intervals = window_intervals(subject.timeline)
@@ -154,7 +154,7 @@ def _lead_of(name: str, intervals: Sequence[WindowInterval]) -> str:
     return f"\nlead {format_length(max(leads))}"
 
 
-def _bar_label(subject: Subject, name: str) -> str:
+def _bar_label(subject: BoundsSubject, name: str) -> str:
     """The name with the bounds that it asks for, such as `night: exactly 0`."""
     if name == OVERRIDE and subject.spec.override is not None:
         asks = subject.spec.override.floor, subject.spec.override.cap
@@ -176,7 +176,7 @@ def _bar_label(subject: Subject, name: str) -> str:
     return f"{named(name)}: {(said + suffix).removeprefix(', ')}"
 
 
-def _exceptions(subject: Subject, labels: Labels, axes: Axes, names: list[str]) -> None:
+def _exceptions(subject: BoundsSubject, labels: Labels, axes: Axes, names: list[str]) -> None:
     """A cross where a window does not open, a dot where it opens by exception, each with the reason."""
     for number, mark in enumerate(exceptions_of(subject.timeline)):
         row = names.index(mark.schedules[0])
@@ -187,7 +187,7 @@ def _exceptions(subject: Subject, labels: Labels, axes: Axes, names: list[str]) 
             labels.beside(axes, textwrap.fill(why(mark), 30), (days[0], row - 0.05), EXCEPTION)
 
 
-def _conflicts(subject: Subject, labels: Labels, above: Axes, below: Axes) -> None:
+def _conflicts(subject: BoundsSubject, labels: Labels, above: Axes, below: Axes) -> None:
     """Conflicts, red through both halves, with the numbers of the captions below the picture."""
     texts = conflict_texts(subject.timeline)
     for number, mark in enumerate(subject.timeline.conflicts):
@@ -198,7 +198,7 @@ def _conflicts(subject: Subject, labels: Labels, above: Axes, below: Axes) -> No
             labels.at_top(above, f"conflict {texts.index(mark.text) + 1}", x_of(mark.start), CONFLICT)
 
 
-def _legend(subject: Subject, axes: Axes) -> None:
+def _legend(subject: BoundsSubject, axes: Axes) -> None:
     handles = axes.get_legend_handles_labels()[0]
     handles.append(Patch(facecolor=_BAND, label="metrics and forecasts decide"))
     if any(segment.leading for segment in subject.timeline.segments):

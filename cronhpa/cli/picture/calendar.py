@@ -29,7 +29,7 @@ from cronhpa.cli.picture.style import (
     named,
     why,
 )
-from cronhpa.cli.tables.bounds_table import Subject
+from cronhpa.cli.tables.bounds_table import BoundsSubject
 from cronhpa.cli.tables.time_format import local
 from cronhpa.core.model.instant import HOUR, Nanoseconds, from_datetime
 from cronhpa.core.schedules.timeline import BoundsInterval, clock_changes
@@ -42,7 +42,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 Bound: TypeAlias = tuple[int, str]
 
 
-def draw_calendar(subject: Subject) -> tuple[Figure, Labels]:
+def draw_calendar(subject: BoundsSubject) -> tuple[Figure, Labels]:
     line, labels = subject.timeline, Labels()
     figure = Figure(figsize=(INCHES_WIDE, _INCHES_HIGH), layout="constrained")
     # A single colour is seen at a small height, too.
@@ -68,7 +68,9 @@ def _cap(segment: BoundsInterval) -> Bound:
     return segment.maximum, str(segment.maximum_by)
 
 
-def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Callable[[BoundsInterval], Bound]) -> None:
+def _hours(
+    subject: BoundsSubject, axes: Axes, title: str, colors: str, bound_of: Callable[[BoundsInterval], Bound]
+) -> None:
     """Fills the hours of each day with the colour of their bound, a larger one darker; conflicts are hatched."""
     segments = subject.timeline.segments
     bounds = sorted({bound_of(interval) for interval in segments})
@@ -99,14 +101,14 @@ def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Call
     axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.005, 1), frameon=False, borderaxespad=0)
 
 
-def _exceptions(subject: Subject, labels: Labels, axes: Axes) -> None:
+def _exceptions(subject: BoundsSubject, labels: Labels, axes: Axes) -> None:
     """The reasons why a window does not open on a day, or opens by exception, along the day's column."""
     for mark in exceptions_of(subject.timeline)[:MARKS_NAMED_MAX]:
         day = _column(local(mark.start, subject.zone).date())
         labels.upright(axes, why(mark), (day + 0.5, 23.5), EXCEPTION)
 
 
-def pieces(subject: Subject) -> Iterator[tuple[BoundsInterval, date, float, float]]:
+def pieces(subject: BoundsSubject) -> Iterator[tuple[BoundsInterval, date, float, float]]:
     """The segments, cut at local midnights and where the clocks change: the day, the hour of it, how many hours."""
     line, zone = subject.timeline, subject.zone
     jumps = [change.at for change in clock_changes(zone, line.start, line.end)]

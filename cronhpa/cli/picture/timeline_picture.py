@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from cronhpa.cli.picture.band import draw_band
 from cronhpa.cli.picture.calendar import draw_calendar
 from cronhpa.cli.picture.style import CONFLICT, RC, Labels, entitle, save
-from cronhpa.cli.tables.bounds_table import Subject, conflict_texts
+from cronhpa.cli.tables.bounds_table import BoundsSubject, conflict_texts
 from cronhpa.cli.tables.time_format import format_moment
 from cronhpa.core.model.instant import DAY
 from cronhpa.core.model.printable import printable, shortened
@@ -26,7 +26,7 @@ _CAPTIONS_MAX = 6
 _CAPTION_MAX = 180
 
 
-def draw(subject: Subject, path: Path) -> None:
+def draw(subject: BoundsSubject, path: Path) -> None:
     """Writes the picture in the format of the path's suffix. Raises OSError if the file cannot be written."""
     with rc_context(RC):
         figure, labels = drawn(subject)
@@ -35,7 +35,7 @@ def draw(subject: Subject, path: Path) -> None:
         save(figure, path)
 
 
-def drawn(subject: Subject) -> tuple[Figure, Labels]:
+def drawn(subject: BoundsSubject) -> tuple[Figure, Labels]:
     """The picture, and its labels, which are to be placed before it is written."""
     line, zone = subject.timeline, subject.zone
     is_band = line.end - line.start <= _BAND_SPAN_MAX

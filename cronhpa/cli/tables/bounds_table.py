@@ -31,7 +31,7 @@ from cronhpa.core.model.spec import Mode, Spec
 from cronhpa.core.schedules.timeline import OVERRIDE, BoundsInterval, Kind, Mark, Timeline, window_intervals
 
 
-class Subject(Struct, frozen=True):
+class BoundsSubject(Struct, frozen=True):
     """An object whose bounds are shown."""
 
     label: str
@@ -81,7 +81,7 @@ _GAP = "  "
 _INDENT = "    "
 
 
-def table(subject: Subject, *, every: bool, width: int) -> Iterator[Line]:
+def table(subject: BoundsSubject, *, every: bool, width: int) -> Iterator[Line]:
     """
     The lines for an object: a heading, the table, the conflicts.
 
@@ -112,7 +112,7 @@ def table(subject: Subject, *, every: bool, width: int) -> Iterator[Line]:
     yield from told_conflicts(subject, texts, width)
 
 
-def span(subject: Subject, width: int) -> Iterator[Line]:
+def span(subject: BoundsSubject, width: int) -> Iterator[Line]:
     """The begin and the end of the timeline, and its zone."""
     line, moments = subject.timeline, Moments.of(subject)
     offset = f" (UTC{format_offset(line.start, subject.zone)})" if moments.is_short else ""
@@ -126,7 +126,7 @@ class Moments(Struct, frozen=True):
     is_short: bool
 
     @classmethod
-    def of(cls, subject: Subject) -> Moments:
+    def of(cls, subject: BoundsSubject) -> Moments:
         line, zone = subject.timeline, subject.zone
         times = (*(segment.start for segment in line.segments), *(mark.start for mark in line.marks), line.end)
         return cls(zone, len({local(at, zone).utcoffset() for at in times}) == 1)
@@ -139,7 +139,7 @@ class Moments(Struct, frozen=True):
         return text.partition(" ")[0] if self.is_short else text
 
 
-def rows_as_lines(rows: Sequence[Row], subject: Subject, *, every: bool, width: int) -> Iterator[Line]:
+def rows_as_lines(rows: Sequence[Row], subject: BoundsSubject, *, every: bool, width: int) -> Iterator[Line]:
     """The rows in columns, a line for each run of days that is as usual."""
     zone, moments = subject.zone, Moments.of(subject)
     cells = [("FROM", "LASTS", "MIN", "MAX")]
@@ -208,7 +208,7 @@ def _effects(name: str, segment: BoundsInterval, spec: Spec, *, leads: bool) -> 
 
 
 def _row(
-    segment: BoundsInterval, marks: Sequence[Mark], subject: Subject, conflicts: list[str], moments: Moments
+    segment: BoundsInterval, marks: Sequence[Mark], subject: BoundsSubject, conflicts: list[str], moments: Moments
 ) -> Row:
     notes = [_note(mark, segment, moments) for mark in marks if mark.kind is not Kind.CONFLICT]
     if segment.conflict:
@@ -275,7 +275,7 @@ def _runs(rows: Sequence[Row], zone: str, *, every: bool) -> Iterator[tuple[list
         yield run, are_usual and len(run) >= _SKIPPED_MIN
 
 
-def told_conflicts(subject: Subject, texts: Sequence[str], width: int) -> Iterator[Line]:
+def told_conflicts(subject: BoundsSubject, texts: Sequence[str], width: int) -> Iterator[Line]:
     """A line for each of these conflicts, with its number and how often it occurs."""
     moments = Moments.of(subject)
     for number, text in enumerate(texts, start=1):
@@ -287,12 +287,12 @@ def told_conflicts(subject: Subject, texts: Sequence[str], width: int) -> Iterat
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 
-def as_json(subjects: Iterable[Subject]) -> str:
+def as_json(subjects: Iterable[BoundsSubject]) -> str:
     """A list with an object for each subject; times are RFC 3339 with the offset of the zone shown."""
     return msgspec.json.format(msgspec.json.encode([_object(subject) for subject in subjects]), indent=2).decode()
 
 
-def _object(subject: Subject) -> dict[str, Any]:
+def _object(subject: BoundsSubject) -> dict[str, Any]:
     line, zone = subject.timeline, subject.zone
     return {
         "name": subject.label,

@@ -13,7 +13,7 @@ from cli.commands.test_preview import MONDAY, SHOP
 from core.situations import specs
 from cronhpa.cli import app
 from cronhpa.cli.commands.difference import Change, ObjectDifference
-from cronhpa.cli.tables.bounds_table import Subject
+from cronhpa.cli.tables.bounds_table import BoundsSubject
 from cronhpa.core.model.instant import DAY, parse_instant
 from cronhpa.core.schedules.timeline import timeline
 
@@ -157,7 +157,7 @@ def test_an_object_of_the_cluster_is_compared_with_the_file_that_will_be_applied
 def test_the_intervals_are_those_in_which_the_bounds_differ(one, other):
     """Checked at every edge of both timelines; no timeline differs from itself."""
     start = parse_instant("2026-11-23T00:00:00Z")
-    old, new = (Subject("shop", of, "UTC", timeline(of, start, start + 2 * DAY)) for of in (one, other))
+    old, new = (BoundsSubject("shop", of, "UTC", timeline(of, start, start + 2 * DAY)) for of in (one, other))
 
     difference = ObjectDifference(old, new)
     changes = difference.bounds()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.situations import schedule, spec
 from cronhpa.cli.picture.calendar import pieces
-from cronhpa.cli.tables.bounds_table import Subject
+from cronhpa.cli.tables.bounds_table import BoundsSubject
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.core.schedules.timeline import timeline
 
@@ -19,7 +19,7 @@ ZONES = ["Africa/Cairo", "America/Havana", "Australia/Lord_Howe", "Antarctica/Tr
 
 def drawn(zone, start, end):
     of = spec(schedules=(schedule("night", "30 23 * * *", duration=3 * HOUR, zone=zone, floor=20, lead=0),))
-    return list(pieces(Subject("shop", of, zone, timeline(of, start, end))))
+    return list(pieces(BoundsSubject("shop", of, zone, timeline(of, start, end))))
 
 
 @given(st.sampled_from(ZONES), st.integers(0, 365 * 24 * 60), st.integers(1, 120 * 24 * 60))

@@ -29,7 +29,7 @@ from cronhpa.cli.objects.manifests import written_spec
 from cronhpa.cli.picture import backtest_picture, style
 from cronhpa.cli.picture import timeline_picture as pictures
 from cronhpa.cli.tables.backtest_table import Backtest
-from cronhpa.cli.tables.bounds_table import Subject
+from cronhpa.cli.tables.bounds_table import BoundsSubject
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.core.model.spec import Span
 from cronhpa.core.schedules.timeline import timeline
@@ -133,7 +133,7 @@ def lying_on_each_other(drawn_boxes):
 
 
 def subject(of, days, zone="Europe/Berlin"):
-    return Subject("prod/shop", of, zone, timeline(of, START, START + days * DAY, zones=[zone]), MINUTE)
+    return BoundsSubject("prod/shop", of, zone, timeline(of, START, START + days * DAY, zones=[zone]), MINUTE)
 
 
 @settings(max_examples=6, deadline=None)
