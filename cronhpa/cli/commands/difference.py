@@ -11,8 +11,8 @@ from pydantic.alias_generators import to_camel
 
 from cronhpa.cli.tables.bounds_table import (
     BoundsSubject,
-    Line,
     Row,
+    StyledLine,
     conflict_texts,
     rows_as_lines,
     span,
@@ -120,7 +120,7 @@ def _numbers(interval: BoundsInterval) -> tuple[int, int, int]:
 # --- text and JSON -----------------------------------------------------------------------------------------------
 
 
-def as_lines(difference: ObjectDifference, *, every: bool, width: int) -> Iterator[Line]:
+def as_lines(difference: ObjectDifference, *, every: bool, width: int) -> Iterator[StyledLine]:
     """The changes of an object, for people; no line if there are none."""
     spec = difference.subject.spec
     head = f"{difference.label}: {spec.target.kind}/{spec.target.name}"
@@ -139,7 +139,7 @@ def as_lines(difference: ObjectDifference, *, every: bool, width: int) -> Iterat
             yield from _changed(difference, every=every, width=width)
 
 
-def _changed(difference: ObjectDifference, *, every: bool, width: int) -> Iterator[Line]:
+def _changed(difference: ObjectDifference, *, every: bool, width: int) -> Iterator[StyledLine]:
     assert difference.old is not None
     assert difference.new is not None
     yield from span(difference.new, width)
@@ -147,7 +147,7 @@ def _changed(difference: ObjectDifference, *, every: bool, width: int) -> Iterat
     if rows:
         yield from rows_as_lines(rows, difference.new, every=every, width=width)
     else:
-        yield Line("the bounds stay as they are")
+        yield StyledLine("the bounds stay as they are")
     old_conflicts = conflict_texts(difference.old.timeline)
     new = [text for text in conflict_texts(difference.new.timeline) if text not in old_conflicts]
     yield from told_conflicts(difference.new, new, width)

@@ -20,7 +20,7 @@ from cronhpa.core.model.instant import DAY, Nanoseconds
 
 if TYPE_CHECKING:
     from cronhpa.cli.commands.difference import ObjectDifference
-    from cronhpa.cli.tables.bounds_table import BoundsSubject, Line
+    from cronhpa.cli.tables.bounds_table import BoundsSubject, StyledLine
     from cronhpa.core.model.decision import Lead
 
 # The longest span: nobody plans further ahead by the hour.
@@ -288,7 +288,7 @@ def _width() -> int:
     return console.width if console.is_terminal else _WIDTH
 
 
-def _echo(lines: Iterable[Line], *, is_first: bool) -> None:
+def _echo(lines: Iterable[StyledLine], *, is_first: bool) -> None:
     """Prints lines, with their styles on a terminal."""
     from rich.console import Console
     from rich.text import Text

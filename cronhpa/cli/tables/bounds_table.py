@@ -44,7 +44,7 @@ class BoundsSubject(Struct, frozen=True):
     """How long its pods take to become Ready, None while unknown."""
 
 
-class Line(Struct, frozen=True):
+class StyledLine(Struct, frozen=True):
     """A line of text, printable, and the style of it on a terminal."""
 
     text: str
@@ -81,7 +81,7 @@ _GAP = "  "
 _INDENT = "    "
 
 
-def table(subject: BoundsSubject, *, every: bool, width: int) -> Iterator[Line]:
+def table(subject: BoundsSubject, *, every: bool, width: int) -> Iterator[StyledLine]:
     """
     The lines for an object: a heading, the table, the conflicts.
 
@@ -112,7 +112,7 @@ def table(subject: BoundsSubject, *, every: bool, width: int) -> Iterator[Line]:
     yield from told_conflicts(subject, texts, width)
 
 
-def span(subject: BoundsSubject, width: int) -> Iterator[Line]:
+def span(subject: BoundsSubject, width: int) -> Iterator[StyledLine]:
     """The begin and the end of the timeline, and its zone."""
     line, moments = subject.timeline, Moments.of(subject)
     offset = f" (UTC{format_offset(line.start, subject.zone)})" if moments.is_short else ""
@@ -139,7 +139,7 @@ class Moments(Struct, frozen=True):
         return text.partition(" ")[0] if self.is_short else text
 
 
-def rows_as_lines(rows: Sequence[Row], subject: BoundsSubject, *, every: bool, width: int) -> Iterator[Line]:
+def rows_as_lines(rows: Sequence[Row], subject: BoundsSubject, *, every: bool, width: int) -> Iterator[StyledLine]:
     """The rows in columns, a line for each run of days that is as usual."""
     zone, moments = subject.zone, Moments.of(subject)
     cells = [("FROM", "LASTS", "MIN", "MAX")]
@@ -151,30 +151,30 @@ def rows_as_lines(rows: Sequence[Row], subject: BoundsSubject, *, every: bool, w
         return _GAP.join((texts[0].ljust(first), *rights))
 
     begins = len(columns(cells[0])) + len(_GAP)
-    yield Line(f"{columns(cells[0])}{_GAP}BY" if any(row.by for row in rows) else columns(cells[0]), "dim")
+    yield StyledLine(f"{columns(cells[0])}{_GAP}BY" if any(row.by for row in rows) else columns(cells[0]), "dim")
     texts_of = dict(zip((row.start for row in rows), cells[1:], strict=True))
     for run, are_usual in _runs(rows, zone, every=every):
         if are_usual:
-            yield Line(f"... as usual until {moments.told(run[-1].end)}", "dim")
+            yield StyledLine(f"... as usual until {moments.told(run[-1].end)}", "dim")
             continue
         for row in run:
             by = printable(row.by)
             is_beside = len(by) <= width - begins
-            yield Line(f"{columns(texts_of[row.start])}{_GAP}{by if is_beside else ''}".rstrip(), row.style)
+            yield StyledLine(f"{columns(texts_of[row.start])}{_GAP}{by if is_beside else ''}".rstrip(), row.style)
             if not is_beside:
                 yield from wrapped(f"by {by}", width, indent=_INDENT, style=row.style)
             for note in row.notes:
                 yield from wrapped(note, width, indent=_INDENT, style=row.style)
 
 
-def wrapped(text: str, width: int, *, indent: str = "", style: str = "") -> Iterator[Line]:
+def wrapped(text: str, width: int, *, indent: str = "", style: str = "") -> Iterator[StyledLine]:
     """A text wrapped at a width; the second and later lines are indented further."""
     further = indent + "  "
     # A name is not broken at its hyphens: it is there to be copied.
     lines = textwrap.wrap(
         printable(text), width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False
     )
-    return (Line(line, style) for line in lines)
+    return (StyledLine(line, style) for line in lines)
 
 
 def who(segment: BoundsInterval, spec: Spec) -> str:
@@ -275,7 +275,7 @@ def _runs(rows: Sequence[Row], zone: str, *, every: bool) -> Iterator[tuple[list
         yield run, are_usual and len(run) >= _SKIPPED_MIN
 
 
-def told_conflicts(subject: BoundsSubject, texts: Sequence[str], width: int) -> Iterator[Line]:
+def told_conflicts(subject: BoundsSubject, texts: Sequence[str], width: int) -> Iterator[StyledLine]:
     """A line for each of these conflicts, with its number and how often it occurs."""
     moments = Moments.of(subject)
     for number, text in enumerate(texts, start=1):
