@@ -10,8 +10,8 @@ from msgspec import Struct
 from pydantic.alias_generators import to_camel
 
 from cronhpa.cli.tables.bounds_table import (
+    BoundsRow,
     BoundsSubject,
-    Row,
     StyledLine,
     conflict_texts,
     rows_as_lines,
@@ -153,14 +153,14 @@ def _changed(difference: ObjectDifference, *, every: bool, width: int) -> Iterat
     yield from told_conflicts(difference.new, new, width)
 
 
-def _row(change: BoundsChange, old: BoundsSubject, new: BoundsSubject) -> Row:
+def _row(change: BoundsChange, old: BoundsSubject, new: BoundsSubject) -> BoundsRow:
     was, becomes = who(change.old, old.spec), who(change.new, new.spec)
     headroom = change.old.headroom_percent, change.new.headroom_percent
     notes = [f"headroom {_arrow(*headroom)} %"] if headroom[0] != headroom[1] else []
     if was and was != becomes:
         notes.append(f"was {was}")
     numbers = (change.old.minimum, change.new.minimum, change.old.maximum, change.new.maximum)
-    return Row(
+    return BoundsRow(
         start=change.start,
         end=change.end,
         minimum=_arrow(*numbers[:2]),

@@ -51,7 +51,7 @@ class StyledLine(Struct, frozen=True):
     style: str = ""
 
 
-class Row(Struct, frozen=True):
+class BoundsRow(Struct, frozen=True):
     """A row of the table: interval, minimum, maximum, their sources, and the notes below it."""
 
     start: Nanoseconds
@@ -139,7 +139,9 @@ class Moments(Struct, frozen=True):
         return text.partition(" ")[0] if self.is_short else text
 
 
-def rows_as_lines(rows: Sequence[Row], subject: BoundsSubject, *, every: bool, width: int) -> Iterator[StyledLine]:
+def rows_as_lines(
+    rows: Sequence[BoundsRow], subject: BoundsSubject, *, every: bool, width: int
+) -> Iterator[StyledLine]:
     """The rows in columns, a line for each run of days that is as usual."""
     zone, moments = subject.zone, Moments.of(subject)
     cells = [("FROM", "LASTS", "MIN", "MAX")]
@@ -209,14 +211,14 @@ def _effects(name: str, segment: BoundsInterval, spec: Spec, *, leads: bool) -> 
 
 def _row(
     segment: BoundsInterval, marks: Sequence[Mark], subject: BoundsSubject, conflicts: list[str], moments: Moments
-) -> Row:
+) -> BoundsRow:
     notes = [_note(mark, segment, moments) for mark in marks if mark.kind is not Kind.CONFLICT]
     if segment.conflict:
         notes.insert(0, f"conflict {conflicts.index(segment.conflict) + 1}")
     # The pattern: the local time, the length, and everything that is printed about the segment.
     relative = msgspec.structs.replace(segment, start=0, end=segment.end - segment.start)
     relative_marks = tuple((mark.start - segment.start, mark.text) for mark in marks)
-    return Row(
+    return BoundsRow(
         start=segment.start,
         end=segment.end,
         minimum=str(segment.minimum),
@@ -247,7 +249,7 @@ def _with_marks(line: Timeline) -> Iterator[tuple[BoundsInterval, tuple[Mark, ..
         first = last
 
 
-def _runs(rows: Sequence[Row], zone: str, *, every: bool) -> Iterator[tuple[list[Row], bool]]:
+def _runs(rows: Sequence[BoundsRow], zone: str, *, every: bool) -> Iterator[tuple[list[BoundsRow], bool]]:
     """
     Runs of rows, each with whether it only repeats rows that were printed before.
 
@@ -255,14 +257,14 @@ def _runs(rows: Sequence[Row], zone: str, *, every: bool) -> Iterator[tuple[list
     its first day on, until another such pattern comes: clock changes in another zone move edges for half a year, but a
     holiday is no habit.
     """
-    days: dict[date, list[Row]] = {}
+    days: dict[date, list[BoundsRow]] = {}
     for row in rows:
         days.setdefault(local(row.start, zone).date(), []).append(row)
     patterns = {day: tuple(row.pattern for row in of_day) for day, of_day in days.items()}
     counts = Counter((day.weekday(), pattern) for day, pattern in patterns.items())
     usual: dict[int, tuple[object, ...]] = {}
 
-    def repeats(dated_rows: tuple[date, list[Row]]) -> bool:
+    def repeats(dated_rows: tuple[date, list[BoundsRow]]) -> bool:
         weekday, pattern = dated_rows[0].weekday(), patterns[dated_rows[0]]
         if usual.get(weekday) == pattern:
             return not every
