@@ -103,7 +103,7 @@ def table(subject: BoundsSubject, *, every: bool, width: int) -> Iterator[Styled
         does = "asks for more within MAX by the load to come" if spec.forecast.mode is Mode.ACTIVE else "only reports"
         yield from wrapped(f"forecast: it {does}: not shown here, see cronhpa backtest", width)
     texts = conflict_texts(line)
-    moments = Moments.of(subject)
+    moments = TimeFormat.of(subject)
     rows = [_row(segment, marks, subject, texts, moments) for segment, marks in _with_marks(line)]
     yield from rows_as_lines(rows, subject, every=every, width=width)
     if line.is_cut:
@@ -114,19 +114,19 @@ def table(subject: BoundsSubject, *, every: bool, width: int) -> Iterator[Styled
 
 def span(subject: BoundsSubject, width: int) -> Iterator[StyledLine]:
     """The begin and the end of the timeline, and its zone."""
-    line, moments = subject.timeline, Moments.of(subject)
+    line, moments = subject.timeline, TimeFormat.of(subject)
     offset = f" (UTC{format_offset(line.start, subject.zone)})" if moments.is_short else ""
     yield from wrapped(f"{moments.told(line.start)} to {moments.told(line.end)}, {subject.zone}{offset}", width)
 
 
-class Moments(Struct, frozen=True):
+class TimeFormat(Struct, frozen=True):
     """Formats times. If all have the same offset from UTC, the heading states it, and the times omit it."""
 
     zone: str
     is_short: bool
 
     @classmethod
-    def of(cls, subject: BoundsSubject) -> Moments:
+    def of(cls, subject: BoundsSubject) -> TimeFormat:
         line, zone = subject.timeline, subject.zone
         times = (*(segment.start for segment in line.segments), *(mark.start for mark in line.marks), line.end)
         return cls(zone, len({local(at, zone).utcoffset() for at in times}) == 1)
@@ -143,7 +143,7 @@ def rows_as_lines(
     rows: Sequence[BoundsRow], subject: BoundsSubject, *, every: bool, width: int
 ) -> Iterator[StyledLine]:
     """The rows in columns, a line for each run of days that is as usual."""
-    zone, moments = subject.zone, Moments.of(subject)
+    zone, moments = subject.zone, TimeFormat.of(subject)
     cells = [("FROM", "LASTS", "MIN", "MAX")]
     cells += [(moments.told(row.start), format_length(row.end - row.start), row.minimum, row.maximum) for row in rows]
     first, *others = (max(len(texts[column]) for texts in cells) for column in range(4))
@@ -210,7 +210,7 @@ def _effects(name: str, segment: BoundsInterval, spec: Spec, *, leads: bool) -> 
 
 
 def _row(
-    segment: BoundsInterval, marks: Sequence[Mark], subject: BoundsSubject, conflicts: list[str], moments: Moments
+    segment: BoundsInterval, marks: Sequence[Mark], subject: BoundsSubject, conflicts: list[str], moments: TimeFormat
 ) -> BoundsRow:
     notes = [_note(mark, segment, moments) for mark in marks if mark.kind is not Kind.CONFLICT]
     if segment.conflict:
@@ -230,7 +230,7 @@ def _row(
     )
 
 
-def _note(mark: Mark, segment: BoundsInterval, moments: Moments) -> str:
+def _note(mark: Mark, segment: BoundsInterval, moments: TimeFormat) -> str:
     """The text of a mark, with its time if that is not the row's, and with its date if it is another day."""
     if mark.start == segment.start:
         return mark.text
@@ -279,7 +279,7 @@ def _runs(rows: Sequence[BoundsRow], zone: str, *, every: bool) -> Iterator[tupl
 
 def told_conflicts(subject: BoundsSubject, texts: Sequence[str], width: int) -> Iterator[StyledLine]:
     """A line for each of these conflicts, with its number and how often it occurs."""
-    moments = Moments.of(subject)
+    moments = TimeFormat.of(subject)
     for number, text in enumerate(texts, start=1):
         times = [mark.start for mark in subject.timeline.conflicts if mark.text == text]
         count = "once, " if len(times) == 1 else f"{len(times)} times, first "
