@@ -50,7 +50,7 @@ class Rights(Protocol):
         """Whether the caller may get a CronHPA; name "" means all of the namespace, both "" all of the cluster."""
 
 
-class Everything:
+class AllRights:
     """The rights of a page without authentication: everybody who reaches the port sees everything."""
 
     async def caller(self, token: str, address: str) -> Caller:

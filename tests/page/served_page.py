@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cronhpa.page.authentication import Authentication, AuthenticationMode
-from cronhpa.page.rights import Everything
+from cronhpa.page.rights import AllRights
 from cronhpa.page.server import PageServer, PageSettings
 from page.made_fleet import NOW
 
@@ -24,7 +24,7 @@ def served(
         server = PageServer(
             PageSettings("127.0.0.1", 0, authentication or Authentication(AuthenticationMode.NONE), store, **settings),
             objects,
-            rights or Everything(),
+            rights or AllRights(),
             now,
         )
         box.update(loop=asyncio.get_running_loop(), server=server, task=asyncio.current_task())

@@ -12,7 +12,7 @@ from cronhpa.page.authentication import (
     is_local_host,
     is_same_origin,
 )
-from cronhpa.page.rights import BusyError, Caller, Everything, NotAuthenticatedError, scope_of
+from cronhpa.page.rights import AllRights, BusyError, Caller, NotAuthenticatedError, scope_of
 
 ANNA = Caller("anna")
 
@@ -186,7 +186,7 @@ def test_requests_are_shared_out_by_the_caller_that_is_known_or_else_by_address(
 
 async def test_without_authentication_everybody_may_get_everything():
     assert Caller() == await caller([], AuthenticationMode.NONE)
-    assert await Everything().may_get(Caller(), "prod", "shop")
+    assert await AllRights().may_get(Caller(), "prod", "shop")
 
 
 @pytest.mark.parametrize(

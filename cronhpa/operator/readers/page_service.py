@@ -14,7 +14,7 @@ from cronhpa.operator.readers.access import AccessReviews, User, Verdict
 from cronhpa.operator.settings import Settings
 from cronhpa.page.authentication import Authentication, AuthenticationMode
 from cronhpa.page.objects import Leader, LiveObject
-from cronhpa.page.rights import BusyError, Caller, Everything, NotAuthenticatedError, Rights, UnavailableError
+from cronhpa.page.rights import AllRights, BusyError, Caller, NotAuthenticatedError, Rights, UnavailableError
 from cronhpa.page.server import PageServer, PageSettings
 from cronhpa.ports.connections import ConnectionLimits
 
@@ -104,7 +104,7 @@ def page_server(
     if settings.page_port is None:
         return None
     mode = AuthenticationMode(settings.page_authentication)
-    rights: Rights = Everything() if mode is AuthenticationMode.NONE else ReviewedRights(access)
+    rights: Rights = AllRights() if mode is AuthenticationMode.NONE else ReviewedRights(access)
     connections = max(_CONNECTIONS_MIN, min(_CONNECTIONS_MAX, files // _SHARE_OF_FILES))
     asked = PageSettings(
         settings.page_host,
