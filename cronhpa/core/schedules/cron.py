@@ -61,7 +61,7 @@ _WEEKDAY = f"(0*[0-7]|{'|'.join(_WEEKDAYS)})"
 _NTH = f"({_WEEKDAY}#[1-5]|l0*[0-7])"
 
 
-class Field(Struct, frozen=True):
+class CronField(Struct, frozen=True):
     """One of the five fields."""
 
     name: str
@@ -76,17 +76,17 @@ class Field(Struct, frozen=True):
 
 
 FIELDS = (
-    Field("minute", _pattern(_MINUTE, "0*([1-9]|[1-5][0-9])"), "the minute is 0 to 59", 0, 60),
-    Field("hour", _pattern(_HOUR, "0*([1-9]|1[0-9]|2[0-3])"), "the hour is 0 to 23", 0, 24),
-    Field(
+    CronField("minute", _pattern(_MINUTE, "0*([1-9]|[1-5][0-9])"), "the minute is 0 to 59", 0, 60),
+    CronField("hour", _pattern(_HOUR, "0*([1-9]|1[0-9]|2[0-3])"), "the hour is 0 to 23", 0, 24),
+    CronField(
         "day of the month",
         _pattern(_DAY, _DAY, "l", f"{_DAY}-l"),
         "the day of the month is 1 to 31, or L for the last; W and ? are not known",
         1,
         31,
     ),
-    Field("month", _pattern(_MONTH, "0*([1-9]|1[0-2])"), "the month is 1 to 12, or jan to dec", 1, 12),
-    Field(
+    CronField("month", _pattern(_MONTH, "0*([1-9]|1[0-2])"), "the month is 1 to 12, or jan to dec", 1, 12),
+    CronField(
         "day of the week",
         # A list has either weekdays or nth weekdays: croniter reads no mixture.
         f"({_pattern(_WEEKDAY, '[1-7]')}|^{_NTH}(,{_NTH})*$)",
@@ -187,7 +187,7 @@ def _is_any(field: str) -> bool:
 _RANGE = re.compile(r"(\w+)-(\w+)(?:/(\d+))?", re.ASCII)
 
 
-def _without_wraps(text: str, field: Field) -> str:
+def _without_wraps(text: str, field: CronField) -> str:
     """
     The field, with each range that wraps around or has one value written as the list of its values.
 
@@ -196,7 +196,7 @@ def _without_wraps(text: str, field: Field) -> str:
     return ",".join(_values(part, field) for part in text.split(","))
 
 
-def _values(part: str, field: Field) -> str:
+def _values(part: str, field: CronField) -> str:
     match = _RANGE.fullmatch(part)
     if match is None or match[2] == "l":
         return part
