@@ -40,7 +40,7 @@ _YEARS_MAX = 41
 _OVERLAP_DATES_MAX = 64
 
 
-class State(Struct, frozen=True, gc=False):
+class OpenState(Struct, frozen=True, gc=False):
     """Whether a window is open, and the instant at which that changes; None if that instant is not known."""
 
     is_open: bool
@@ -58,19 +58,19 @@ class _WindowDay(Struct, frozen=True, gc=False):
     following: Nanoseconds | None
     """The first edge after the day."""
 
-    def at(self, now: Nanoseconds) -> State:
+    def at(self, now: Nanoseconds) -> OpenState:
         passed = bisect_right(self.edges, now - self.begin)
         until = self.begin + self.edges[passed] if passed < len(self.edges) else self.following
-        return State(self.is_open ^ bool(passed % 2), until)
+        return OpenState(self.is_open ^ bool(passed % 2), until)
 
 
-def state(window: CronWindow | OnceWindow, now: Nanoseconds) -> State:
+def state(window: CronWindow | OnceWindow, now: Nanoseconds) -> OpenState:
     """The state of a window; `cron.problem`, `calendars.problem` and `zone_problem` must be None for its texts."""
     if isinstance(window, OnceWindow):
         opens, closes = once(window)
         if now < opens:
-            return State(is_open=False, until=opens)
-        return State(is_open=now < closes, until=closes if now < closes else None)
+            return OpenState(is_open=False, until=opens)
+        return OpenState(is_open=now < closes, until=closes if now < closes else None)
     phase = _phase(window.start, window.end, window.duration, window.zone)
     return _window_day(window, (now + phase) // DAY * DAY - phase).at(now)
 
