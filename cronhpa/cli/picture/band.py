@@ -33,7 +33,7 @@ from cronhpa.cli.picture.style import (
 from cronhpa.cli.tables.bounds_table import BoundsSubject, conflict_texts
 from cronhpa.cli.tables.time_format import format_length
 from cronhpa.core.model.instant import Nanoseconds
-from cronhpa.core.schedules.timeline import OVERRIDE, Kind, WindowInterval, window_intervals
+from cronhpa.core.schedules.timeline import OVERRIDE, MarkKind, WindowInterval, window_intervals
 
 _BAND = "#dfeaf3"
 _OPEN, _OVERRIDE, _LEAD = "#4a8ab8", "#8e5bb5", "#ffffff"
@@ -180,7 +180,7 @@ def _exceptions(subject: BoundsSubject, labels: Labels, axes: Axes, names: list[
     """A cross where a window does not open, a dot where it opens by exception, each with the reason."""
     for number, mark in enumerate(exceptions_of(subject.timeline)):
         row = names.index(mark.schedules[0])
-        symbol = "x" if mark.kind is Kind.EXCLUDED else "o"
+        symbol = "x" if mark.kind is MarkKind.EXCLUDED else "o"
         days = [x_of(at) for at in (mark.start, mark.end) if at is not None]
         axes.plot(days, [row] * len(days), color=EXCEPTION, marker=symbol, markersize=6, linestyle=":", linewidth=1.2)
         if number < MARKS_NAMED_MAX:
@@ -204,7 +204,10 @@ def _legend(subject: BoundsSubject, axes: Axes) -> None:
     if any(segment.leading for segment in subject.timeline.segments):
         handles.append(Patch(facecolor=_LEAD, edgecolor=_OPEN, hatch="/////", label="lead, to scale"))
     kinds = {mark.kind for mark in exceptions_of(subject.timeline)}
-    for kind, symbol, label in ((Kind.EXCLUDED, "x", "does not open"), (Kind.INCLUDED, "o", "opens by exception")):
+    for kind, symbol, label in (
+        (MarkKind.EXCLUDED, "x", "does not open"),
+        (MarkKind.INCLUDED, "o", "opens by exception"),
+    ):
         if kind in kinds:
             handles.append(Line2D([], [], color=EXCEPTION, marker=symbol, linestyle="none", label=label))
     if subject.timeline.conflicts:

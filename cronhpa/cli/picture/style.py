@@ -24,7 +24,7 @@ from msgspec import Struct
 from cronhpa.cli.tables.time_format import local
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds, from_datetime
 from cronhpa.core.model.printable import printable, shortened
-from cronhpa.core.schedules.timeline import Kind, Mark, Timeline
+from cronhpa.core.schedules.timeline import Mark, MarkKind, Timeline
 
 PAPER = "#ffffff"
 FLOOR, CAP = "#1b6ca8", "#b8470f"
@@ -85,7 +85,7 @@ def save(figure: Figure, path: Path) -> None:
 
 def exceptions_of(line: Timeline) -> list[Mark]:
     """The days that `exclude` takes out and `only` leaves."""
-    return [mark for mark in line.marks if mark.kind in {Kind.EXCLUDED, Kind.INCLUDED}]
+    return [mark for mark in line.marks if mark.kind in {MarkKind.EXCLUDED, MarkKind.INCLUDED}]
 
 
 def why(mark: Mark) -> str:
@@ -95,7 +95,7 @@ def why(mark: Mark) -> str:
 
 def mark_clock_changes(line: Timeline, labels: Labels, *axes: Axes) -> None:
     """Lines through all axes, named in the first."""
-    changes = [mark for mark in line.marks if mark.kind is Kind.CLOCK_CHANGE]
+    changes = [mark for mark in line.marks if mark.kind is MarkKind.CLOCK_CHANGE]
     for number, mark in enumerate(changes):
         for one in axes:
             one.axvline(x_of(mark.start), color=CLOCK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=7)

@@ -28,7 +28,7 @@ from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.memory import START_UP_UNKNOWN
 from cronhpa.core.model.printable import printable
 from cronhpa.core.model.spec import Mode, Spec
-from cronhpa.core.schedules.timeline import OVERRIDE, BoundsInterval, Kind, Mark, Timeline, window_intervals
+from cronhpa.core.schedules.timeline import OVERRIDE, BoundsInterval, Mark, MarkKind, Timeline, window_intervals
 
 
 class BoundsSubject(Struct, frozen=True):
@@ -212,7 +212,7 @@ def _effects(name: str, segment: BoundsInterval, spec: Spec, *, leads: bool) -> 
 def _row(
     segment: BoundsInterval, marks: Sequence[Mark], subject: BoundsSubject, conflicts: list[str], moments: TimeFormat
 ) -> BoundsRow:
-    notes = [_note(mark, segment, moments) for mark in marks if mark.kind is not Kind.CONFLICT]
+    notes = [_note(mark, segment, moments) for mark in marks if mark.kind is not MarkKind.CONFLICT]
     if segment.conflict:
         notes.insert(0, f"conflict {conflicts.index(segment.conflict) + 1}")
     # The pattern: the local time, the length, and everything that is printed about the segment.

@@ -47,7 +47,7 @@ class BoundsInterval(Struct, frozen=True):
     """Bounds of equal rank that contradict each other, in words."""
 
 
-class Kind(StrEnum):
+class MarkKind(StrEnum):
     """The event of a mark."""
 
     CLOCK_CHANGE = "ClockChange"
@@ -61,7 +61,7 @@ class Kind(StrEnum):
 class Mark(Struct, frozen=True):
     """An event within a timeline, in words."""
 
-    kind: Kind
+    kind: MarkKind
     start: Nanoseconds
     end: Nanoseconds | None
     """None for an event at one instant."""
@@ -92,12 +92,12 @@ class Timeline(Struct, frozen=True):
     @property
     def conflicts(self) -> tuple[Mark, ...]:
         """The intervals in which bounds contradict each other."""
-        return tuple(mark for mark in self.marks if mark.kind is Kind.CONFLICT)
+        return tuple(mark for mark in self.marks if mark.kind is MarkKind.CONFLICT)
 
     @property
     def is_consistent(self) -> bool:
         """Whether the timeline has no conflict."""
-        return all(mark.kind not in {Kind.CONFLICT, Kind.SELF_CONFLICT} for mark in self.marks)
+        return all(mark.kind not in {MarkKind.CONFLICT, MarkKind.SELF_CONFLICT} for mark in self.marks)
 
 
 def timeline(
@@ -197,7 +197,7 @@ def _conflicts(segments: Iterable[BoundsInterval]) -> Iterator[Mark]:
             continue
         if mark is not None:
             yield mark
-        mark = Mark(Kind.CONFLICT, segment.start, segment.end, segment.conflict) if segment.conflict else None
+        mark = Mark(MarkKind.CONFLICT, segment.start, segment.end, segment.conflict) if segment.conflict else None
     if mark is not None:
         yield mark
 
@@ -206,14 +206,14 @@ def _self_conflicts(spec: Spec, start: Nanoseconds) -> Iterator[Mark]:
     # The segments already have the contradictions between schedules, at each occurrence.
     for conflict in conflicts(spec, start):
         if conflict.reason != "Contradiction":
-            yield Mark(Kind.SELF_CONFLICT, start, None, conflict.text)
+            yield Mark(MarkKind.SELF_CONFLICT, start, None, conflict.text)
 
 
 def _unreadable(spec: Spec, start: Nanoseconds) -> Iterator[Mark]:
     for schedule in spec.schedules:
         if schedule.problem is not None:
             text = f"{schedule.name} cannot be read: {schedule.problem}"
-            yield Mark(Kind.UNREADABLE, start, None, text, (schedule.name,))
+            yield Mark(MarkKind.UNREADABLE, start, None, text, (schedule.name,))
 
 
 def _exceptions(spec: Spec, start: Nanoseconds, end: Nanoseconds) -> Iterator[Mark]:
@@ -228,20 +228,20 @@ def _exceptions(spec: Spec, start: Nanoseconds, end: Nanoseconds) -> Iterator[Ma
             if kind is None:
                 continue
             first, last = (_first_start(window, day) for day in (days[0], days[-1]))
-            verb = "does not open" if kind is Kind.EXCLUDED else "opens"
+            verb = "does not open" if kind is MarkKind.EXCLUDED else "opens"
             until = "" if first == last else f" until {days[-1]:%a} {days[-1]}"
             text = f"{schedule.name} {verb}{until}: {reason}"
             yield Mark(kind, first, None if first == last else last, text, (schedule.name,))
 
 
-def _exception(window: CronWindow, day: date) -> tuple[Kind | None, str]:
+def _exception(window: CronWindow, day: date) -> tuple[MarkKind | None, str]:
     """Whether the exceptions drop or keep the starts on a date, and the name of the date."""
     if window.exclude is not None:
         dropped = calendars.reason(window.exclude, day)
         if dropped is not None:
-            return Kind.EXCLUDED, dropped
+            return MarkKind.EXCLUDED, dropped
     kept = None if window.only is None else calendars.reason(window.only, day)
-    return (None, "") if kept is None else (Kind.INCLUDED, kept)
+    return (None, "") if kept is None else (MarkKind.INCLUDED, kept)
 
 
 def _start_dates(window: CronWindow, start: Nanoseconds, end: Nanoseconds) -> Iterator[date]:
@@ -267,7 +267,7 @@ def _clock_changes(spec: Spec, start: Nanoseconds, end: Nanoseconds, zones: Iter
         for change in clock_changes(zone, start, end):
             moved = [schedule for schedule in schedules if schedule.window.zone == zone and _touches(schedule, change)]
             yield Mark(
-                Kind.CLOCK_CHANGE, change.at, None, _told(change, moved), tuple(schedule.name for schedule in moved)
+                MarkKind.CLOCK_CHANGE, change.at, None, _told(change, moved), tuple(schedule.name for schedule in moved)
             )
 
 

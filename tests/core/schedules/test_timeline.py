@@ -13,7 +13,7 @@ from cronhpa.core.model.decision import Lead
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, format_instant, to_datetime
 from cronhpa.core.model.spec import Behavior, CronWindow, DateRange, Days, Holidays, Override, Schedule
 from cronhpa.core.schedules.bounds import resolve
-from cronhpa.core.schedules.timeline import Kind, WindowInterval, clock_changes, timeline, window_intervals
+from cronhpa.core.schedules.timeline import MarkKind, WindowInterval, clock_changes, timeline, window_intervals
 
 
 def told(line):
@@ -206,14 +206,14 @@ def test_a_clock_change_of_each_zone_in_use_is_marked_once():
     assert [
         ("2026-10-25T01:00:00Z", "Europe/Berlin: the clocks go from 03:00 to 02:00"),
         ("2026-11-01T06:00:00Z", "America/New_York: the clocks go from 02:00 to 01:00"),
-    ] == marks(line, Kind.CLOCK_CHANGE)
+    ] == marks(line, MarkKind.CLOCK_CHANGE)
 
 
 def test_an_edge_that_the_clocks_skip_or_repeat_is_named_with_what_becomes_of_it():
     night = schedule("night", "30 2 * * *", "0 6 * * *", zone="Europe/Berlin", floor=20)
     line = timeline(spec(schedules=(night,)), at("2026-10-20T00:00:00Z"), at("2027-03-30T00:00:00Z"))
 
-    autumn, spring = (text for _, text in marks(line, Kind.CLOCK_CHANGE))
+    autumn, spring = (text for _, text in marks(line, MarkKind.CLOCK_CHANGE))
     assert autumn.endswith("03:00 to 02:00; an edge of night comes twice: a start is the first, an end the second")
     assert spring.endswith("02:00 to 03:00; an edge of night is skipped and moves to 03:00")
     assert [("night",), ("night",)] == [mark.schedules for mark in line.marks]
@@ -238,7 +238,9 @@ def test_the_half_hour_of_lord_howe_is_found_to_the_second():
 def test_a_schedule_that_cannot_be_read_is_marked_at_the_beginning():
     line = timeline(spec(schedules=(schedule("broken", problem="start: it has six fields"),)), NOW, NOW + DAY)
 
-    assert [("2026-11-23T10:00:00Z", "broken cannot be read: start: it has six fields")] == marks(line, Kind.UNREADABLE)
+    assert [("2026-11-23T10:00:00Z", "broken cannot be read: start: it has six fields")] == marks(
+        line, MarkKind.UNREADABLE
+    )
 
 
 # --- exceptions --------------------------------------------------------------------------------------------------
@@ -260,7 +262,7 @@ def test_a_day_on_which_a_window_does_not_open_is_marked_with_what_names_it():
         ("2026-12-25T07:00:00Z", "day does not open: Christmas Day (DE-BY)"),
         ("2027-01-01T07:00:00Z", "day does not open: New Year's Day (DE-BY)"),
         ("2027-01-06T07:00:00Z", "day does not open: Epiphany (DE-BY)"),
-    ] == marks(line, Kind.EXCLUDED)
+    ] == marks(line, MarkKind.EXCLUDED)
     assert all(mark.schedules == ("day",) for mark in line.marks)
 
 
@@ -282,8 +284,8 @@ def test_the_days_on_which_alone_a_window_opens_are_marked_and_those_that_exclud
     assert [
         ("2026-12-24T07:00:00Z", "day opens: 2026-12-24 to 2026-12-28"),
         ("2026-12-28T07:00:00Z", "day opens: 2026-12-24 to 2026-12-28"),
-    ] == marks(line, Kind.INCLUDED)
-    assert "day does not open: Christmas Day (DE-BY)" == marks(line, Kind.EXCLUDED)[0][1]
+    ] == marks(line, MarkKind.INCLUDED)
+    assert "day does not open: Christmas Day (DE-BY)" == marks(line, MarkKind.EXCLUDED)[0][1]
     assert [("2026-12-24", "2026-12-24"), ("2026-12-28", "2026-12-28")] == [
         (format_instant(interval.start)[:10], format_instant(interval.end)[:10])
         for interval in window_intervals(line)
@@ -311,7 +313,7 @@ def test_a_window_that_starts_again_before_it_is_over_is_told_and_is_no_conflict
     line = timeline(spec(schedules=(renewed,)), NOW, NOW + DAY)
 
     (mark,) = line.marks
-    assert (Kind.SELF_CONFLICT, NOW) == (mark.kind, mark.start)
+    assert (MarkKind.SELF_CONFLICT, NOW) == (mark.kind, mark.start)
     assert mark.text.startswith("Schedule/renewed starts again before its 90 minutes are over")
     assert () == line.conflicts
     assert not line.is_consistent
@@ -323,5 +325,5 @@ def test_a_window_that_its_exceptions_leave_no_day_is_told():
 
     (mark,) = timeline(working(only=sunday), **WINTER).marks
 
-    assert Kind.SELF_CONFLICT is mark.kind
+    assert MarkKind.SELF_CONFLICT is mark.kind
     assert "Schedule/day never opens" in mark.text
