@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from recorded import TICKS_PER_STEP, Recorded
 
-from cronhpa.core.forecasts.budget import BUDGET_LEVELS, WEEK_HOURS, Hour, budget_level, spent_percent
+from cronhpa.core.forecasts.budget import BUDGET_LEVELS, WEEK_HOURS, PodHour, budget_level, spent_percent
 from cronhpa.core.forecasts.floor import COVERAGE_SLACK_PERCENT
 from cronhpa.core.metrics.observe import START_UP_GRAIN
 from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, Nanoseconds
@@ -131,7 +131,7 @@ class PlainLedger:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._hours: dict[int, Hour] = {}
+        self._hours: dict[int, PodHour] = {}
         self._extra = self._base = 0
 
     def count(self, replicas: int, plain: int) -> None:
@@ -141,8 +141,8 @@ class PlainLedger:
     def level(self, now: Nanoseconds, plain: int) -> int | None:
         hour = now // HOUR
         if self._base:
-            added = Hour(float(self._extra * _TICK_SECONDS), float(self._base * _TICK_SECONDS))
-            self._hours[hour] = self._hours.get(hour, Hour()) + added
+            added = PodHour(float(self._extra * _TICK_SECONDS), float(self._base * _TICK_SECONDS))
+            self._hours[hour] = self._hours.get(hour, PodHour()) + added
             self._extra = self._base = 0
         while self._hours and next(iter(self._hours)) <= hour - WEEK_HOURS:
             del self._hours[next(iter(self._hours))]

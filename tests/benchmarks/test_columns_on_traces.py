@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cronhpa.core.forecasts.budget import WEEK_HOURS, Hour, spent_percent
+from cronhpa.core.forecasts.budget import WEEK_HOURS, PodHour, spent_percent
 from cronhpa.core.forecasts.budget_tracker import BudgetTracker
 from cronhpa.core.model.decision import Source
 from cronhpa.core.model.instant import HOUR
@@ -101,7 +101,7 @@ class Noted(BudgetTracker):
 
     def add(self, hour, counted):
         super().add(hour, counted)
-        self.counted[hour] = self.counted.get(hour, Hour()) + counted
+        self.counted[hour] = self.counted.get(hour, PodHour()) + counted
 
     def limit(self, spec, forecast, now):
         told = super().limit(spec, forecast, now)
@@ -162,7 +162,7 @@ def test_with_its_budget_ours_is_alike_but_for_what_is_counted(name):
     assert pod_hours / 12 == pytest.approx(score.pod_hours, rel=1e-3)
     plain, ours = (own[policy].pod_hours * series.days for policy in (closed_loop.REACTIVE, closed_loop.ours(5)))
     assert ours == pytest.approx(score.pod_hours, abs=0.5 * POINT * plain)
-    counted = sum(tracker.counted.values(), start=Hour())
+    counted = sum(tracker.counted.values(), start=PodHour())
     assert counted.extra / 3600 == pytest.approx(score.pod_hours - plain, abs=0.5 * POINT * plain)
 
 

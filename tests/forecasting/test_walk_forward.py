@@ -8,7 +8,7 @@ import random
 import msgspec
 import pytest
 
-from cronhpa.core.forecasts.budget import Hour
+from cronhpa.core.forecasts.budget import PodHour
 from cronhpa.core.forecasts.budget_tracker import BudgetTracker
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
@@ -135,7 +135,7 @@ def test_what_the_forecasts_cost_is_known_to_the_next_choice(spent, running, cos
     """
     tracker = BudgetTracker()
     for back in range(5, -1, -1):
-        tracker.add(MIDNIGHT // HOUR - back, Hour(extra=36_000.0 * (spent if back else running), base=36_000.0))
+        tracker.add(MIDNIGHT // HOUR - back, PodHour(extra=36_000.0 * (spent if back else running), base=36_000.0))
     one_percent = msgspec.structs.replace(SPEC, forecast=ForecastSettings(budget_percent=1))
     target = msgspec.structs.replace(WEB, spec=one_percent)
 

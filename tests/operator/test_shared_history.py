@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 
 from core.situations import forecast, spec
-from cronhpa.core.forecasts.budget import Hour
+from cronhpa.core.forecasts.budget import PodHour
 from cronhpa.core.forecasts.budget_tracker import BudgetTracker
 from cronhpa.core.model.instant import HOUR, MINUTE, SECOND
 from cronhpa.core.model.observation import Absent
@@ -166,12 +166,12 @@ async def test_terms_that_begin_again_and_again_count_no_spend_twice(address):
 
 def test_hours_are_restated_in_any_order_and_the_last_week_is_kept():
     tracker = BudgetTracker()
-    tracker.add(1000, Hour(1.0, 10.0))
+    tracker.add(1000, PodHour(1.0, 10.0))
 
     for _ in range(2):
-        tracker.restate({1001: Hour(2.0, 20.0), 1000: Hour(3.0, 30.0), 833: Hour(4.0, 40.0)})
+        tracker.restate({1001: PodHour(2.0, 20.0), 1000: PodHour(3.0, 30.0), 833: PodHour(4.0, 40.0)})
 
-    assert {1000: Hour(3.0, 30.0), 1001: Hour(2.0, 20.0)} == tracker.hours
+    assert {1000: PodHour(3.0, 30.0), 1001: PodHour(2.0, 20.0)} == tracker.hours
     assert [1000, 1001] == list(tracker.hours)
 
 

@@ -26,7 +26,7 @@ BUDGET_LEVELS = ((0.9, 1), (1.0, 2), (1.1, 4))
 EXHAUSTED_AT = 1.2
 
 
-class Hour(Struct, frozen=True, gc=False):
+class PodHour(Struct, frozen=True, gc=False):
     """Pod-seconds within an hour of the clock."""
 
     extra: float = 0.0
@@ -34,11 +34,11 @@ class Hour(Struct, frozen=True, gc=False):
     base: float = 0.0
     """Pod-seconds without the forecast."""
 
-    def __add__(self, other: Hour) -> Hour:
-        return Hour(self.extra + other.extra, self.base + other.base)
+    def __add__(self, other: PodHour) -> PodHour:
+        return PodHour(self.extra + other.extra, self.base + other.base)
 
 
-def share(hours: Mapping[int, Hour], now: Nanoseconds, span: int, replicas: int) -> float:
+def share(hours: Mapping[int, PodHour], now: Nanoseconds, span: int, replicas: int) -> float:
     """
     sum(extra) / sum(base) over the last `span` hours.
 
@@ -56,7 +56,7 @@ def share(hours: Mapping[int, Hour], now: Nanoseconds, span: int, replicas: int)
     return extra / base if base else EXHAUSTED_AT * (extra > 0)
 
 
-def spent_percent(hours: Mapping[int, Hour], now: Nanoseconds) -> float | None:
+def spent_percent(hours: Mapping[int, PodHour], now: Nanoseconds) -> float | None:
     """Extra pod-hours of the last seven days, percent, without the current hour; None if nothing was counted."""
     current = now // HOUR
     past = [hour for at, hour in hours.items() if current - WEEK_HOURS <= at < current]
@@ -64,7 +64,7 @@ def spent_percent(hours: Mapping[int, Hour], now: Nanoseconds) -> float | None:
     return 100 * sum(hour.extra for hour in past) / base if base else None
 
 
-def budget_level(hours: Mapping[int, Hour], now: Nanoseconds, replicas: int, budget_percent: int) -> int | Absent:
+def budget_level(hours: Mapping[int, PodHour], now: Nanoseconds, replicas: int, budget_percent: int) -> int | Absent:
     """
     The budget level: the number of BUDGET_LEVELS whose part of the budget is used.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from cronhpa.core.forecasts.budget import WEEK_HOURS, Hour, budget_level, share
+from cronhpa.core.forecasts.budget import WEEK_HOURS, PodHour, budget_level, share
 from cronhpa.core.forecasts.counterfactual import Counterfactual, Pods, follow, start_up_of
 from cronhpa.core.model.decision import Decision
 from cronhpa.core.model.forecast import Forecast
@@ -31,7 +31,7 @@ class BudgetTracker:
     __slots__ = ("_at", "_checked_at", "_counterfactual", "_level", "_pods", "_replicas", "hours", "used_permille")
 
     def __init__(self) -> None:
-        self.hours: dict[int, Hour] = {}
+        self.hours: dict[int, PodHour] = {}
         self.used_permille = 0
         self._at: Nanoseconds | None = None
         self._counterfactual: Counterfactual | None = None
@@ -40,14 +40,14 @@ class BudgetTracker:
         self._checked_at: Nanoseconds | None = None
         self._level: int | Absent = 0
 
-    def add(self, hour: int, counted: Hour) -> None:
+    def add(self, hour: int, counted: PodHour) -> None:
         """Add to an hour. Hours must come in order."""
-        self.hours[hour] = self.hours.get(hour, Hour()) + counted
+        self.hours[hour] = self.hours.get(hour, PodHour()) + counted
         # The oldest hours come first.
         while next(iter(self.hours)) <= hour - WEEK_HOURS:
             del self.hours[next(iter(self.hours))]
 
-    def restate(self, totals: Mapping[int, Hour]) -> None:
+    def restate(self, totals: Mapping[int, PodHour]) -> None:
         """Replace hours by the totals that all processes together counted, in any order."""
         self.hours = dict(sorted((self.hours | dict(totals)).items()))
         oldest = max(self.hours, default=0) - WEEK_HOURS
@@ -55,7 +55,7 @@ class BudgetTracker:
 
     def count(
         self, spec: Spec, observation: Observation, memory: Memory, decision: Decision, now: Nanoseconds
-    ) -> Hour | None:
+    ) -> PodHour | None:
         """
         Count the pods since the last reconciliation, and update the counterfactual.
 
@@ -75,7 +75,7 @@ class BudgetTracker:
         counted = None
         if self._at is not None and 0 < now - self._at <= _PERIODS_MAX * spec.options.sync_period:
             seconds = (now - self._at) / SECOND
-            counted = Hour(_extra(scale, self._counterfactual) * seconds, self._replicas * seconds)
+            counted = PodHour(_extra(scale, self._counterfactual) * seconds, self._replicas * seconds)
             self.add(now // HOUR, counted)
         self._at = now
         self._counterfactual = follow(self._counterfactual, spec, observation, memory, decision, pods, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from cronhpa.core.forecasts.budget import Hour
+from cronhpa.core.forecasts.budget import PodHour
 from cronhpa.core.forecasts.budget_tracker import BudgetTracker
 from cronhpa.core.model.decision import Decision
 from cronhpa.core.model.forecast import Forecast
@@ -23,14 +23,14 @@ _UNWRITTEN_MAX = 100_000
 class BudgetTrackers:
     def __init__(self) -> None:
         self._trackers: dict[Series, BudgetTracker] = defaultdict(BudgetTracker)
-        self._unwritten: dict[tuple[Series, int], Hour] = {}
+        self._unwritten: dict[tuple[Series, int], PodHour] = {}
 
     def load(self, spend: Iterable[Spend]) -> None:
         """Load the stored spend of all processes, and add the spend that is not stored yet."""
-        totals: defaultdict[Series, dict[int, Hour]] = defaultdict(dict)
+        totals: defaultdict[Series, dict[int, PodHour]] = defaultdict(dict)
         for hourly in spend:
-            unwritten = self._unwritten.get((hourly.series, hourly.hour), Hour())
-            totals[hourly.series][hourly.hour] = Hour(hourly.extra, hourly.base) + unwritten
+            unwritten = self._unwritten.get((hourly.series, hourly.hour), PodHour())
+            totals[hourly.series][hourly.hour] = PodHour(hourly.extra, hourly.base) + unwritten
         for series, hours in totals.items():
             self._trackers[series].restate(hours)
 
@@ -41,7 +41,7 @@ class BudgetTrackers:
         counted = self._trackers[series].count(spec, observation, memory, decision, now)
         if counted is not None:
             key = (series, now // HOUR)
-            self._unwritten[key] = self._unwritten.get(key, Hour()) + counted
+            self._unwritten[key] = self._unwritten.get(key, PodHour()) + counted
 
     def limit(self, series: Series, spec: Spec, forecast: Forecast, now: Nanoseconds) -> Forecast | Absent:
         """The forecast of this object within its budget; unchanged while nothing was counted."""
@@ -66,7 +66,7 @@ class BudgetTrackers:
         """Take back spend that the store could not write."""
         for hourly in spend:
             key = (hourly.series, hourly.hour)
-            self._unwritten[key] = self._unwritten.get(key, Hour()) + Hour(hourly.extra, hourly.base)
+            self._unwritten[key] = self._unwritten.get(key, PodHour()) + PodHour(hourly.extra, hourly.base)
         while len(self._unwritten) > _UNWRITTEN_MAX:
             del self._unwritten[next(iter(self._unwritten))]
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.situations import NOW
-from cronhpa.core.forecasts.budget import Hour, budget_level, share, spent_percent
+from cronhpa.core.forecasts.budget import PodHour, budget_level, share, spent_percent
 from cronhpa.core.model.instant import HOUR
 from cronhpa.core.model.observation import Absent
 
@@ -15,7 +15,7 @@ HOUR_NOW = NOW // HOUR
 def hours(*counted):
     """The last hours, the running one at the end: (pods added, pods without), each for a whole hour."""
     first = HOUR_NOW - len(counted) + 1
-    return {first + i: Hour(extra * 3600.0, base * 3600.0) for i, (extra, base) in enumerate(counted)}
+    return {first + i: PodHour(extra * 3600.0, base * 3600.0) for i, (extra, base) in enumerate(counted)}
 
 
 def test_the_share_is_what_was_added_over_what_there_would_be():
@@ -92,11 +92,11 @@ def test_more_spent_is_never_less_of_the_budget(counted, budget):
 
 def spent_in_a_week(asked):
     """Pod-hours that a forecast adds to ten pods with a budget of 5 %, by what it asks for at each budget level."""
-    counted: dict[int, Hour] = {}
+    counted: dict[int, PodHour] = {}
     for hour in range(HOUR_NOW, HOUR_NOW + 168):
         level = budget_level(counted, hour * HOUR, 10, 5)
         extra = 0.0 if isinstance(level, Absent) else asked[level]
-        counted[hour] = Hour(extra * 3600.0, 10 * 3600.0)
+        counted[hour] = PodHour(extra * 3600.0, 10 * 3600.0)
     return sum(hour.extra for hour in counted.values()) / 3600
 
 
