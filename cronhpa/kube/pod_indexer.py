@@ -27,7 +27,7 @@ class _Entry(Struct, gc=False):
     labels: Mapping[str, str]
 
 
-class Match(Struct, gc=False):
+class MatchedPods(Struct, gc=False):
     """The pods that a selector matches."""
 
     pods: tuple[Pod, ...]
@@ -39,7 +39,7 @@ class _Labelled(Struct, gc=False):
     """The names of the pods with a label."""
 
     names: dict[str, None] = field(default_factory=dict)
-    matched: dict[Selector, Match] = field(default_factory=dict)
+    matched: dict[Selector, MatchedPods] = field(default_factory=dict)
     """What selectors that ask for it matched, until such a pod changes."""
 
 
@@ -109,21 +109,21 @@ class PodIndexer:
     def count(self) -> int:
         return sum(map(len, self._entries.values()))
 
-    def matching(self, namespace: str, selector: Selector) -> Match:
+    def matching(self, namespace: str, selector: Selector) -> MatchedPods:
         """The pods of a namespace that a selector matches, in arbitrary order."""
         entries = self._entries.get(namespace)
         if not entries:
-            return Match((), is_current=False)
+            return MatchedPods((), is_current=False)
         labels = [
             self._with_key(namespace, requirement.key).get(requirement.values[0])
             for requirement in selector.requirements
             if requirement.operator == "in" and len(requirement.values) == 1
         ]
         if not labels:
-            return Match(_matched(entries.values(), selector), is_current=False)
+            return MatchedPods(_matched(entries.values(), selector), is_current=False)
         labelled = [pods for pods in labels if pods is not None]
         if len(labelled) < len(labels):
-            return Match((), is_current=False)
+            return MatchedPods((), is_current=False)
         # A pod that matches has all of these labels. So each change of such a pod outdates the first label's matches.
         matched = labelled[0].matched
         match = matched.get(selector)
@@ -132,9 +132,9 @@ class PodIndexer:
                 _outdate(matched)
             candidates = min((pods.names for pods in labelled), key=len)
             if len(selector.requirements) == 1:
-                match = Match(tuple(entries[name].pod for name in candidates))
+                match = MatchedPods(tuple(entries[name].pod for name in candidates))
             else:
-                match = Match(_matched((entries[name] for name in candidates), selector))
+                match = MatchedPods(_matched((entries[name] for name in candidates), selector))
             matched[selector] = match
         return match
 
@@ -160,7 +160,7 @@ def _template(name: str) -> str:
     return name.rpartition("-")[0]
 
 
-def _outdate(matched: dict[Selector, Match]) -> None:
+def _outdate(matched: dict[Selector, MatchedPods]) -> None:
     for match in matched.values():
         match.is_current = False
     matched.clear()

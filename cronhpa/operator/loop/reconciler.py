@@ -37,7 +37,7 @@ from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.metrics import PodMetricsByName
-from cronhpa.kube.pod_indexer import Match, PodIndexer
+from cronhpa.kube.pod_indexer import MatchedPods, PodIndexer
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.loop.budget_trackers import BudgetTrackers
 from cronhpa.operator.loop.delaying_queue import following
@@ -415,7 +415,7 @@ class Reconciler:
         unseen = self._unseen(state, spec, scale, pods, now)
         return observe(spec, scale, pods, measured, now, unseen=unseen), now, self._basis(state, spec, scale, match)
 
-    def _basis(self, state: ObjectState, spec: Spec, scale: Scale, match: Match) -> Basis | None:
+    def _basis(self, state: ObjectState, spec: Spec, scale: Scale, match: MatchedPods) -> Basis | None:
         """The values on which a decision rests; None if one is not watched, or newer than the observation."""
         key = state.target
         target = None if key is None else self._cluster.targets.watched(key)

@@ -23,7 +23,7 @@ from cronhpa.core.schedules.conflicts import Conflict
 from cronhpa.core.standing import Standing
 from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.kube.client import path_of
-from cronhpa.kube.pod_indexer import Match
+from cronhpa.kube.pod_indexer import MatchedPods
 from cronhpa.kube.scale import WatchedTarget
 from cronhpa.operator.loop.delaying_queue import Key
 from cronhpa.operator.objects.contest import Contest
@@ -88,7 +88,7 @@ class Basis(Struct, gc=False):
     """What a decision rests on besides the object itself and the usage of its pods."""
 
     target: WatchedTarget
-    match: Match
+    match: MatchedPods
     """The target's pods."""
     ownership: Ownership
     pod_names: tuple[str, ...]
