@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from cronhpa.kube.client import Client, decode
 from cronhpa.kube.errors import UNREADABLE, ClusterError
-from cronhpa.kube.pods import Meta
+from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.resource_versions import SeenVersions, version_number, version_of
 from cronhpa.kube.shard_scope import ShardScope
 
@@ -44,7 +44,7 @@ _GONE = 410
 
 class HasMeta(Protocol):
     @property
-    def metadata(self) -> Meta: ...
+    def metadata(self) -> ObjectMeta: ...
 
 
 T = TypeVar("T", bound=HasMeta)
@@ -197,7 +197,7 @@ class Informer(Generic[T]):
             failures += 1
             await asyncio.sleep(wait * (0.5 + random.random()))  # noqa: S311 - jitter, no secret
 
-    def note(self, meta: Meta) -> bool:
+    def note(self, meta: ObjectMeta) -> bool:
         """Notes the version of an object that was read or written elsewhere; whether it is newer than the known one."""
         versions, version = self._versions[meta.namespace], version_number(meta.resource_version)
         self._seen.note(version)
@@ -206,7 +206,7 @@ class Informer(Generic[T]):
         versions[meta.name] = version
         return True
 
-    def _note_listed(self, meta: Meta) -> bool:
+    def _note_listed(self, meta: ObjectMeta) -> bool:
         """As `note`, for an object of a list."""
         versions, version = self._versions[meta.namespace], version_number(meta.resource_version)
         self._seen.note(version)
@@ -278,7 +278,7 @@ class Informer(Generic[T]):
             LOG.warning("watch of %s: an object cannot be read and is skipped: %s", self.path, error)
             return None
 
-    def _put(self, obj: T, note: Callable[[Meta], bool]) -> tuple[str, str]:
+    def _put(self, obj: T, note: Callable[[ObjectMeta], bool]) -> tuple[str, str]:
         # Each decoded object has its own copy of the namespace's name, and the object may be kept.
         key = (intern(obj.metadata.namespace), obj.metadata.name)
         if not note(obj.metadata):

@@ -15,7 +15,7 @@ from cronhpa.core.model.observation import Container, Pod
 from cronhpa.core.model.quantity import parse_milli
 
 
-class Meta(Struct, frozen=True, rename="camel"):
+class ObjectMeta(Struct, frozen=True, rename="camel"):
     """The metadata that is read of any object. Labels, which can be a megabyte, are read of pods alone."""
 
     name: str = ""
@@ -26,7 +26,7 @@ class Meta(Struct, frozen=True, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-class _PodMeta(Meta, frozen=True, rename="camel"):
+class _PodMeta(ObjectMeta, frozen=True, rename="camel"):
     labels: dict[str, str] | None = None
 
 

@@ -25,7 +25,7 @@ from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
 from cronhpa.kube.label_selector import REQUIREMENTS_MAX, SELECTOR_LENGTH_MAX, Selector, select, selector_text
 from cronhpa.kube.managed_fields import replicas_manager
-from cronhpa.kube.pods import Meta
+from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.shard_scope import ShardScope
 
 LOG = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class _WorkloadStatus(Struct, frozen=True, rename="camel"):
 class Workload(Struct, frozen=True):
     """A Deployment, StatefulSet, ReplicaSet or ReplicationController."""
 
-    metadata: Meta = Meta()
+    metadata: ObjectMeta = ObjectMeta()
     spec: _WorkloadSpec = _WorkloadSpec()
     status: _WorkloadStatus = _WorkloadStatus()
 
@@ -140,7 +140,7 @@ class _ScaleStatus(Struct, frozen=True):
 class _Scale(Struct, frozen=True):
     """No field may be missing: an empty answer must not look like a target at zero."""
 
-    metadata: Meta
+    metadata: ObjectMeta
     spec: _ScaleSpec
     status: _ScaleStatus
 
@@ -280,7 +280,7 @@ class Targets:
         if (
             informer is not None
             and before is not None
-            and informer.note(Meta(ref.name, namespace, resource_version=version))
+            and informer.note(ObjectMeta(ref.name, namespace, resource_version=version))
         ):
             before.is_newest = False
             status = before.status_replicas if status_replicas is None else status_replicas

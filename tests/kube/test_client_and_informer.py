@@ -17,7 +17,7 @@ from cronhpa.kube.credentials import keepalive_socket
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
 from cronhpa.kube.metrics import list_pod_metrics
-from cronhpa.kube.pods import Meta
+from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.scale import Workload
 from kube.fake_api import FakeApi, answering
 
@@ -210,7 +210,7 @@ async def test_a_write_while_a_list_is_on_its_way_is_not_undone_by_the_list():
     async def answer(request):
         if second is None:
             return await first(request)
-        assert watched.informer.note(Meta("shop", "prod", resource_version="410"))
+        assert watched.informer.note(ObjectMeta("shop", "prod", resource_version="410"))
         return await second(request)
 
     api.answers[DEPLOYMENTS] = answer

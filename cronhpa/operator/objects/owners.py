@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from cronhpa.core.model.spec import Mode
-from cronhpa.kube.pods import Meta
+from cronhpa.kube.pods import ObjectMeta
 from cronhpa.operator.objects.object_state import ObjectState, Ownership, TargetKey, api_group
 
 
@@ -22,7 +22,7 @@ class _HpaSpec(Struct, rename="camel", frozen=True):
 
 
 class Hpa(Struct, frozen=True):
-    metadata: Meta = Meta()
+    metadata: ObjectMeta = ObjectMeta()
     spec: _HpaSpec = _HpaSpec()
 
 

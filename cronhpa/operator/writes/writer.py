@@ -31,7 +31,7 @@ from cronhpa.core.model.observation import Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
-from cronhpa.kube.pods import Meta
+from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.resource_versions import version_number
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
@@ -401,7 +401,7 @@ class Writer:
 class StatusAnswer(msgspec.Struct):
     """What the API answers to a patch of a status."""
 
-    metadata: Meta = Meta()
+    metadata: ObjectMeta = ObjectMeta()
     status: dict[str, Any] | None = None
 
     def check(self, uid: str) -> None:
