@@ -25,7 +25,7 @@ from yarl import URL
 
 from cronhpa.core.model.printable import shortened, without_url_secrets
 from cronhpa.kube.depth import decoded
-from cronhpa.kube.errors import UNREADABLE, Cause, ClusterError, text_of
+from cronhpa.kube.errors import UNREADABLE, ClusterError, FieldCause, text_of
 from cronhpa.kube.fence import FENCED, NOT_LEADING, Fence, FencedBody, unfenced
 from cronhpa.kube.session import CONNECT_SECONDS, USER_AGENT, ApiSession
 from cronhpa.kube.throttles import Throttles, retry_after
@@ -63,7 +63,7 @@ _ATTEMPTS = 2
 
 
 class _Details(Struct):
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[FieldCause, ...] = ()
 
 
 class _Failure(Struct):

@@ -13,7 +13,7 @@ from cronhpa.core.model.printable import without_url_secrets
 UNREADABLE = (ValueError, RecursionError)
 
 
-class Cause(Struct, frozen=True):
+class FieldCause(Struct, frozen=True):
     """One field that the API server refused, and why."""
 
     field: str = ""
@@ -33,7 +33,7 @@ class ClusterError(Exception):
         status: int,
         reason: str,
         message: str,
-        causes: tuple[Cause, ...] = (),
+        causes: tuple[FieldCause, ...] = (),
         retry_after: float | None = None,
     ) -> None:
         self.status = status
