@@ -51,7 +51,7 @@ class _Other:
         self.problem = ""
 
 
-class Claim(Struct, frozen=True):
+class InstallationClaim(Struct, frozen=True):
     """The name of this installation, for a status that does not have it yet."""
 
     lease: str
@@ -82,12 +82,12 @@ class Installations:
         self._others: OrderedDict[LeaseName, _Other] = OrderedDict()
         self._is_new = asyncio.Event()
 
-    def claim(self, named: str | None, namespace: str) -> Claim | None:
+    def claim(self, named: str | None, namespace: str) -> InstallationClaim | None:
         """The claim to write to the object before serving it; None if its status names this installation already."""
         own = self._own_of(namespace)
         if own is None or named == str(own):
             return None
-        return Claim(str(own), named)
+        return InstallationClaim(str(own), named)
 
     def problem(self, text: str | None, namespace: str) -> str | None:
         """
