@@ -26,7 +26,7 @@ from cronhpa.forecasting.provisioning import Provisioned
 from cronhpa.forecasting.recording import Recording
 from cronhpa.forecasting.workload import WorkloadModel, workload_of
 from cronhpa.history.database.series import STEP
-from cronhpa_models.catalog import Chosen, Found
+from cronhpa_models.catalog import Chosen, FoundMethods
 
 # Days before the first one on which the policy is fitted, too, as by an operator that has run for a while: minutes are
 # kept for nine days, so a day can be evaluated by its single minutes only while it is recent.
@@ -105,7 +105,7 @@ class DailyWalk:
         self._recording = recording
         self._target = target
         self._workload = workload if workload is not None else workload_of(target)
-        self._methods = methods_of(target.spec) if catalog is None else Found(tuple(catalog), {})
+        self._methods = methods_of(target.spec) if catalog is None else FoundMethods(tuple(catalog), {})
         self._evaluate = evaluate or _evaluated
         self._fitted: FittedPolicy | None = None
         self._is_warm = False

@@ -9,7 +9,7 @@ from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import Spec
 from cronhpa.forecasting.deadline import Deadlines
 from cronhpa_models import catalog
-from cronhpa_models.catalog import Found
+from cronhpa_models.catalog import FoundMethods
 
 # Loading another package's method imports that package.
 _LOADING_SECONDS = 30.0
@@ -17,14 +17,14 @@ _LOADING_SECONDS = 30.0
 _REASONS_LENGTH_MAX = 600
 
 
-def methods_of(spec: Spec) -> Found:
+def methods_of(spec: Spec) -> FoundMethods:
     """The methods that a forecast for this spec may choose from."""
     names = spec.forecast.methods if spec.forecast is not None else ()
     return find_methods(names or catalog.DEFAULT)
 
 
 @lru_cache(maxsize=64)
-def find_methods(names: tuple[str, ...]) -> Found:
+def find_methods(names: tuple[str, ...]) -> FoundMethods:
     """
     As catalog.find; a method that hangs during loading counts as unavailable.
 
@@ -33,10 +33,10 @@ def find_methods(names: tuple[str, ...]) -> Found:
     attempt = Deadlines(_LOADING_SECONDS).attempts()
     loaded = [name for name in names if attempt(name, partial(catalog.find, (name,))) is not None]
     methods = catalog.find(loaded)
-    return Found(methods.chosen, methods.unavailable | attempt.failures)
+    return FoundMethods(methods.chosen, methods.unavailable | attempt.failures)
 
 
-def unusable(methods: Found, failures: Mapping[str, str]) -> str:
+def unusable(methods: FoundMethods, failures: Mapping[str, str]) -> str:
     """
     A sentence about the methods that cannot be used, with reasons; empty if there are none.
 

@@ -52,7 +52,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundMethods:
     chosen: tuple[Chosen, ...]
     unavailable: dict[str, str]
     """Why a method is not available, by requested name."""
@@ -68,7 +68,7 @@ def default() -> tuple[Chosen, ...]:
     return find(DEFAULT).chosen
 
 
-def find(names: Sequence[str]) -> Found:
+def find(names: Sequence[str]) -> FoundMethods:
     """The methods with these names, in the order of their first name; variants of one method are joined."""
     built_in_by_variant = {variant: method for method in _BUILT_IN for variant in method.variants}
     methods: list[Method] = []
@@ -82,7 +82,7 @@ def find(names: Sequence[str]) -> Found:
             methods.append(method)
     wanted = set(names) - set(unavailable)
     chosen = (Chosen(method, tuple(name for name in method.variants if name in wanted)) for method in methods)
-    return Found(tuple(chosen), unavailable)
+    return FoundMethods(tuple(chosen), unavailable)
 
 
 def _missing(method: Method) -> str:
