@@ -26,7 +26,7 @@ from cronhpa.forecasting.provisioning import Provisioned
 from cronhpa.forecasting.recording import Recording
 from cronhpa.forecasting.workload import WorkloadModel, workload_of
 from cronhpa.history.database.series import STEP
-from cronhpa_models.catalog import Chosen, FoundMethods
+from cronhpa_models.catalog import ChosenMethod, FoundMethods
 
 # Days before the first one on which the policy is fitted, too, as by an operator that has run for a while: minutes are
 # kept for nine days, so a day can be evaluated by its single minutes only while it is recent.
@@ -95,7 +95,7 @@ class DailyWalk:
         target: ForecastTarget,
         *,
         workload: WorkloadModel | None = None,
-        catalog: Sequence[Chosen] | None = None,
+        catalog: Sequence[ChosenMethod] | None = None,
         evaluate: Evaluate | None = None,
     ) -> None:
         """

@@ -32,7 +32,7 @@ from cronhpa.forecasting.provisioning import provisioned_by_candidate
 from cronhpa.forecasting.workload import WorkloadModel
 from cronhpa.history.load.packing import STEPS_PER_DAY
 from cronhpa.simulation.forecast_effect import ForecastEffect
-from cronhpa_models.catalog import Chosen
+from cronhpa_models.catalog import ChosenMethod
 
 # Steps before a day that are replayed but not scored: a load at the begin of the day may need a floor from them.
 RUN_UP_STEPS = 12
@@ -126,7 +126,11 @@ def past_day(history: KnownLoad, days_back: int) -> PastDay:
 
 
 def provisioned_on_day(
-    day: PastDay, workload: WorkloadModel, catalog: Sequence[Chosen], candidates: Sequence[Candidate], attempt: Attempt
+    day: PastDay,
+    workload: WorkloadModel,
+    catalog: Sequence[ChosenMethod],
+    candidates: Sequence[Candidate],
+    attempt: Attempt,
 ) -> Counts:
     """(1 + candidates, minutes): the floor of each candidate in run-up and day; the first row is without one."""
     windows = workload.windows(by_minute=day.minutes is not None)

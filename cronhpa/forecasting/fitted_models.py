@@ -21,7 +21,7 @@ from cronhpa.forecasting.pricing import HOURS, constant_replicas, hourly_replica
 from cronhpa.forecasting.workload import WorkloadModel, reactive_replicas, shortages
 from cronhpa.history.load.packing import STEPS_PER_DAY
 from cronhpa_models import spike_features, spike_hazard
-from cronhpa_models.catalog import Chosen
+from cronhpa_models.catalog import ChosenMethod
 from cronhpa_models.method import LAGS, Fitted
 
 WEEK_DAYS = 7
@@ -98,7 +98,7 @@ class ModelStates(Struct, frozen=True):
 @dataclass(frozen=True)
 class FittedModels:
     workload: WorkloadModel
-    methods: tuple[tuple[Chosen, Fitted], ...]
+    methods: tuple[tuple[ChosenMethod, Fitted], ...]
     """The methods that could be fitted, with the variants that are candidates."""
     spikes: spike_hazard.FittedHazard | None
     """The spike hazard of single minutes; None if it was not fitted."""
@@ -156,12 +156,12 @@ class Attempt(Protocol):
 def fit_models(
     history: KnownLoad,
     workload: WorkloadModel,
-    catalog: Sequence[Chosen],
+    catalog: Sequence[ChosenMethod],
     attempt: Attempt,
     windows: tuple[int, ...],
 ) -> FittedModels:
     """Every method fitted to a history that has at least one known step. windows: steps ahead, the nearest first."""
-    fitted: list[tuple[Chosen, Fitted]] = []
+    fitted: list[tuple[ChosenMethod, Fitted]] = []
     for chosen in catalog:
         fit = partial(chosen.method.fit, history.steps, steps_per_day=history.steps_per_day, windows=windows)
         model = attempt(chosen.method.name, fit)

@@ -42,7 +42,7 @@ from cronhpa.history.database.series import STEP
 from cronhpa.history.load.packing import STEPS_PER_DAY
 from cronhpa.simulation.forecast_effect import ForecastEffect
 from cronhpa_models import spike_hazard
-from cronhpa_models.catalog import Chosen
+from cronhpa_models.catalog import ChosenMethod
 
 # Days that candidates are evaluated on.
 EVALUATED_DAYS = 14
@@ -151,7 +151,7 @@ def fit(  # noqa: PLR0913 - the history, its object, the methods, and the last f
     history: KnownLoad,
     target: ForecastTarget,
     workload: WorkloadModel,
-    catalog: Sequence[Chosen],
+    catalog: Sequence[ChosenMethod],
     now: Nanoseconds,
     *,
     previous: FittedPolicy | None = None,
@@ -250,7 +250,7 @@ def provision_together(
     return [next(answers) if isinstance(fitted.choice, Choice) else None for fitted, *_ in several]
 
 
-def models_of(fitted: FittedPolicy, catalog: Sequence[Chosen], attempt: Attempts | None = None) -> FittedModels:
+def models_of(fitted: FittedPolicy, catalog: Sequence[ChosenMethod], attempt: Attempts | None = None) -> FittedModels:
     """The models that the policy's choice uses. A method that is not in the catalog is left out."""
     attempt = attempt or Attempts()
     methods = []
@@ -291,7 +291,7 @@ class _Round:
     history: KnownLoad
     target: ForecastTarget
     workload: WorkloadModel
-    catalog: Sequence[Chosen]
+    catalog: Sequence[ChosenMethod]
     candidates: Sequence[Candidate]
     end: Nanoseconds
     attempt: Attempts

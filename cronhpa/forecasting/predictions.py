@@ -23,7 +23,7 @@ from cronhpa.forecasting.workload import (
     shortages_of_several,
 )
 from cronhpa_models import spike_hazard
-from cronhpa_models.catalog import Chosen
+from cronhpa_models.catalog import ChosenMethod
 from cronhpa_models.method import LAGS, BatchMethod, Distribution, Fitted, Origins, fault
 from cronhpa_models.spike_hazard import Spikes
 
@@ -149,7 +149,7 @@ class _Question:
     """The inputs of a method for the object at `place`."""
 
     place: int
-    chosen: Chosen
+    chosen: ChosenMethod
     fitted: Fitted
     later: Floats
     """The steps since the fit."""

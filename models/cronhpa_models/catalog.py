@@ -44,7 +44,7 @@ _BUILT_IN: tuple[Method, ...] = (
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenMethod:
     """A method and its requested variants, in the method's order."""
 
     method: Method
@@ -53,17 +53,17 @@ class Chosen:
 
 @dataclass(frozen=True)
 class FoundMethods:
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[ChosenMethod, ...]
     unavailable: dict[str, str]
     """Why a method is not available, by requested name."""
 
 
-def built_in() -> tuple[Chosen, ...]:
+def built_in() -> tuple[ChosenMethod, ...]:
     """Every method of this package with all of its variants, whether its packages are installed or not."""
-    return tuple(Chosen(method, method.variants) for method in _BUILT_IN)
+    return tuple(ChosenMethod(method, method.variants) for method in _BUILT_IN)
 
 
-def default() -> tuple[Chosen, ...]:
+def default() -> tuple[ChosenMethod, ...]:
     """The methods for a spec that names none."""
     return find(DEFAULT).chosen
 
@@ -81,7 +81,7 @@ def find(names: Sequence[str]) -> FoundMethods:
         elif not any(method is other for other in methods):
             methods.append(method)
     wanted = set(names) - set(unavailable)
-    chosen = (Chosen(method, tuple(name for name in method.variants if name in wanted)) for method in methods)
+    chosen = (ChosenMethod(method, tuple(name for name in method.variants if name in wanted)) for method in methods)
     return FoundMethods(tuple(chosen), unavailable)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cronhpa_models.catalog import Chosen
+from cronhpa_models.catalog import ChosenMethod
 from cronhpa_models.method import Fitted, Floats, Rows, largest_ahead, on_grid, shifted
 
 _HISTORY_DAYS = 28
@@ -76,7 +76,7 @@ class Scores:
 
 
 def rolling_origin(
-    chosen: Chosen,
+    chosen: ChosenMethod,
     load: Floats,
     *,
     steps_per_day: int,
@@ -115,7 +115,7 @@ def rolling_origin(
     )
 
 
-def scored(chosen: Chosen, load: Floats, *, steps_per_day: int, first: int) -> dict[str, Scores]:
+def scored(chosen: ChosenMethod, load: Floats, *, steps_per_day: int, first: int) -> dict[str, Scores]:
     """By variant, its scores for the largest load of the coming step, over the rows from `first` on."""
     made = rolling_origin(chosen, load, steps_per_day=steps_per_day, first=first, levels=(0.5, 0.9))
     came = made.outcomes[:, 0]
@@ -133,7 +133,9 @@ def scored(chosen: Chosen, load: Floats, *, steps_per_day: int, first: int) -> d
     }
 
 
-def _forecasts(chosen: Chosen, fitted: Fitted | None, later: Floats, levels: Sequence[float], horizon: int) -> Floats:
+def _forecasts(
+    chosen: ChosenMethod, fitted: Fitted | None, later: Floats, levels: Sequence[float], horizon: int
+) -> Floats:
     """(variants, levels, origins, horizon), NaN without a fit."""
     if fitted is None:
         return np.full((len(chosen.variants), len(levels), len(later) + 1, horizon), np.nan)

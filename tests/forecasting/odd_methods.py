@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cronhpa_models.catalog import Chosen
+from cronhpa_models.catalog import ChosenMethod
 from cronhpa_models.last_value import LastValue
 from cronhpa_models.method import Distribution
 
@@ -64,7 +64,7 @@ class OddFitted:
 
 
 def chosen(method):
-    return Chosen(method, method.variants)
+    return ChosenMethod(method, method.variants)
 
 
 def falling_cdf(sound):

@@ -163,7 +163,7 @@ def test_days_are_evaluated_anew_when_other_spans_are_ignored_or_other_methods_m
     load = daily_jump(12)
     incident = ForecastSettings(ignored=(Span(MIDNIGHT - 3 * DAY, MIDNIGHT - 3 * DAY + HOUR),))
     other = msgspec.structs.replace(WEB, spec=msgspec.structs.replace(SPEC, forecast=incident))
-    fewer = (catalog.Chosen(DEFAULT[0].method, DEFAULT[0].variants[:2]),)
+    fewer = (catalog.ChosenMethod(DEFAULT[0].method, DEFAULT[0].variants[:2]),)
     counts, previous = [], None
     for days, target, methods in ((0, WEB, DEFAULT), (0, other, DEFAULT), (1, other, DEFAULT), (1, other, fewer)):
         tried = []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cronhpa_models import catalog
-from cronhpa_models.catalog import Chosen, find
+from cronhpa_models.catalog import ChosenMethod, find
 from cronhpa_models.evaluation import coverage, rolling_origin
 from cronhpa_models.method import fault, on_grid
 from forecasting.packages import THETA, install
@@ -130,7 +130,7 @@ def test_a_method_that_is_not_to_be_had_costs_itself_alone(installed, name, reas
 def test_no_package_replaces_a_method_of_the_project(installed):
     (chosen,) = find(["LastValue"]).chosen
 
-    assert Chosen(catalog.built_in()[0].method, ("LastValue",)) == chosen
+    assert ChosenMethod(catalog.built_in()[0].method, ("LastValue",)) == chosen
 
 
 def test_names_that_are_known_are_said_with_those_of_other_packages(installed):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa_models.catalog import Chosen
+from cronhpa_models.catalog import ChosenMethod
 from cronhpa_models.evaluation import coverage, mase, pinball_loss, rolling_origin, scored
 from cronhpa_models.method import Distribution
 
@@ -77,7 +77,9 @@ def hours(count):
 
 
 def backtest(method, load, **options):
-    return rolling_origin(Chosen(method, method.variants), load, steps_per_day=24, first=48, levels=(0.5,), **options)
+    return rolling_origin(
+        ChosenMethod(method, method.variants), load, steps_per_day=24, first=48, levels=(0.5,), **options
+    )
 
 
 def test_each_row_is_forecast_from_the_one_before_it_and_a_fit_lasts_a_day():
@@ -104,7 +106,7 @@ def test_a_method_is_scored_on_the_coming_step():
     """
     Always one too low: none covered, an error of 1 against yesterday's 24, and a loss of 0.9 over a mean load of 63.5.
     """
-    scores = scored(Chosen(Repeated(), ("Repeated",)), hours(80), steps_per_day=24, first=48)["Repeated"]
+    scores = scored(ChosenMethod(Repeated(), ("Repeated",)), hours(80), steps_per_day=24, first=48)["Repeated"]
 
     assert (0.0, 1.0) == (scores.coverage, scores.known)
     assert pytest.approx(1 / 24) == scores.mase
@@ -116,7 +118,7 @@ def test_what_was_not_forecast_is_counted_and_not_scored():
         def fit(self, load, **options):
             return None if len(self.fitted) else super().fit(load, **options)
 
-    scores = scored(Chosen(Silent(), ("Repeated",)), hours(96), steps_per_day=24, first=48)["Repeated"]
+    scores = scored(ChosenMethod(Silent(), ("Repeated",)), hours(96), steps_per_day=24, first=48)["Repeated"]
 
     assert 0.5 == scores.known
     assert pytest.approx(1 / 24) == scores.mase

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cronhpa_models.catalog import Chosen, built_in
+from cronhpa_models.catalog import ChosenMethod, built_in
 from cronhpa_models.evaluation import rolling_origin
 from cronhpa_models.method import LAGS, Distribution, Origins, fault, on_grid
 
@@ -61,7 +61,7 @@ def forecast(name, load, fitted_days, levels=LEVELS, steps=DAY):
 
 
 def backtest(name, load, first, levels):
-    chosen = Chosen(METHODS[name], (name,))
+    chosen = ChosenMethod(METHODS[name], (name,))
     return rolling_origin(chosen, load, steps_per_day=DAY, first=first, levels=levels, horizon=2)
 
 
