@@ -152,7 +152,7 @@ def calibrated(load: Floats, steps_per_day: int, windows: tuple[int, ...], expec
 
 
 @dataclass(frozen=True)
-class Kept:
+class ConformalState:
     """The content of a state, see Calibrated."""
 
     load: Floats
@@ -163,11 +163,11 @@ class Kept:
     """Parameters of the point forecast."""
 
 
-def decoded(written: bytes, expectation: Callable[[Kept], Expectation]) -> Calibrated:
+def decoded(written: bytes, expectation: Callable[[ConformalState], Expectation]) -> Calibrated:
     """The fit that Calibrated.encode wrote. expectation: makes the point forecast from the content."""
     head, arrays = state.unpack(written)
     load = arrays.pop("load").astype(np.float64)
-    content = Kept(load, head["offset"], head["steps_per_day"], tuple(head["windows"]), arrays)
+    content = ConformalState(load, head["offset"], head["steps_per_day"], tuple(head["windows"]), arrays)
     return Calibrated(load, content.offset, content.steps_per_day, content.windows, expectation(content))
 
 
