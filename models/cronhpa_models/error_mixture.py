@@ -89,7 +89,7 @@ class ErrorMixture:
             coefficients.append(b)
             kept_bins = bin_of[-_looked_at(steps_per_day) :]
             errors.append(
-                Errors(edges, kept_bins, *_by_move(z[week], bin_of[week]), _counted(bin_of[week], len(edges)))
+                ErrorBins(edges, kept_bins, *_by_move(z[week], bin_of[week]), _counted(bin_of[week], len(edges)))
             )
         return FittedMixture(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients), tuple(errors))
 
@@ -130,7 +130,7 @@ class ErrorMixture:
         errors = []
         for of_window, known_moves in zip(edges, moves, strict=True):
             sorted_moves, of_week = take("<f4", known_moves), take("<i2", _BINS)
-            errors.append(Errors(of_window, take("<i1", kept), sorted_moves, take("<i1", known_moves), of_week))
+            errors.append(ErrorBins(of_window, take("<i1", kept), sorted_moves, take("<i1", known_moves), of_week))
         return FittedMixture(load, offset, steps_per_day, tuple(windows), coefficients, tuple(errors))
 
 
@@ -145,7 +145,7 @@ class FittedMixture:
     windows: tuple[int, ...]
     coefficients: Floats
     """(windows, features + 1)."""
-    errors: tuple[Errors, ...]
+    errors: tuple[ErrorBins, ...]
     """Errors of the regression in the history, for each window."""
 
     def distribution(self, later: Floats, origins: Origins, windows: int | None = None) -> Distribution:
@@ -169,7 +169,7 @@ class FittedMixture:
 
 
 @dataclass(frozen=True)
-class Errors:
+class ErrorBins:
     edges: Floats
     """(bins,), the upper edge of each bin of errors, rising."""
     bin_of: NDArray[np.int8]
