@@ -40,6 +40,11 @@ class Loader(yaml.SafeLoader):
         self._counted: list[yaml.Node] = []
         self.repeated: list[Repeated] = []
 
+    @property
+    def nodes(self) -> int:
+        """The values read so far, aliases counted where they are put."""
+        return self._nodes
+
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
         lines: dict[str, int] = {}

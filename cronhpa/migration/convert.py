@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -37,6 +38,14 @@ from cronhpa.migration.documents.sources import NamedSources
 
 GroupKind = tuple[str, str]
 
+_INDEX = re.compile(r"\[\d+\]")
+# The targets that the chart's rules name.
+_SCALED_BY_DEFAULT: AbstractSet[GroupKind] = {
+    ("apps", "Deployment"),
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("", "ReplicationController"),
+}
 _HPA = ("autoscaling", "HorizontalPodAutoscaler")
 
 
@@ -170,8 +179,9 @@ def convert(
             for path in entry.reader.unread()
         )
     for entry in entries:
-        remarks += [Remark(entry.source, path, finding, meaning) for path, finding, meaning in entry.notes]
+        remarks += [Remark(entry.source, path, finding, meaning) for path, finding, meaning in _once(entry.notes)]
     remarks += _doubled(manifests)
+    remarks += _targets_of_other_kinds(manifests)
     return Conversion(tuple(manifests), tuple(remarks), context.sources.used_by(manifests))
 
 
@@ -254,6 +264,34 @@ def _absorbed(entries: Sequence[_Entry], context: ConversionContext) -> set[Obje
                 if (key[0], owner.text("name"), owner.text("kind")) in names:
                     out.add(key)
     return out
+
+
+def _once(notes: Sequence[Note]) -> Iterator[Note]:
+    """The notes; of those that say the same of several elements of a list one, which names the other elements."""
+    alike: dict[Note, list[str]] = {}
+    for path, finding, meaning in notes:
+        alike.setdefault((_INDEX.sub("[]", path), finding, meaning), []).append(path)
+    for (_, finding, meaning), (path, *others) in alike.items():
+        indices = ", ".join(sorted({"".join(_INDEX.findall(other)) for other in others if other != path}))
+        yield path, f"{finding} (also at {indices})" if indices else finding, meaning
+
+
+def _targets_of_other_kinds(manifests: Sequence[Json]) -> Iterator[Remark]:
+    """The kinds of targets that the operator may scale only if the chart says so."""
+    names: dict[GroupKind, list[str]] = {}
+    for manifest in manifests:
+        ref = manifest["spec"]["scaleTargetRef"]
+        group_kind = str(ref.get("apiVersion") or "").rpartition("/")[0], str(ref.get("kind"))
+        if group_kind not in _SCALED_BY_DEFAULT:
+            names.setdefault(group_kind, []).append(manifest["metadata"]["name"])
+    for (group, kind), objects in names.items():
+        yield Remark(
+            "output",
+            ", ".join(f"CronHPA/{name}" for name in objects) + ".spec.scaleTargetRef",
+            f"found a {kind} of {group or 'no group'}",
+            f"the operator may not scale it yet: add {{apiGroup: {group}, resource: PLURAL}} to scaleTargets in the "
+            f"chart's values; the first column of `kubectl api-resources --api-group={group}` has the PLURAL",
+        )
 
 
 def _doubled(manifests: Sequence[Json]) -> Iterator[Remark]:

@@ -78,6 +78,25 @@ def next_edge_is_an_end(start, end, *, tie=True):
     return lambda at: closes.after(at) < opens.after(at) or (tie and closes.after(at) == opens.after(at))
 
 
+def kept_between(*windows):
+    """
+    Kapacity with crons alone: the active one's count, and between two of them the count of the one before.
+
+    windows: (start, end, count). With no portrait value Reconcile returns before it scales
+    (controllers/autoscaling/intelligenthorizontalpodautoscaler_controller.go at 088f41e).
+    """
+    rules = [(next_edge_is_an_end(start, end, tie=False), Cron(end), count) for start, end, count in windows]
+
+    def rule(at):
+        while True:
+            for is_active, _, count in rules:
+                if is_active(at):
+                    return count
+            at = max(end.until(at) for _, end, _ in rules) - MINUTE
+
+    return rule
+
+
 def last_job(jobs, is_off=lambda _: False):
     """Aliyun, tkestack, Huawei, dtaniwaki, AWS: what the last job set; jobs are (cron text, second, what)."""
     crons = [(Cron(text), second, what) for text, second, what in jobs]

@@ -1,6 +1,8 @@
 """cronhpa.migration.convert, cronhpa.cli.commands.convert: the command, and what holds for every input."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,6 +16,7 @@ from cronhpa.migration.documents.manifest import problems
 from migration.reading import MANIFESTS, NOW, converted
 
 FILES = sorted(MANIFESTS.glob("*.yaml"))
+CHART = Path(__file__).parents[2] / "deploy" / "chart"
 run = CliRunner().invoke
 BACK = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}, "maxReplicas": 3}
 
@@ -174,3 +177,86 @@ def test_what_cannot_be_read_or_makes_nothing_has_an_exit_code(text, code, tmp_p
     (tmp_path / "in.yaml").write_text(text)
 
     assert code == run(app, ["convert", str(tmp_path / "in.yaml")]).exit_code
+
+
+def test_what_is_unreadable_costs_only_itself(tmp_path):
+    """Found: one template in a page of ten objects, and nothing was made of the other nine."""
+    template = "kind: ScaledObject\nmetadata:\n  name: {{ .Values.name }}\n"
+    broken = "kind: [\n"
+    (tmp_path / "in.yaml").write_text("---\n".join([yaml.safe_dump(hpa()), template, broken, yaml.safe_dump(hpa("b"))]))
+
+    result = run(app, ["convert", str(tmp_path / "in.yaml"), str(tmp_path / "missing.yaml")])
+
+    assert 2 == result.exit_code
+    assert ["shop", "b"] == [body["metadata"]["name"] for body in yaml.safe_load_all(result.stdout)]
+    line = yaml.safe_dump(hpa()).count("\n") + 4
+    assert f"in.yaml:{line}: found unhashable key" in result.stderr
+    assert "convert what it renders" in result.stderr
+    assert "missing.yaml: No such file" in result.stderr
+
+
+def test_a_name_given_twice_costs_only_itself(tmp_path):
+    documents = [hpa(), hpa(maxReplicas=9), hpa("b")]
+
+    result = run(app, ["convert", "-", "-o", str(tmp_path)], input=yaml.safe_dump_all(documents))
+
+    assert 2 == result.exit_code
+    assert ["prod.b.yaml", "prod.shop.yaml"] == sorted(file.name for file in tmp_path.iterdir())
+    assert f"{tmp_path}/prod.shop.yaml: it exists, and is left as it is" in result.stderr
+    assert 3 == yaml.safe_load((tmp_path / "prod.shop.yaml").read_text())["spec"]["maxReplicas"]
+
+
+def test_a_target_of_another_kind_says_what_the_chart_needs():
+    """Found: it converted without a word, and was forbidden on Monday."""
+    ref = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "shop"}
+
+    conversion = convert([Document("a.yaml", hpa(name, scaleTargetRef=ref | {"name": name})) for name in "ab"], now=NOW)
+
+    assert ["CronHPA/a, CronHPA/b.spec.scaleTargetRef"] == [remark.path for remark in conversion.remarks]
+    assert "{apiGroup: argoproj.io, resource: PLURAL} to scaleTargets" in conversion.remarks[0].meaning
+
+
+def test_the_kinds_that_need_no_remark_are_those_that_the_chart_names():
+    rules = (CHART / "templates" / "_names.tpl").read_text()
+    kinds = {
+        "deployments": ("apps/v1", "Deployment"),
+        "replicasets": ("apps/v1", "ReplicaSet"),
+        "statefulsets": ("apps/v1", "StatefulSet"),
+        "replicationcontrollers": ("v1", "ReplicationController"),
+    }
+
+    refs = [{"apiVersion": version, "kind": kind, "name": "shop"} for version, kind in kinds.values()]
+
+    assert set(kinds) == set(re.findall(r"\b([a-z]{2,})/scale\b", rules))
+    assert [()] * 4 == [convert([Document("a.yaml", hpa(scaleTargetRef=ref))], now=NOW).remarks for ref in refs]
+
+
+def test_a_target_in_a_removed_api_version_gets_the_one_of_today():
+    ref = {"apiVersion": "extensions/v1beta1", "kind": "Deployment", "name": "shop"}
+
+    conversion = convert([Document("a.yaml", hpa(scaleTargetRef=ref))], now=NOW)
+
+    assert "apps/v1" == conversion.manifests[0]["spec"]["scaleTargetRef"]["apiVersion"]
+
+
+def test_a_schedule_that_is_always_open_has_a_comment():
+    result = run(app, ["convert", str(MANIFESTS / "kube-downscaler.yaml")])
+
+    above, _, below = result.stdout.partition("  # Always open: a window of two days begins every day.\n")
+    assert below.startswith("  - name: asleep\n    start: '@daily'\n    durationMinutes: 2880\n")
+    assert above
+
+
+def test_a_remark_of_several_elements_is_made_once():
+    crons = ", ".join(
+        f'{{type: cron, metadata: {{timezone: UTC, start: "0 {hour} * * *", end: "30 {hour} * * *", '
+        'desiredReplicas: "0"}}'
+        for hour in (1, 3, 5)
+    )
+
+    conversion = converted(
+        "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: shop}\n"
+        f"spec: {{scaleTargetRef: {{name: shop}}, triggers: [{crons}]}}\n"
+    )
+
+    assert ['found "0" (also at [1], [2])'] == [remark.finding for remark in conversion.remarks]

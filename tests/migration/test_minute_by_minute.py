@@ -12,7 +12,7 @@ from cronhpa.api.parse import parse_spec
 from cronhpa.core.model.instant import from_datetime
 from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.core.schedules.bounds import resolve
-from migration.originals import Cron, last_job, next_edge_is_an_end, within_day
+from migration.originals import Cron, kept_between, last_job, next_edge_is_an_end, within_day
 from migration.reading import converted
 
 YEAR = datetime(2026, 10, 2, tzinfo=UTC)
@@ -46,6 +46,20 @@ def crane(start, end):
         "apiVersion: autoscaling.crane.io/v1alpha1\nkind: EffectiveHorizontalPodAutoscaler\nmetadata: {name: shop}\n"
         "spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}, minReplicas: 2, maxReplicas: 50, "
         f'crons: [{{name: day, timezone: Local, start: "{start}", end: "{end}", targetReplicas: 20}}]}}\n'
+    )
+
+
+def kapacity_of(*crons, static=""):
+    """crons: (start, end, count)."""
+    listed = ", ".join(
+        f'{{name: c{count}, start: "{start}", end: "{end}", replicas: {count}}}' for start, end, count in crons
+    )
+    return (
+        "apiVersion: autoscaling.kapacitystack.io/v1alpha1\nkind: IntelligentHorizontalPodAutoscaler\n"
+        "metadata: {name: shop}\nspec:\n"
+        "  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}\n"
+        "  minReplicas: 1\n  maxReplicas: 10\n  portraitProviders:\n"
+        f"  - {{type: Cron, priority: 1, cron: {{crons: [{listed}]}}}}\n{static}"
     )
 
 
@@ -131,6 +145,7 @@ def gcp(at):
     return max(held), 30
 
 
+TENS = [(f"{at} * * * *", f"{at + 10} * * * *", at // 10 + 1) for at in range(0, 50, 10)]
 OFFICE = "name: up, schedule: 0 0 8 * * 1-5, targetSize: 30", "name: down, schedule: 0 0 20 * * *, targetSize: 1"
 BERLIN = "Europe/Berlin"
 DATES_OFF = "\n  excludeDates: ['* * * 25 12 *', '* * * 1 1 *', '* * * 21 4 *']"
@@ -194,6 +209,16 @@ CASES = {
     "dtaniwaki": ("dtaniwaki.yaml", "Asia/Tokyo", PATCHES),
     "d-kuro": ("d-kuro.yaml", BERLIN, d_kuro),
     "kapacity": ("kapacity.yaml", "Asia/Shanghai", kapacity),
+    "kapacity, crons alone": (
+        kapacity_of(*TENS),
+        "UTC",
+        exactly(kept_between(*TENS)),
+    ),
+    "kapacity, crons alone on weekdays": (
+        kapacity_of(("0 8 * * 1-5", "0 18 * * 1-5", 8), ("0 22 * * *", "0 2 * * *", 2)),
+        "UTC",
+        exactly(kept_between(("0 8 * * 1-5", "0 18 * * 1-5", 8), ("0 22 * * *", "0 2 * * *", 2))),
+    ),
     "zalando": ("zalando.yaml", BERLIN, zalando),
     "kube-downscaler": ("kube-downscaler.yaml", BERLIN, downscaler),
     "kube-green": (

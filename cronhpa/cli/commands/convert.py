@@ -6,14 +6,14 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, connected
-from cronhpa.cli.objects.yaml_documents import UnreadableFileError, as_yaml, read_documents
+from cronhpa.cli.objects.yaml_documents import UnreadableFileError, as_yaml, read_each
 from cronhpa.cli.terminal.console import complain, fail, say
 from cronhpa.core.model.printable import shortened
 
@@ -83,11 +83,12 @@ def convert(  # noqa: PLR0913, PLR0917 - the options of a command
         cronhpa convert scaledobject.yaml --sources values.yaml > chpa.yaml
 
     Exit codes: 0 done; 1 no manifest was made, or --strict and a remark or a source without --sources; 2 a
-    file is unreadable, or the cluster does not answer.
+    file or a document in it is unreadable, a file exists already (the others are made), or the cluster does not answer.
     """
     from cronhpa.migration.convert import Document
     from cronhpa.migration.convert import convert as converted
 
+    unreadable: list[UnreadableFileError] = []
     if namespace is not None or everywhere:
         if files:
             raise typer.BadParameter("files and a namespace: name one of them")
@@ -99,24 +100,28 @@ def convert(  # noqa: PLR0913, PLR0917 - the options of a command
             raise typer.BadParameter(
                 "name files or a namespace, or pipe objects in: kubectl get hpa -o yaml | ... convert -"
             )
-        documents = [Document(str(path), body) for path in files or [Path("-")] for body in _documents(path)]
+        read = [(str(path), body) for path in files or [Path("-")] for body in read_each(path)]
+        unreadable = [body for _, body in read if isinstance(body, UnreadableFileError)]
+        for problem in unreadable:
+            complain("convert", str(problem))
+        documents = [Document(name, body) for name, body in read if not isinstance(body, UnreadableFileError)]
     conversion = converted(documents, now=time.time_ns(), zone=time_zone, prometheus=prometheus)
     for remark in conversion.remarks:
         say(str(remark), err=True)
-    if not documents:
+    if not documents and not unreadable:
         complain(
             "convert",
             "there is no document in what was given: YAML or JSON objects belong there; kubectl prints none if it does "
             "not know one of the kinds, and -n NAMESPACE reads those that there are",
         )
-    if output is None:
-        if conversion.manifests:
-            typer.echo(as_yaml(conversion.manifests), nl=False)
-    else:
-        _write(output, conversion.manifests)
+    is_written = True
+    if output is not None:
+        is_written = _write(output, conversion.manifests)
+    elif conversion.manifests:
+        typer.echo(_as_yaml(conversion.manifests), nl=False)
     _write_sources(sources, conversion.sources)
     is_whole = not conversion.remarks and (sources is not None or not conversion.sources)
-    raise typer.Exit(int(not conversion.manifests or (strict and not is_whole)))
+    raise typer.Exit(2 if unreadable or not is_written else int(not conversion.manifests or (strict and not is_whole)))
 
 
 def _write_sources(file: Path | None, sources: Mapping[str, Any]) -> None:
@@ -154,28 +159,39 @@ def _of_cluster(namespace: str | None, kubeconfig: str | None, context: str | No
     return bodies
 
 
-def _documents(path: Path) -> Iterator[Any]:
-    """The documents of a file; ends the command if they cannot be read."""
-    try:
-        yield from read_documents(path)
-    except UnreadableFileError as error:
-        fail("convert", error, code=2)
+def _as_yaml(manifests: tuple[dict[str, Any], ...]) -> str:
+    """The manifests as YAML, with a comment above each schedule that is always open."""
+    return _ALWAYS.sub(r"\1# Always open: a window of two days begins every day.\n\g<0>", as_yaml(manifests))
 
 
-def _write(folder: Path, manifests: tuple[dict[str, Any], ...]) -> None:
-    """Writes a file for each object, named after namespace and name; an existing file is not overwritten."""
+def _write(folder: Path, manifests: tuple[dict[str, Any], ...]) -> bool:
+    """
+    Writes a file for each object, named after namespace and name; an existing file is not overwritten.
+
+    Returns whether all were written. One that cannot be is named, and the others are.
+    """
     try:
-        # All names first: a refused name must not leave some of the files written.
-        named = [(f"{_file_name(manifest['metadata'])}.yaml", manifest) for manifest in manifests]
         folder.mkdir(parents=True, exist_ok=True)
-        for name, manifest in named:
-            with (folder / name).open("x", encoding="utf-8") as file:
-                file.write(as_yaml((manifest,)))
-            say(str(folder / name))
     except OSError as error:
         fail("convert", error, code=2)
+    is_whole = True
+    for manifest in manifests:
+        try:
+            file = folder / f"{_file_name(manifest['metadata'])}.yaml"
+            with file.open("x", encoding="utf-8") as out:
+                out.write(_as_yaml((manifest,)))
+            say(str(file))
+        except FileExistsError:
+            complain("convert", f"{file}: it exists, and is left as it is: this CronHPA is not written")
+            is_whole = False
+        except OSError as error:
+            complain("convert", str(error))
+            is_whole = False
+    return is_whole
 
 
+# As cronhpa.migration.documents.manifest.ALWAYS is written.
+_ALWAYS = re.compile(r"^( *)- name: .*\n\1  start: '@daily'\n\1  durationMinutes: 2880\n", re.MULTILINE)
 _TOLD_MAX = 300
 # Names of these objects and of namespaces that the API server accepts.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -30,6 +31,7 @@ BYTES_MAX = 16 * 2**20
 # The nodes of all documents of a file, with aliases expanded: a kilobyte of nested aliases expands to more nodes than
 # any machine holds.
 NODES_MAX = 500_000
+_MARKER = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 STANDARD_INPUT = Path("-")
 
 
@@ -41,6 +43,33 @@ def read_documents(path: Path) -> Iterator[Any]:
     """
     for document in read_with_lines(path):
         yield document.body
+
+
+def read_each(path: Path) -> Iterator[Any]:
+    """The documents of a file, each by itself: in the place of one that cannot be read is an UnreadableFileError."""
+    import yaml
+
+    from cronhpa.kube.yaml_loader import Loader
+
+    try:
+        text = _text(path)
+    except (OSError, ValueError) as error:
+        yield UnreadableFileError(f"{name_of(path)}{_told(error)}")
+        return
+    left = NODES_MAX
+    for before, block in _blocks(text):
+        try:
+            loader = Loader(block, left)
+            try:
+                while loader.check_node():
+                    # deep=True: PyYAML then refuses a value that contains itself.
+                    yield loader.construct_object(loader.get_node(), deep=True)
+            finally:
+                left -= loader.nodes
+                loader.dispose()
+        except (yaml.YAMLError, RecursionError, ValueError, AttributeError, LookupError) as error:
+            hint = "; {{ }} is filled in by a template: convert what it renders" if "{{" in block else ""
+            yield UnreadableFileError(f"{name_of(path)}{_told(error, before)}{hint}")
 
 
 def read_with_lines(path: Path) -> Iterator[LocatedDocument]:
@@ -89,15 +118,29 @@ def child_of(node: Any, key: str | int) -> tuple[Any, Any] | None:
     return None
 
 
-def _told(error: Exception) -> str:
-    """`:LINE: problem`, without a line if the error names none."""
+def _blocks(text: str) -> Iterator[tuple[int, str]]:
+    """The text cut at YAML's document markers, each part with the number of lines before it."""
+    begin, lines = 0, 0
+    for marker in _MARKER.finditer(text):
+        block = text[begin : marker.start()]
+        if all(line.startswith(("#", "%")) for line in block.split("\n") if line.strip()):
+            continue  # comments and directives belong to what follows
+        yield lines, block
+        begin, lines = marker.start(), lines + block.count("\n")
+    yield lines, text[begin:]
+
+
+def _told(error: Exception, lines: int = 0) -> str:
+    """`:LINE: problem`, without a line if the error names none. lines: those before the text that was read."""
     problem, context = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     if isinstance(error, OSError):
         return f": {error.strerror or error}"
     if problem is None:
         return f": {' '.join(str(error).split())}"
-    begun = "" if context is None else f", {getattr(error, 'context', '')} that begins in line {context.line + 1}"
-    return f":{problem.line + 1}: {' '.join(str(getattr(error, 'problem', '')).split())}{begun}"
+    begun = (
+        "" if context is None else f", {getattr(error, 'context', '')} that begins in line {lines + context.line + 1}"
+    )
+    return f":{lines + problem.line + 1}: {' '.join(str(getattr(error, 'problem', '')).split())}{begun}"
 
 
 def _text(path: Path) -> str:

@@ -4,6 +4,8 @@ Kapacity IntelligentHorizontalPodAutoscaler (autoscaling.kapacitystack.io/v1alph
 Of the providers with a count, the one with the highest priority decides alone; of equal priorities the larger count.
 Cron windows are active while the next edge is an end; outside of them a Cron provider has no count. While two windows
 of one provider are active, it has an error and no count (getActiveReplicaCron in pkg/portrait/provider/common.go).
+While no provider has a count, nothing is scaled ("no valid portrait value for now" in Reconcile of
+controllers/autoscaling/intelligenthorizontalpodautoscaler_controller.go): the last window's count stays.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from itertools import combinations
 
 from msgspec import Struct
 
-from cronhpa.migration.documents import edges, job_windows, jobs
+from cronhpa.migration.documents import edges, job_windows
 from cronhpa.migration.documents.context import ConversionContext
 from cronhpa.migration.documents.document import FieldReader, Json
-from cronhpa.migration.documents.manifest import cron_hpa, has_load, metadata_of, unique_names
+from cronhpa.migration.documents.job_windows import Job, NoWindows
+from cronhpa.migration.documents.manifest import ALWAYS, cron_hpa, has_load, metadata_of, unique_names
 
 _BELOW, _NONE = -1, -(2**31) - 1
 
@@ -48,6 +51,15 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
         raise spec.unconvertible("maxReplicas", "there is no maxReplicas", "Kapacity refuses it too")
     providers = _providers(spec)
     schedules = _windows(providers, lowest, highest, context)
+    if schedules and _always(providers) == _NONE:
+        held = _held(schedules, context)
+        if held is None:
+            spec.remark(
+                "portraitProviders",
+                "found crons alone: while none is active Kapacity keeps the replicas that it finds",
+                f"here minReplicas ({lowest}) holds then: set it to what is meant",
+            )
+        schedules = schedules if held is None else held
     static = None if providers.static is None else min(max(providers.static[1], lowest), highest)
     if providers.reactive is not None and providers.static is not None and providers.static[0] != providers.reactive:
         wins = providers.static[0] > providers.reactive
@@ -69,8 +81,7 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     if static is not None and providers.metrics:
         out["minReplicas"] = static
     elif static is not None:
-        always = {"start": "@daily", "durationMinutes": 2 * 24 * 60, "replicas": static, "priority": _BELOW}
-        schedules.append({"name": "static", **always})
+        schedules.append({"name": "static"} | ALWAYS | {"replicas": static, "priority": _BELOW})
     out["schedules"] = unique_names(schedules) or None
     if providers.metrics:
         spec.remark(
@@ -135,7 +146,7 @@ def _windows(providers: _Providers, lowest: int, highest: int, context: Conversi
     for cron in providers.crons:
         reader = cron.reader
         reader.ignore("description")
-        zone = reader.text("timeZone") or jobs.zone_of(reader, "timeZone", context, "UTC", "the zone of most images")
+        zone = reader.text("timeZone") or "UTC"  # the default of Kapacity's CRD
         pair = reader.text("start"), reader.text("end")
         # nextStart.After(nextEnd), in IsCronActive of pkg/util/time.go
         fields = edges.window(reader, pair, zone, "Kapacity", context, tie_is_active=False)
@@ -151,6 +162,24 @@ def _windows(providers: _Providers, lowest: int, highest: int, context: Conversi
         bound = "minReplicas" if cron.priority == providers.reactive else "replicas"
         kept.append((cron, {"name": reader.text("name") or "cron"} | fields | {bound: replicas}))
     return _ranked(kept, context)
+
+
+def _held(windows: list[Json], context: ConversionContext) -> list[Json] | None:
+    """The windows, each until the next one begins; None if that is not always what the last active one asked for."""
+    wall = context.wall(windows[0]["timeZone"])
+    apart = any(
+        job_windows.difference(window["start"], window["end"], wall, tie_is_active=False) is not None
+        for window in windows
+    )
+    if apart or any(_overlap(one, other, context) is not None for one, other in combinations(windows, 2)):
+        return None
+    crons = [Job(window["name"], window["replicas"], cron=window["start"]) for window in windows]
+    try:
+        held = job_windows.jobs_to_windows(crons, wall)
+    except NoWindows:
+        return None
+    zone = windows[0]["timeZone"]
+    return [{"name": cron.name} | fields | {"timeZone": zone, "replicas": cron.size} for cron, fields in held.of]
 
 
 def _always(providers: _Providers) -> int:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from cronhpa.migration.dialects.keda_triggers import Triggers, read_triggers
 from cronhpa.migration.documents.context import ConversionContext
 from cronhpa.migration.documents.document import FieldReader, Json
-from cronhpa.migration.documents.manifest import cron_hpa, has_load, metadata_of, unique_names
+from cronhpa.migration.documents.manifest import ALWAYS, cron_hpa, has_load, metadata_of, unique_names
 
 _MIN, _MAX, _COOLDOWN = 0, 100, 300
 _POLLING = 30
@@ -107,7 +107,7 @@ def _bounds(spec: FieldReader, counts: _Counts, triggers: Triggers) -> Json:
             )
     elif counts.sleeps and triggers.resources:
         # The windows outrank this schedule; outside of them no pod may run, however busy the pods are.
-        always = {"name": "idle", "start": "@daily", "durationMinutes": 2 * 24 * 60, "replicas": 0, "priority": -1}
+        always = {"name": "idle"} | ALWAYS | {"replicas": 0, "priority": -1}
         schedules = [always, *(schedule | {"maxReplicas": counts.highest} for schedule in schedules)]
     elif counts.sleeps:
         out["minReplicas"] = 0

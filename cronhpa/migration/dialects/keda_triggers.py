@@ -191,6 +191,7 @@ def _asked_here(document: FieldReader, trigger: FieldReader, kind: str, context:
             )
             return None
         trigger.remark("", f"{kind}: KEDA asks it itself, the source asks Prometheus", served)
+        _say_of_servers(trigger, exporter)
         for key, usual in exporter.uncounted.items():
             if (value := metadata.text(key)) not in {"", usual}:
                 metadata.remark(key, f"found {value}", "KEDA counts by it, the query does not: change the query")
@@ -201,6 +202,20 @@ def _asked_here(document: FieldReader, trigger: FieldReader, kind: str, context:
         return None
     target = _target(trigger, metadata, kind)
     return {"type": "External", "external": {"metric": {"name": context.sources.add(parts, definition)}, **target}}
+
+
+def _say_of_servers(trigger: FieldReader, exporter: Exporter) -> None:
+    """A remark that the query counts the servers that the trigger does not name, too."""
+    if not exporter.apart:
+        return
+    metadata = trigger.mapping("metadata")
+    stated = [key for key in metadata if str(key).removesuffix(_FROM_ENV) in exporter.server]
+    trigger.remark(
+        f"metadata.{stated[0]}" if stated else "",
+        "the query does not name this server" if stated else "the query names no server",
+        "all servers that this Prometheus scrapes count: if there are several, such as staging and production, add to "
+        f"the query of the source {exporter.apart}",
+    )
 
 
 def _served_by(exporter: Exporter, query: str) -> str:

@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from cronhpa.core.model.instant import to_datetime
 from cronhpa.migration.documents.clock_changes import remark_clock_changes
 from cronhpa.migration.documents.context import ConversionContext, ObjectKey
-from cronhpa.migration.documents.day_windows import DAY_MINUTES, on_weekdays
+from cronhpa.migration.documents.day_windows import on_weekdays
 from cronhpa.migration.documents.document import FieldReader, Json
-from cronhpa.migration.documents.manifest import zone_problem
+from cronhpa.migration.documents.manifest import ALWAYS, zone_problem
 from cronhpa.migration.documents.workload import cron_hpa_of, hpas_of
 
 PREFIX = "downscaler/"
@@ -68,15 +68,7 @@ def to_cron_hpas(workload: FieldReader, context: ConversionContext) -> list[Json
     asleep = _count(workload, marks.get("downtime-replicas", "0"), at.format("downtime-replicas"))
     schedules: list[Json] = []
     if "uptime" in marks and marks["uptime"].lower() != "always":
-        schedules.append(
-            {
-                "name": "asleep",
-                "start": "@daily",
-                "durationMinutes": 2 * DAY_MINUTES,
-                "replicas": asleep,
-                "priority": _ALWAYS_DOWN,
-            }
-        )
+        schedules.append({"name": "asleep"} | ALWAYS | {"replicas": asleep, "priority": _ALWAYS_DOWN})
         schedules += [
             {"name": "uptime"} | times | {"priority": _UP}
             for times in _times(workload, marks["uptime"], at.format("uptime"), context)
@@ -142,7 +134,7 @@ def _times(workload: FieldReader, spec: str, key: str, context: ConversionContex
     if spec.lower() == "never":
         return []
     if spec.lower() == "always":
-        return [{"start": "@daily", "durationMinutes": 2 * DAY_MINUTES}]
+        return [ALWAYS]
     windows = [_time(workload, text.strip(), key, context) for text in spec.split(",")]
     return [window for window in windows if window is not None]
 

@@ -8,6 +8,7 @@ documentation, at `link`. If an exporter counts in another way than KEDA, `note`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -24,6 +25,10 @@ class Exporter(Struct, frozen=True):
     """What to set, or how the number differs from KEDA's; "" for neither."""
     uncounted: Mapping[str, str] = {}
     """Fields of the trigger that change KEDA's count and not the query's, with the value that changes neither."""
+    server: tuple[str, ...] = ()
+    """The fields of the trigger that name the server, of which the query says nothing."""
+    apart: str = ""
+    """What tells the servers of one Prometheus apart; "" if the query's own name does."""
 
 
 def _labels(**labels: str) -> str:
@@ -40,7 +45,7 @@ def _kafka(metadata: FieldReader, _: str) -> str | None:
 
 
 def _rabbitmq(metadata: FieldReader, _: str) -> str | None:
-    labels = _labels(queue=metadata.text("queueName"), vhost=metadata.text("vhostName"))
+    labels = _labels(queue=metadata.text("queueName"), vhost=_virtual_host(metadata))
     mode = metadata.text("mode") or "QueueLength"
     if not metadata.text("queueName") or _is_true(metadata.text("useRegex")):
         return None
@@ -53,6 +58,14 @@ def _rabbitmq(metadata: FieldReader, _: str) -> str | None:
     is_amqp = protocol in {"amqp", "amqps"}
     ready = "_ready" if is_amqp or _is_true(metadata.text("excludeUnacknowledged")) else ""
     return f"sum(rabbitmq_queue_messages{ready}{{{labels}}})"
+
+
+def _virtual_host(metadata: FieldReader) -> str:
+    """vhostName, else the last part of the path of host, else "/"; "" if neither is stated here."""
+    host = metadata.text("host")
+    if metadata.text("vhostName") or not host:
+        return metadata.text("vhostName")
+    return unquote(urlsplit(host).path.rpartition("/")[2]) or "/"
 
 
 def _sqs(metadata: FieldReader, _: str) -> str | None:
@@ -109,17 +122,18 @@ def _service_bus(metadata: FieldReader, _: str) -> str | None:
 
 
 def _pubsub(metadata: FieldReader, _: str) -> str | None:
-    name = metadata.text("subscriptionName").rpartition("/")[2]
+    project, _, name = metadata.text("subscriptionName").removeprefix("projects/").rpartition("/subscriptions/")
     if not name or metadata.text("mode", "SubscriptionSize") not in {"SubscriptionSize", "NumUndeliveredMessages"}:
         return None
     series = "stackdriver_pubsub_subscription_pubsub_googleapis_com_subscription_num_undelivered_messages"
-    return f"max({series}{{{_labels(subscription_id=name)}}})"
+    return f"max({series}{{{_labels(project_id=project, subscription_id=name)}}})"
 
 
 def _json_value(metadata: FieldReader, free: str) -> str | None:
     return f"max({free})" if metadata.text("url") and metadata.text("format", "json") == "json" else None
 
 
+_OF_INSTANCE = 'instance="..." inside its braces, the exporter of that server'
 _SQL_NOTE = "make the query a metric of the name that the PromQL has"
 _KAFKA = Exporter(
     "kafka_exporter",
@@ -135,11 +149,24 @@ _KAFKA = Exporter(
         "scaleToZeroOnInvalidOffset": "false",
         "offsetResetPolicy": "latest",
     },
+    ("bootstrapServers",),
+    _OF_INSTANCE,
 )
 _SQL = Exporter("sql_exporter", "https://github.com/burningalchemist/sql_exporter", _sql, _SQL_NOTE)
 _REDIS_LINK = "https://github.com/oliver006/redis_exporter"
-_REDIS_LIST = Exporter("redis_exporter", _REDIS_LINK, _redis_list, "name the list in its option --check-single-keys")
-_REDIS_STREAMS = Exporter("redis_exporter", _REDIS_LINK, _redis_streams, "name the stream in --check-single-streams")
+_REDIS = ("address", "addresses", "host", "hosts")
+_REDIS_LIST = Exporter(
+    "redis_exporter",
+    _REDIS_LINK,
+    _redis_list,
+    "name the list in its option --check-single-keys",
+    {},
+    _REDIS,
+    _OF_INSTANCE,
+)
+_REDIS_STREAMS = Exporter(
+    "redis_exporter", _REDIS_LINK, _redis_streams, "name the stream in --check-single-streams", {}, _REDIS, _OF_INSTANCE
+)
 
 EXPORTERS: Mapping[str, Exporter] = {
     "kafka": _KAFKA,
@@ -148,14 +175,21 @@ EXPORTERS: Mapping[str, Exporter] = {
         "RabbitMQ's own plugin rabbitmq_prometheus",
         "https://www.rabbitmq.com/docs/prometheus",
         _rabbitmq,
-        "scrape its path /metrics/per-object: /metrics has no value for each queue; without a vhostName queues of this "
-        "name in all virtual hosts count, and over HTTP KEDA counts messages that are not acknowledged, over AMQP not",
+        "scrape its path /metrics/per-object: /metrics has no value for each queue; over HTTP KEDA counts messages "
+        "that are not acknowledged, over AMQP not",
+        {},
+        ("host",),
+        'vhost="..." inside its braces if it is not there, and behind them `* on (instance) group_left () '
+        'rabbitmq_identity_info{rabbitmq_cluster="..."}`',
     ),
     "aws-sqs-queue": Exporter(
         "cloudwatch_exporter",
         "https://github.com/prometheus/cloudwatch_exporter",
         _sqs,
         "CloudWatch is a minute or more behind the queue",
+        {},
+        ("queueURL",),
+        'job="..." inside its braces, the exporter of that account and region',
     ),
     "redis": _REDIS_LIST,
     "redis-cluster": _REDIS_LIST,
@@ -167,13 +201,22 @@ EXPORTERS: Mapping[str, Exporter] = {
     "mysql": _SQL,
     "mssql": _SQL,
     "nats-jetstream": Exporter(
-        "prometheus-nats-exporter", "https://github.com/nats-io/prometheus-nats-exporter", _nats, "run it with -jsz=all"
+        "prometheus-nats-exporter",
+        "https://github.com/nats-io/prometheus-nats-exporter",
+        _nats,
+        "run it with -jsz=all",
+        {},
+        ("natsServerMonitoringEndpoint",),
+        'job="..." inside its braces, the exporters of that cluster',
     ),
     "azure-servicebus": Exporter(
         "azure-metrics-exporter",
         "https://github.com/webdevops/azure-metrics-exporter",
         _service_bus,
         "probe ActiveMessages by the dimension EntityName; of a topic it counts all subscriptions",
+        {},
+        ("namespace", "connection"),
+        'resourceID=~".*/NAMESPACE" inside its braces',
     ),
     "gcp-pubsub": Exporter(
         "stackdriver_exporter",

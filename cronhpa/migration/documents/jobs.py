@@ -20,7 +20,6 @@ from cronhpa.migration.documents.job_windows import DaysOff, Job, NoWindows
 from cronhpa.migration.documents.manifest import cron_hpa, metadata_of, unique_names, zone_problem
 
 BY_HAND = "write the schedules by hand"
-_GONE = {"extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"}
 
 JobWindows = list[tuple[Job, Json]]
 
@@ -83,11 +82,10 @@ def scheduled(document: FieldReader, windows: JobWindows, zone: str, key: str, c
 
 def _on_workload(metadata: Json, spec: FieldReader, windows: JobWindows, zone: str) -> Json:
     ref = spec.mapping("scaleTargetRef")
-    version = ref.text("apiVersion", "apps/v1")
     sizes = [job.size for job, _ in windows]
     out = {
         "scaleTargetRef": {
-            "apiVersion": "apps/v1" if version in _GONE else version,
+            "apiVersion": ref.text("apiVersion", "apps/v1"),
             "kind": ref.text("kind", "Deployment"),
             "name": ref.text("name"),
         },

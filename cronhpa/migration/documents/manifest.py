@@ -17,6 +17,9 @@ DEFAULT_METRICS: list[Json] = [
 ]
 """The upstream's default for a HorizontalPodAutoscaler without metrics. A CronHPA states it."""
 
+ALWAYS: Json = {"start": "@daily", "durationMinutes": 2 * 24 * 60}
+"""Times of a schedule that is always open: a window of two days begins every day."""
+
 _ORDER = (
     "mode",
     "scaleTargetRef",
@@ -45,6 +48,7 @@ _FOREIGN = (
     "argocd.argoproj.io/tracking-id",
 )
 _NAME_MAX = 63
+_REMOVED = {"extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"}
 _WORKLOADS = {"Deployment", "StatefulSet"}
 
 
@@ -55,6 +59,10 @@ def manifest(kind: str, api_version: str, metadata: Json, spec: Json) -> Json:
 
 
 def cron_hpa(metadata: Json, spec: Json) -> Json:
+    """A CronHPA. A target in an API version that Kubernetes has removed gets the one that it has now."""
+    ref = spec["scaleTargetRef"]
+    if isinstance(ref, Mapping) and ref.get("apiVersion") in _REMOVED:
+        spec = spec | {"scaleTargetRef": {**ref, "apiVersion": "apps/v1"}}
     return manifest(KIND, API_VERSION, metadata, spec)
 
 
@@ -74,7 +82,8 @@ def metadata_of(document: FieldReader) -> Json:
                 metadata.remark(
                     f"annotations[{name}]",
                     "kube-downscaler changes this object",
-                    "left out: annotate its workload instead",
+                    "left out: to keep these hours, put the annotations on its workload, convert both again, and stop "
+                    "kube-downscaler before you apply the result",
                 )
     for owner in metadata.mappings("ownerReferences"):
         text = f"{owner.text('kind')} {owner.text('name')} owns this object"

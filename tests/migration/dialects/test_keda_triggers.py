@@ -158,7 +158,8 @@ def test_a_queue_is_asked_by_way_of_an_exporter_if_its_prometheus_is_known(trigg
     )
     assert query is None or query == made["query"]
     assert 2 == len(only(with_url)["metrics"])
-    assert (2 if "metrics-api" in trigger else 1) == len(with_url.remarks)
+    others = [remark for remark in with_url.remarks if "all servers that this Prometheus" not in remark.meaning]
+    assert (2 if "metrics-api" in trigger else 1) == len(others)
 
 
 def test_a_scaler_that_no_exporter_serves_is_named():
@@ -177,3 +178,62 @@ def test_a_threshold_that_says_nothing_is_refused(threshold):
     assert () == conversion.manifests
     assert "spec.triggers[0]" in remarks(conversion)
     assert {} == conversion.sources
+
+
+def queue(kind, fields):
+    """What becomes of a trigger for a queue, where one Prometheus scrapes the exporters."""
+    trigger = f"{{type: {kind}, metadata: {{{fields}}}}}"
+    return converted(scaled_object(trigger), prometheus="http://prometheus.monitoring:9090")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "key", "words"),
+    [
+        ("kafka", "bootstrapServers: 'k:9092', consumerGroup: g, topic: t", "bootstrapServers", 'instance="..."'),
+        ("redis", "address: 'redis:6379', listName: l", "address", 'instance="..."'),
+        ("redis", "addressFromEnv: REDIS, listName: l", "addressFromEnv", 'instance="..."'),
+        ("rabbitmq", "host: 'amqp://u:secret@r:5672/shop', queueName: q", "host", "rabbitmq_cluster"),
+        ("aws-sqs-queue", "queueURL: 'https://sqs.eu-west-1.amazonaws.com/1/q'", "queueURL", 'job="..."'),
+        ("nats-jetstream", "natsServerMonitoringEndpoint: 'n:8222', stream: s, consumer: c", "natsServer", "cluster"),
+        ("azure-servicebus", "queueName: q, namespace: bus", "namespace", "resourceID"),
+    ],
+)
+def test_a_query_that_counts_all_servers_says_so(kind, fields, key, words):
+    """Found: a Redis and its replica, or staging beside production, doubled the number without a word."""
+    conversion = queue(kind, fields)
+
+    remark = next(remark for remark in conversion.remarks if "does not name this server" in remark.finding)
+    assert remark.path.startswith(f"ScaledObject/shop.spec.triggers[0].metadata.{key}")
+    assert "all servers that this Prometheus scrapes count" in remark.meaning
+    assert words in remark.meaning
+    assert not any("secret" in str(remark) for remark in conversion.remarks)
+
+
+def test_a_server_that_stands_in_a_trigger_authentication_is_not_named_either():
+    conversion = queue("redis", "listName: l")
+
+    assert any("the query names no server" == remark.finding for remark in conversion.remarks)
+
+
+@pytest.mark.parametrize(
+    ("host", "labels"),
+    [
+        ("amqp://rabbit:5672/shop", 'queue="q",vhost="shop"'),
+        ("amqp://rabbit:5672", 'queue="q",vhost="/"'),
+        ("amqp://rabbit:5672/%2F", 'queue="q",vhost="/"'),
+        ("http://rabbit:15672/api-prefix/shop", 'queue="q",vhost="shop"'),
+        ("amqp://rabbit:5672/shop', vhostName: 'cart", 'queue="q",vhost="cart"'),
+    ],
+)
+def test_the_virtual_host_is_the_one_that_keda_asks(host, labels):
+    """Found: without vhostName the queues of this name in all virtual hosts were summed (getVhostAndPathFromURL)."""
+    conversion = queue("rabbitmq", f"host: '{host}', queueName: q")
+
+    assert labels in next(iter(conversion.sources.values()))["prometheus"]["query"]
+
+
+def test_a_subscription_of_another_project_is_asked_by_project():
+    conversion = queue("gcp-pubsub", "subscriptionName: projects/billing/subscriptions/orders")
+
+    query = next(iter(conversion.sources.values()))["prometheus"]["query"]
+    assert '{project_id="billing",subscription_id="orders"}' in query

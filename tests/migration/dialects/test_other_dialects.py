@@ -48,7 +48,6 @@ def test_what_means_the_same_has_no_remark(name):
         ("kapacity", [("priority: 0\n    cron", "priority: -1\n    cron")], "it never decides"),
         ("kapacity", [("Static, static: {replicas: 1}", "Other")], "Static, Cron and Dynamic are read"),
         ("kapacity", [("Reactive", "Predictive")], "two days of load"),
-        ("kapacity", [(", timeZone: UTC", "")], "took UTC"),
         ("phpa", [("tolerance", "decisionType: mean\n  tolerance")], "the largest decides"),
         ("phpa", [("20000", "20500")], "took 20 s"),
         ("zalando", [("  scalingWindowDurationMinutes: 0\n", "")], "no ramp follows the end"),
@@ -181,6 +180,25 @@ def test_the_group_that_gcloud_describes_has_its_autoscaler_within():
     assert [60, 300, 480] == sorted(schedule["durationMinutes"] for schedule in only(conversion)["schedules"])
 
 
+def test_kapacity_s_one_cron_alone_keeps_its_count_there_and_says_so():
+    """Found: outside of it Kapacity scales nothing, and the CronHPA went to minReplicas without a word."""
+    only_static = "  - {priority: 1, type: Static, static: {replicas: 1}}\n"
+    evening = next(line for line in changed("kapacity").splitlines(True) if "evening" in line)
+
+    conversion = converted(changed("kapacity", (only_static, ""), (evening, "")))
+
+    remark = next(remark for remark in conversion.remarks if remark.path.endswith("/shop.spec.portraitProviders"))
+    assert "keeps the replicas that it finds" in remark.finding
+    assert "minReplicas (0) holds" in remark.meaning
+
+
+def test_kapacity_s_crons_without_a_zone_are_in_utc():
+    """The default of its CRD: the zone of the controller is none of it."""
+    conversion = converted(changed("kapacity", (", timeZone: UTC", "")), zone="Europe/Berlin")
+
+    assert "UTC" == conversion.manifests[1]["spec"]["schedules"][0]["timeZone"]
+
+
 def test_a_paused_kapacity_object_only_previews():
     conversion = converted(changed("kapacity", ("paused: false", "paused: true")))
 
@@ -206,7 +224,10 @@ def test_an_hpa_that_kube_downscaler_changes_says_so():
         "spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}, maxReplicas: 3}\n"
     )
 
-    assert "annotate its workload instead" in remarks(conversion)["metadata.annotations[downscaler/uptime]"].meaning
+    assert (
+        "stop kube-downscaler before you apply"
+        in remarks(conversion)["metadata.annotations[downscaler/uptime]"].meaning
+    )
     assert "annotations" not in conversion.manifests[0]["metadata"]
 
 
