@@ -21,6 +21,7 @@ from cronhpa.simulation.run import Run, no_forecasts, run
 if TYPE_CHECKING:
     from cronhpa.core.model.decision import Decision
     from cronhpa.core.model.observation import Observation
+    from cronhpa.forecasting.daily import Evaluate
     from cronhpa.simulation.target import Environment
 
 
@@ -102,10 +103,18 @@ class Rerun:
         self.environment, self.span = environment, span
         self.summary = ""
 
-    def run(self, spec: Spec, watch: Callable[[Observation, Decision], None], *, replicas: int | None = None) -> Run:
+    def run(
+        self,
+        spec: Spec,
+        watch: Callable[[Observation, Decision], None],
+        *,
+        replicas: int | None = None,
+        evaluate: Evaluate | None = None,
+    ) -> Run:
         """
         Decides every reconciliation of the span, with forecasts if the spec asks for them.
 
+        evaluate: see `policy.fit`; None: every day is evaluated here.
         Raises NotInstalledError if a forecast needs a package that is not installed.
         """
         if spec.forecast is None or not spec.metrics:
@@ -115,7 +124,9 @@ class Rerun:
         environment = self.environment
         target = ForecastTarget(self.series, spec, environment.start_up, environment.requests.get(self.series.metric))
         tracker = BudgetTracker()
-        forecasts = WalkForward(self.points, target, self.span, delay=environment.metric_delay, tracker=tracker)
+        forecasts = WalkForward(
+            self.points, target, self.span, delay=environment.metric_delay, tracker=tracker, evaluate=evaluate
+        )
         outcome = run(
             spec, self.load, environment, self.span, forecasts=forecasts, budget=tracker, replicas=replicas, watch=watch
         )

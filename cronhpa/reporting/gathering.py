@@ -1,0 +1,80 @@
+"""An autoscaler and its histories become a target that can be replayed, or a reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.model.memory import START_UP_UNKNOWN
+from cronhpa.core.model.spec import Metric
+from cronhpa.forecasting.backtest import (
+    POINTS_MIN,
+    NotRunnableError,
+    load_of_points,
+    loaded_metric,
+    name_of,
+    stated_capacity,
+    with_one,
+)
+from cronhpa.history.database.series import Series
+from cronhpa.reporting.objects import Autoscaler
+from cronhpa.reporting.reported_target import LeftOut, Points, ReportedTarget, StartUpPhases
+from cronhpa.simulation.target import Environment
+
+# As `cronhpa backtest`: the age of a metric when it is read, and the time that it is averaged over.
+METRIC_DELAY: Nanoseconds = 30 * SECOND
+METRIC_WINDOW: Nanoseconds = 60 * SECOND
+
+
+def metric_of(autoscaler: Autoscaler, requests: Mapping[str, int]) -> Metric | LeftOut:
+    """The metric whose load is replayed."""
+    label = f"{autoscaler.namespace}/{autoscaler.label}"
+    try:
+        metric = loaded_metric(autoscaler.spec, requests)
+    except NotRunnableError as problem:
+        return LeftOut(label, str(problem).replace(": --pod-request cpu=500m", ", and its pods state no request"))
+    if metric is None:
+        return LeftOut(label, "it has no metric, so nothing tells what one pod can carry")
+    return metric
+
+
+def reported_target(
+    autoscaler: Autoscaler,
+    metric: Metric,
+    requests: Mapping[str, int],
+    points: Points,
+    replicas: Points = (),
+    start_up: StartUpPhases | None = None,
+) -> ReportedTarget | LeftOut:
+    """points: the load of the metric, in order. replicas: those that there were."""
+    label = f"{autoscaler.namespace}/{autoscaler.label}"
+    capacity = stated_capacity(autoscaler.spec, metric, requests)
+    if not capacity:
+        return LeftOut(label, f"{name_of(metric)}: its target does not tell what one pod can carry")
+    if len(points) < POINTS_MIN:
+        return LeftOut(label, f"{name_of(metric)}: there is no load of it")
+    try:
+        load = load_of_points(points)
+    except ValueError as problem:
+        return LeftOut(label, f"{name_of(metric)}: {problem}")
+    others = [name_of(other) or "?" for other in autoscaler.spec.metrics if other is not metric]
+    remarks = [f"the replay is by {name_of(metric)} alone, without {', '.join(others)}"] if others else []
+    return ReportedTarget(
+        autoscaler=autoscaler.label,
+        manifest=autoscaler.manifest,
+        spec=with_one(autoscaler.spec, metric),
+        metric=metric,
+        series=Series(autoscaler.namespace, autoscaler.name, name_of(metric)),
+        environment=Environment(
+            capacity=capacity,
+            requests=dict(requests),
+            start_up=START_UP_UNKNOWN if start_up is None else start_up.total,
+            metric_delay=METRIC_DELAY,
+            metric_window=METRIC_WINDOW,
+        ),
+        points=points,
+        load=load,
+        replicas=replicas,
+        start_up=start_up,
+        remarks=(*remarks, *autoscaler.remarks),
+    )

@@ -1,0 +1,214 @@
+"""Kubernetes objects in, autoscalers out: what scales each target, what its pods request, how fast they start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from cronhpa.api.identity import GROUP, KIND
+from cronhpa.api.parse import SpecError, parse_spec
+from cronhpa.core.model.instant import Nanoseconds, parse_instant
+from cronhpa.core.model.quantity import parse_milli
+from cronhpa.core.model.spec import ControllerOptions, Spec
+from cronhpa.migration.convert import Document, convert
+from cronhpa.reporting.reported_target import LeftOut, StartUpPhases
+
+Json = Mapping[str, Any]
+TargetKey = tuple[str, str, str]
+"""Namespace, kind and name of a target."""
+
+_STARTS_MIN = 3
+_PERCENTILE = 90
+# A pod that became Ready an hour after its creation was repaired; it says nothing of a start.
+_START_MAX: Nanoseconds = 3600 * 10**9
+
+
+class Autoscaler(Struct, frozen=True):
+    """An autoscaler, as the CronHPA that does the same."""
+
+    label: str
+    """Kind and name, such as ScaledObject/shop."""
+    namespace: str
+    name: str
+    manifest: Json
+    spec: Spec
+    queries: Mapping[str, str] = {}
+    """PromQL by metric, of triggers that state their own."""
+    remarks: tuple[str, ...] = ()
+    """What the CronHPA does not do as the autoscaler does."""
+
+    @property
+    def target(self) -> TargetKey:
+        return self.namespace, self.spec.target.kind, self.spec.target.name
+
+
+def autoscalers_of(documents: Sequence[Json], now: Nanoseconds) -> tuple[list[Autoscaler], list[LeftOut]]:
+    """The autoscalers among the objects, by namespace and name, and those that have no CronHPA that does the same."""
+    ours = [body for body in documents if _kind(body) == (GROUP, KIND)]
+    others = [body for body in documents if _kind(body) != (GROUP, KIND)]
+    conversion = convert([Document("", body) for body in others], now=now)
+    labels = {_target_of(body): f"{body['kind']}/{body['metadata']['name']}" for body in others if _target_of(body)}
+    queries = {
+        name: str(definition["prometheus"]["query"]).replace("$$", "$")
+        for name, definition in conversion.sources.items()
+        if "query" in (definition.get("prometheus") or {})
+    }
+    found: list[Autoscaler] = []
+    left_out: list[LeftOut] = []
+    for manifest in (*ours, *conversion.manifests):
+        namespace = manifest["metadata"].get("namespace") or "default"
+        name = manifest["metadata"]["name"]
+        ref = manifest["spec"]["scaleTargetRef"]
+        label = f"{KIND}/{name}" if manifest in ours else labels.get((namespace, ref["kind"], ref["name"]), name)
+        try:
+            spec = parse_spec(manifest["spec"], namespace, ControllerOptions())
+        except SpecError as error:
+            left_out.append(LeftOut(f"{namespace}/{label}", "; ".join(map(str, error.problems))))
+            continue
+        remarks = tuple(
+            f"{remark.path}: {remark.finding}: {remark.meaning}"
+            for remark in conversion.remarks
+            if remark.path.split(".")[0] == label
+        )
+        found.append(Autoscaler(label, namespace, name, manifest, spec, queries, remarks))
+    made = {one.label for one in found}
+    refused: dict[str, str] = {}
+    for remark in conversion.remarks:
+        label = remark.path.split(".")[0]
+        if label not in made and "no CronHPA is made of it" in remark.meaning:
+            refused[label] = f"{remark.finding}: {remark.meaning.removeprefix('no CronHPA is made of it: ')}"
+    left_out += [LeftOut(label, why) for label, why in refused.items()]
+    return sorted(found, key=lambda one: (one.namespace, one.name)), left_out
+
+
+def requests_of(documents: Iterable[Json]) -> dict[TargetKey, dict[str, int]]:
+    """
+    What a pod of each workload requests, milli-units by resource: the mean of its pods, else its template.
+
+    A resource that one container does not request is left out: a Utilization is then not known.
+    """
+    templates: dict[TargetKey, dict[str, int]] = {}
+    of_pods: dict[TargetKey, list[dict[str, int]]] = {}
+    bodies = list(documents)
+    owners = _owners(bodies)
+    for body in bodies:
+        if (body.get("spec") or {}).get("template"):
+            templates[_key(body)] = _requests(body["spec"]["template"].get("spec") or {})
+        elif body.get("kind") == "Pod" and (owner := _owner_of_pod(body, owners)) is not None:
+            of_pods.setdefault(owner, []).append(_requests(body.get("spec") or {}))
+    means = {
+        key: {
+            resource: sum(one[resource] for one in requests) // len(requests)
+            for resource in set.intersection(*(set(one) for one in requests))
+        }
+        for key, requests in of_pods.items()
+    }
+    return {**templates, **means}
+
+
+def start_ups_of(documents: Iterable[Json]) -> dict[TargetKey, StartUpPhases]:
+    """The start-up times of each workload, by three or more of its pods that are Ready and were not restarted."""
+    bodies = list(documents)
+    owners = _owners(bodies)
+    starts: dict[TargetKey, list[tuple[int, int, int]]] = {}
+    for body in bodies:
+        if body.get("kind") == "Pod" and (owner := _owner_of_pod(body, owners)) is not None:
+            phases = _phases(body)
+            if phases is not None:
+                starts.setdefault(owner, []).append(phases)
+    return {key: _median_start(phases) for key, phases in starts.items() if len(phases) >= _STARTS_MIN}
+
+
+def _median_start(phases: Sequence[tuple[int, int, int]]) -> StartUpPhases:
+    scheduling, creating, becoming_ready = (sorted(column)[len(column) // 2] for column in zip(*phases, strict=True))
+    return StartUpPhases(
+        len(phases), scheduling, creating, becoming_ready, total=_percentile([sum(one) for one in phases])
+    )
+
+
+def _percentile(values: Sequence[int]) -> int:
+    """The 90th percentile, an observed value."""
+    return sorted(values)[-(-_PERCENTILE * len(values) // 100) - 1]
+
+
+def _phases(pod: Json) -> tuple[int, int, int] | None:
+    """Nanoseconds until scheduled, until its containers ran, and until Ready; None if the pod does not tell."""
+    status = pod.get("status") or {}
+    containers = status.get("containerStatuses") or ()
+    if not containers or any(container.get("restartCount") for container in containers):
+        return None
+    conditions = {one.get("type"): one for one in status.get("conditions") or ()}
+    try:
+        created = parse_instant(pod["metadata"]["creationTimestamp"])
+        if conditions["Ready"]["status"] != "True":
+            return None
+        scheduled, ready = (parse_instant(conditions[kind]["lastTransitionTime"]) for kind in ("PodScheduled", "Ready"))
+        running = max(parse_instant(container["state"]["running"]["startedAt"]) for container in containers)
+    except (KeyError, TypeError, ValueError):
+        return None
+    in_order = created <= scheduled <= running <= ready <= created + _START_MAX
+    return (scheduled - created, running - scheduled, ready - running) if in_order else None
+
+
+def _requests(pod_spec: Json) -> dict[str, int]:
+    """Milli-units by resource, of all containers and of init containers that go on running."""
+    sidecars = [one for one in pod_spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    containers = [*(pod_spec.get("containers") or ()), *sidecars]
+    stated = [(one.get("resources") or {}).get("requests") or {} for one in containers]
+    resources = set.intersection(*(set(one) for one in stated)) if stated else set()
+    out: dict[str, int] = {}
+    for resource in resources:
+        try:
+            out[resource] = sum(parse_milli(str(one[resource])) for one in stated)
+        except ValueError:
+            continue
+    return out
+
+
+def _owners(bodies: Iterable[Json]) -> dict[tuple[str, str], TargetKey]:
+    """The controller of each ReplicaSet, by namespace and name."""
+    return {
+        (_key(body)[0], _key(body)[2]): (_key(body)[0], owner["kind"], owner["name"])
+        for body in bodies
+        if body.get("kind") == "ReplicaSet" and (owner := _controller(body)) is not None
+    }
+
+
+def _owner_of_pod(pod: Json, owners: Mapping[tuple[str, str], TargetKey]) -> TargetKey | None:
+    owner = _controller(pod)
+    if owner is None:
+        return None
+    namespace = _key(pod)[0]
+    if owner["kind"] != "ReplicaSet":
+        return namespace, owner["kind"], owner["name"]
+    if (namespace, owner["name"]) in owners:
+        return owners[namespace, owner["name"]]
+    # Without the ReplicaSet its name tells: the Deployment's, and the hash that the pod has as a label.
+    hashed = (pod["metadata"].get("labels") or {}).get("pod-template-hash")
+    if hashed and owner["name"].endswith(f"-{hashed}"):
+        return namespace, "Deployment", owner["name"].removesuffix(f"-{hashed}")
+    return namespace, "ReplicaSet", owner["name"]
+
+
+def _controller(body: Json) -> Json | None:
+    return next((one for one in body["metadata"].get("ownerReferences") or () if one.get("controller")), None)
+
+
+def _key(body: Json) -> TargetKey:
+    metadata = body.get("metadata") or {}
+    return metadata.get("namespace") or "default", body.get("kind", ""), metadata.get("name", "")
+
+
+def _kind(body: Json) -> tuple[str, str]:
+    return str(body.get("apiVersion") or "").rpartition("/")[0], str(body.get("kind") or "")
+
+
+def _target_of(body: Json) -> TargetKey | None:
+    """The target that an autoscaler names by `scaleTargetRef`, as most do; its kind is Deployment if none is said."""
+    spec = body.get("spec")
+    ref = spec.get("scaleTargetRef") if isinstance(spec, Mapping) else None
+    if not isinstance(ref, Mapping) or not isinstance(ref.get("name"), str):
+        return None
+    return _key(body)[0], str(ref.get("kind") or "Deployment"), ref["name"]

@@ -1,0 +1,78 @@
+"""
+A quick estimate of a week by the minute: reactive replicas that are late by the metric's age and the pods' start.
+
+It tells which settings are worth a replay; only replays are reported. Imports numpy: for commands' workers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from cronhpa.core.forecasts.floor import target_load
+from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.spec import ResourceMetric, Span
+from cronhpa.forecasting.columns import Floats
+from cronhpa.forecasting.workload import WorkloadModel, held_replicas, reactive_replicas
+from cronhpa.reporting.reported_target import ReportedTarget
+
+
+class Estimate(Struct, frozen=True):
+    """What an autoscaler would do under a load, roughly."""
+
+    minutes: int
+    """Under-provisioned."""
+    pod_hours: float
+    """Of all pods."""
+
+
+def workload_model(target: ReportedTarget) -> WorkloadModel:
+    """The numbers of a target that the estimate depends on."""
+    metric, environment = target.metric, target.environment
+    name = getattr(metric, "name", "")
+    per_pod = target_load(metric, environment.requests.get(name))
+    assert per_pod, "a reported target has a load of one pod"
+    return WorkloadModel(
+        target=per_pod,
+        carried=environment.capacity,
+        capacity=environment.capacity,
+        start_up_seconds=round(environment.start_up / SECOND),
+        budget_percent=0.0,
+        tolerance=target.spec.options.tolerance,
+        delay_seconds=round(environment.metric_delay / SECOND),
+        is_cpu=isinstance(metric, ResourceMetric) and name == "cpu",
+    )
+
+
+def minutes_of(points: Sequence[tuple[Nanoseconds, float]], span: Span) -> Floats:
+    """The largest load of each minute of a span; a gap keeps the load before it."""
+    count = (span.end - span.begin) // MINUTE
+    loads = np.full(count, np.nan)
+    within = [(at, value) for at, value in points if span.begin <= at < span.end]
+    if within:
+        rows = np.array([(at - span.begin) // MINUTE for at, _ in within], np.int64)
+        np.fmax.at(loads, rows, np.array([value for _, value in within]))
+    known = np.maximum.accumulate(np.where(np.isnan(loads), 0, np.arange(count)))
+    filled: Floats = np.nan_to_num(loads[known])
+    return filled
+
+
+def estimate(
+    loads: Floats, model: WorkloadModel, minimum: int, maximum: int, floor: NDArray[np.int64] | None = None
+) -> Estimate:
+    """The estimate of a load by the minute. floor: replicas that are Ready in each minute whatever the metric asks."""
+    asked = np.clip(reactive_replicas(loads, model), minimum, maximum)
+    ready = held_replicas(asked, model.metric_lag_minutes)
+    if floor is not None:
+        ready = np.minimum(np.maximum(ready, floor), maximum)
+    short = loads > ready * model.capacity
+    return Estimate(int(short.sum()), float(ready.sum()) / 60)
+
+
+def with_target(model: WorkloadModel, share: float) -> WorkloadModel:
+    """The workload with another target. share: of the present load of a pod at its target."""
+    return replace(model, target=model.target * share)

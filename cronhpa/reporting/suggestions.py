@@ -1,0 +1,545 @@
+"""
+What would change a target's week for the better: each suggestion is found on the load before a week and replayed on it.
+
+A suggestion is a change of the manifest. The replay parses the changed manifest and decides every reconciliation, as
+`cronhpa backtest` of that manifest does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.api.parse import parse_spec
+from cronhpa.core.model.decision import Rule
+from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
+from cronhpa.core.model.spec import ControllerOptions, Span, Spec
+from cronhpa.forecasting.backtest import Rerun, name_of, with_one
+from cronhpa.forecasting.workload import reactive_replicas
+from cronhpa.reporting.reported_target import ReportedTarget
+from cronhpa.reporting.rhythm import (
+    DayGrid,
+    FoundWindow,
+    OneTimePeak,
+    day_grid,
+    likely_zone,
+    one_time_peaks,
+    windows_of,
+)
+from cronhpa.reporting.screening import estimate, minutes_of, with_target, workload_model
+from cronhpa.simulation.compare import variants
+from cronhpa.simulation.run import Run
+from cronhpa.simulation.score import Score
+
+if TYPE_CHECKING:
+    from cronhpa.core.model.decision import Decision
+    from cronhpa.core.model.observation import Observation
+
+Json = dict[str, Any]
+
+JUDGED: Nanoseconds = 7 * DAY
+_LEARNT_MIN: Nanoseconds = 2 * DAY
+_WINDOWS_LEARNT_MIN: Nanoseconds = 4 * DAY
+BUDGETS = (5, 2, 10)
+# Less than that in a week is nothing to gain: the noise of a minute here and there.
+MINUTES_MIN = 10.0
+_MINUTE_WORTH = 20
+_AVOIDED_SHARE_MIN = 0.2
+_EXTRA_PERCENT_MAX = 10.0
+_SAVED_PERCENT_MIN = 3.0
+_TARGET_SHARES = (1.05, 1.1, 1.15, 1.2, 1.3, 1.4)
+_UTILIZATION_MAX = 95
+_STABILIZATION_SECONDS = 900
+_ACTIONS_PER_DAY = 20
+_MAXIMUM_FACTOR = 4
+_FLOOR_FACTORS = (1.0, 1.25)
+_SHORT_WINDOW_MINUTES = 60
+_OFTEN = 0.001
+_FLOOR_PERCENTILE = 10
+_DAYS_OF_DOUBT = 14
+# A suggested minimum keeps a second pod.
+_MINIMUM_LEAST = 2
+_NAMED_DAYS = 3
+_UNKNOWN_SHARE_MAX = 0.1
+_SEVERAL = 2
+# Whose clock changes a load may follow, where its zone is not stated.
+ZONES = ("UTC", "Europe/London", "Europe/Berlin", "America/New_York", "America/Los_Angeles", "America/Sao_Paulo",
+         "Australia/Sydney")  # fmt: skip
+
+
+class SuggestionKind(StrEnum):
+    FORECAST = "Forecast"
+    SCHEDULE = "Schedule"
+    TARGET = "Target"
+    BEHAVIOR = "Behavior"
+    BOUNDS = "Bounds"
+
+
+class Suggestion(Struct, frozen=True):
+    """A change of a manifest, and the replay of the judged week with it."""
+
+    kind: SuggestionKind
+    change: str
+    """What is changed, such as `forecast with budgetPercent 5`."""
+    why: str
+    """What was found in the load before the judged week."""
+    spec: Json
+    """The spec of the changed manifest."""
+    run: Run
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def score(self) -> Score:
+        return self.run.score
+
+
+class HappenedWeek(Struct, frozen=True):
+    """The judged week with the replicas that there really were."""
+
+    minutes: float
+    """Under-provisioned."""
+    pod_hours: float
+
+
+class JudgedTarget(Struct, frozen=True):
+    """A target with its week as it is, and with each suggestion."""
+
+    target: ReportedTarget
+    span: Span
+    """The judged time."""
+    week: Run
+    """The replay of the autoscaler as it is."""
+    at_maximum: float
+    """The share of reconciliations at which the metric asked for more than the maximum."""
+    suggestions: tuple[Suggestion, ...] = ()
+    together: Suggestion | None = None
+    """All suggestions at once, if there are several and they are better together than the best alone."""
+    peaks: tuple[OneTimePeak, ...] = ()
+    happened: HappenedWeek | None = None
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def today(self) -> Score:
+        return self.week.score
+
+    @property
+    def best(self) -> Suggestion | None:
+        return self.together or (self.suggestions[0] if self.suggestions else None)
+
+
+def judged_span(load_begin: Nanoseconds, load_end: Nanoseconds) -> Span | None:
+    """The last seven days, or what there is after two days of load; None with less than three days."""
+    end = load_end - load_end % MINUTE
+    begin = max(-(-load_begin // MINUTE) * MINUTE + _LEARNT_MIN, end - JUDGED)
+    return Span(begin, end) if end - begin >= DAY else None
+
+
+def judge(target: ReportedTarget, span: Span, zones: Sequence[str] = ZONES, seed: int = 0) -> JudgedTarget:
+    """Replays a target as it is, and with each change that an estimate on the load before the span finds worth it."""
+    replays = _Replays(target, span)
+    seen: Counter[str] = Counter()
+
+    def watch(_: Observation, decision: Decision) -> None:
+        seen["all"] += 1
+        for step in decision.steps:
+            seen[step.rule] += 1
+
+    week = replays.run(target.manifest["spec"], watch)
+    today = week.score
+    rates = {rule: seen[rule] / max(seen["all"], 1) for rule in Rule}
+    case = _Case(target, span, replays, today, rates, zones, seed)
+    suggestions: list[Suggestion] = []
+    for make in (_of_bounds, _of_windows, _of_forecast, _of_target, _of_behavior):
+        suggestions += make(case)
+    per_pod = workload_model(target).target
+    ranked = tuple(sorted(suggestions, key=lambda one: -worth(today, one.score)))
+    grid = day_grid(target.points, per_pod, zones[0])
+    return JudgedTarget(
+        target=target,
+        span=span,
+        week=week,
+        at_maximum=rates[Rule.TOO_MANY_REPLICAS],
+        suggestions=ranked,
+        together=_together(target, replays, today, ranked),
+        peaks=tuple(one_time_peaks(grid)),
+        happened=happened_week(target, span),
+        doubts=_doubts(target),
+    )
+
+
+def worth(before: Score, after: Score) -> float:
+    """What a change is worth, in pod-hours: a minute with too few pods costs as much as twenty minutes of all pods."""
+    avoided = (before.under_provisioned_minutes - after.under_provisioned_minutes) / 60
+    mean_pods = before.pod_time / before.span
+    return _MINUTE_WORTH * avoided * mean_pods + before.pod_hours - after.pod_hours
+
+
+class _Replays:
+    """Replays of one target, which share what days of forecasts were evaluated at."""
+
+    def __init__(self, target: ReportedTarget, span: Span) -> None:
+        self._target, self._span = target, span
+        self._evaluated: dict[tuple[Any, Nanoseconds], Any] = {}
+        self.forecasts = ""
+
+    def run(
+        self, spec: Mapping[str, Any], watch: Callable[[Observation, Decision], None] = lambda _one, _other: None
+    ) -> Run:
+        target, parsed = self._target, self._parsed(spec)
+        rerun = Rerun(target.series, target.load, target.points, target.environment, self._span)
+        # A day's evaluation depends on the whole spec but for the budget.
+        basis = replace(parsed, forecast=None)
+
+        def evaluate(begin: Nanoseconds, work: Callable[[], Any]) -> Any:
+            if (basis, begin) not in self._evaluated:
+                self._evaluated[basis, begin] = work()
+            return self._evaluated[basis, begin]
+
+        run = rerun.run(parsed, watch, evaluate=evaluate)
+        self.forecasts = rerun.summary
+        return run
+
+    def _parsed(self, spec: Mapping[str, Any]) -> Spec:
+        parsed = parse_spec(spec, self._target.spec.namespace, ControllerOptions())
+        chosen = next((one for one in parsed.metrics if name_of(one) == name_of(self._target.metric)), None)
+        # The last variant is the whole spec, without an override.
+        return list(variants(with_one(parsed, chosen)).values())[-1]
+
+
+class _Case(Struct, frozen=True):
+    """A target whose week was replayed as it is."""
+
+    target: ReportedTarget
+    span: Span
+    replays: _Replays
+    today: Score
+    rates: Mapping[Rule, float]
+    """The share of reconciliations that each rule changed."""
+    zones: Sequence[str]
+    seed: int
+
+
+Found = Iterator[Suggestion]
+
+
+def _of_bounds(case: _Case) -> Found:
+    target, span, replays, today, rates = case.target, case.span, case.replays, case.today, case.rates
+    manifest = target.manifest["spec"]
+    if rates[Rule.TOO_MANY_REPLICAS] > _OFTEN and today.under_provisioned_minutes >= _least_minutes(today):
+        highest = replays.run({**manifest, "maxReplicas": manifest["maxReplicas"] * _MAXIMUM_FACTOR}).score
+        maximum = highest.most_replicas
+        if maximum > manifest["maxReplicas"]:
+            run = replays.run({**manifest, "maxReplicas": maximum})
+            if _avoids(today, run.score):
+                share = 100 * rates[Rule.TOO_MANY_REPLICAS]
+                yield Suggestion(
+                    SuggestionKind.BOUNDS,
+                    f"maxReplicas {maximum} instead of {manifest['maxReplicas']}",
+                    f"the metric asked for more than the maximum in {share:.1f} % of the time",
+                    {**manifest, "maxReplicas": maximum},
+                    run,
+                )
+    minimum = int(manifest.get("minReplicas", 1))
+    if minimum <= _MINIMUM_LEAST or today.under_provisioned_minutes >= _least_minutes(today):
+        return
+    counts = reactive_replicas(_learnt_minutes(target, span), workload_model(target))
+    lower = max(_MINIMUM_LEAST, int(np.percentile(counts, _FLOOR_PERCENTILE)))
+    if lower < minimum:
+        run = replays.run({**manifest, "minReplicas": lower})
+        if _saves(today, run.score):
+            yield Suggestion(
+                SuggestionKind.BOUNDS,
+                f"minReplicas {lower} instead of {minimum}",
+                f"the load needed {lower} pods or fewer in a tenth of the time",
+                {**manifest, "minReplicas": lower},
+                run,
+            )
+
+
+def _of_windows(case: _Case) -> Found:
+    target, span, replays, today, zones = case.target, case.span, case.replays, case.today, case.zones
+    learnt = [point for point in target.points if point[0] < span.begin]
+    if (
+        today.under_provisioned_minutes < _least_minutes(today)
+        or not learnt
+        or span.begin - learnt[0][0] < _WINDOWS_LEARNT_MIN
+    ):
+        return
+    model = workload_model(target)
+    zone, tells = likely_zone(learnt, model.target, zones)
+    grid = day_grid(learnt, model.target, zone)
+    found = [window for window in windows_of(grid, case.seed) if window.replicas > target.spec.min_replicas]
+    if not found:
+        return
+    manifest = target.manifest["spec"]
+    chosen = _best_windows(target, span, grid, found)
+    if not chosen:
+        return
+    schedules = [*(manifest.get("schedules") or ()), *(schedule_of(window) for window in chosen)]
+    changed = {**manifest, "schedules": schedules}
+    run = replays.run(changed)
+    if _avoids(today, run.score):
+        doubts = () if tells or len(zones) == 1 else (f"no clock change in the load tells its zone: {zone} is assumed",)
+        yield Suggestion(
+            SuggestionKind.SCHEDULE,
+            " and ".join(window_text(window) for window in chosen),
+            "; ".join(_support(window) for window in chosen),
+            changed,
+            run,
+            doubts,
+        )
+
+
+def _best_windows(target: ReportedTarget, span: Span, grid: DayGrid, found: Sequence[FoundWindow]) -> list[FoundWindow]:
+    """For each rise the window that avoids the most minutes before the span, if it is worth its pods there."""
+    model = workload_model(target)
+    learnt = Span(target.points[0][0] // MINUTE * MINUTE, span.begin)
+    loads = minutes_of(target.points, learnt)
+    bounds = target.spec.min_replicas, target.spec.max_replicas
+    base = estimate(loads, model, *bounds)
+    chosen: list[FoundWindow] = []
+    for window in found:
+        shapes = [
+            replace(window, replicas=int(np.ceil(window.replicas * factor)), end_minute=end)
+            for factor in _FLOOR_FACTORS
+            for end in {window.end_minute, (window.start_minute + _SHORT_WINDOW_MINUTES) % (24 * 60)}
+        ]
+
+        def gain(shape: FoundWindow) -> float:
+            with_floor = estimate(loads, model, *bounds, floor=_floor(shape, learnt, grid))
+            extra = with_floor.pod_hours - base.pod_hours
+            if extra > base.pod_hours * _EXTRA_PERCENT_MAX / 100:
+                return 0.0
+            mean_pods = base.pod_hours * 60 / len(loads)
+            return _MINUTE_WORTH * (base.minutes - with_floor.minutes) / 60 * mean_pods - extra
+
+        best = max(shapes, key=gain)
+        if gain(best) > 0:
+            chosen.append(best)
+    return chosen
+
+
+def _floor(window: FoundWindow, learnt: Span, grid: DayGrid) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The floor of a window in each minute of a span, on the days of its class."""
+    floor = np.zeros((learnt.end - learnt.begin) // MINUTE, np.int64)
+    length = (window.end_minute - window.start_minute) % (24 * 60)
+    for day in (*window.support, *window.skipped):
+        midnight = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(grid.zone)).timestamp()
+        first = (round(midnight) * 10**9 - learnt.begin) // MINUTE + window.start_minute
+        floor[max(first, 0) : max(first + length, 0)] = window.replicas
+    return floor
+
+
+def schedule_of(window: FoundWindow) -> Json:
+    """The schedule of a found window, as a manifest has it."""
+    start, end = divmod(window.start_minute, 60), divmod(window.end_minute, 60)
+    return {
+        "name": f"rise-{start[0]:02}{start[1]:02}-{window.days.replace('*', 'daily').replace(',', '-')}",
+        "start": f"{start[1]} {start[0]} * * {window.days}",
+        "end": f"{end[1]} {end[0]} * * *",
+        "timeZone": window.zone,
+        "minReplicas": window.replicas,
+    }
+
+
+def window_text(window: FoundWindow) -> str:
+    start, end = divmod(window.start_minute, 60), divmod(window.end_minute, 60)
+    days = {"*": "every day", "mon-fri": "on weekdays", "sat,sun": "on weekends"}.get(window.days, f"on {window.days}")
+    return (
+        f"at least {window.replicas} pods {days} from {start[0]:02}:{start[1]:02} to {end[0]:02}:{end[1]:02} "
+        f"({window.zone})"
+    )
+
+
+def _support(window: FoundWindow) -> str:
+    days = len(window.support) + len(window.skipped)
+    text = f"the load rose by {window.rise:g} pods then on {len(window.support)} of {days} days"
+    if window.skipped:
+        text += f", not on {', '.join(str(day) for day in window.skipped[:_NAMED_DAYS])}"
+        text += "" if len(window.skipped) <= _NAMED_DAYS else f" and {len(window.skipped) - _NAMED_DAYS} more"
+    return text
+
+
+def _of_forecast(case: _Case) -> Found:
+    target, replays, today = case.target, case.replays, case.today
+    manifest = target.manifest["spec"]
+    if today.under_provisioned_minutes < _least_minutes(today) or manifest.get("forecast") is not None:
+        return
+    for budget in BUDGETS:
+        changed = {**manifest, "forecast": {"budgetPercent": budget}}
+        run = replays.run(changed)
+        if not _avoids(today, run.score):
+            if budget == BUDGETS[0]:
+                return
+            continue
+        yield Suggestion(
+            SuggestionKind.FORECAST,
+            f"a forecast with budgetPercent {budget}",
+            f"the load before the week predicts it: {replays.forecasts}",
+            changed,
+            run,
+        )
+
+
+def _of_target(case: _Case) -> Found:
+    """A higher target that loses no minutes, by the estimate before the span and by the replay of the span."""
+    target, span, replays, today = case.target, case.span, case.replays, case.today
+    model = workload_model(target)
+    loads = _learnt_minutes(target, span)
+    bounds = target.spec.min_replicas, target.spec.max_replicas
+    base = estimate(loads, model, *bounds)
+    shares = [
+        share
+        for share in _TARGET_SHARES
+        if estimate(loads, with_target(model, share), *bounds).minutes <= base.minutes
+        and _with_target(target, share) is not None
+    ]
+    for share in reversed(shares):
+        found = _with_target(target, share)
+        assert found is not None
+        changed, text = found
+        run = replays.run(changed)
+        if _saves(today, run.score):
+            yield Suggestion(
+                SuggestionKind.TARGET,
+                text,
+                "the load before the week would have been served as well",
+                changed,
+                run,
+            )
+            return
+
+
+def _with_target(target: ReportedTarget, share: float) -> tuple[Json, str] | None:
+    """The spec with a higher target of its metric; None if that target cannot be raised."""
+    spec = deepcopy(dict(target.manifest["spec"]))
+    for metric in spec.get("metrics") or ():
+        for body in metric.values():
+            if not isinstance(body, dict) or _name_in(body) != name_of(target.metric):
+                continue
+            stated = body["target"]
+            percent = stated.get("averageUtilization")
+            if percent is None or percent * share > _UTILIZATION_MAX:
+                return None
+            stated["averageUtilization"] = int(percent * share)
+            return spec, f"a target of {int(percent * share)} % instead of {percent} %"
+    return None
+
+
+def _name_in(body: Mapping[str, Any]) -> str:
+    metric = body.get("metric")
+    return str(body.get("name") or (metric.get("name") if isinstance(metric, Mapping) else ""))
+
+
+def _of_behavior(case: _Case) -> Found:
+    target, span, replays, today, rates = case.target, case.span, case.replays, case.today, case.rates
+    if today.under_provisioned_minutes < _least_minutes(today):
+        return
+    manifest = target.manifest["spec"]
+    behavior = dict(manifest.get("behavior") or {})
+    if rates[Rule.SCALE_UP_LIMIT] > _OFTEN and behavior.get("scaleUp"):
+        changed = {**manifest, "behavior": {key: value for key, value in behavior.items() if key != "scaleUp"}}
+        run = replays.run(changed)
+        if _avoids(today, run.score):
+            yield Suggestion(
+                SuggestionKind.BEHAVIOR,
+                "the default scale-up rate instead of behavior.scaleUp",
+                f"its policies held back {100 * rates[Rule.SCALE_UP_LIMIT]:.1f} % of the reconciliations",
+                changed,
+                run,
+            )
+    down = dict(behavior.get("scaleDown") or {})
+    days = (span.end - span.begin) / DAY
+    window = down.get("stabilizationWindowSeconds", 300)
+    if today.actions / days < _ACTIONS_PER_DAY or window >= _STABILIZATION_SECONDS:
+        return
+    changed = {
+        **manifest,
+        "behavior": {**behavior, "scaleDown": {**down, "stabilizationWindowSeconds": _STABILIZATION_SECONDS}},
+    }
+    run = replays.run(changed)
+    if _avoids(today, run.score):
+        yield Suggestion(
+            SuggestionKind.BEHAVIOR,
+            f"a scale-down window of {_STABILIZATION_SECONDS} s instead of {window} s",
+            f"it was scaled {today.actions / days:.0f} times a day, down between two peaks",
+            changed,
+            run,
+        )
+
+
+def _together(
+    target: ReportedTarget, replays: _Replays, today: Score, ranked: Sequence[Suggestion]
+) -> Suggestion | None:
+    """The best suggestion of each kind at once."""
+    kinds: dict[SuggestionKind, Suggestion] = {}
+    for suggestion in ranked:
+        kinds.setdefault(suggestion.kind, suggestion)
+    if len(kinds) < _SEVERAL:
+        return None
+    spec: Json = dict(target.manifest["spec"])
+    for suggestion in kinds.values():
+        spec |= {key: value for key, value in suggestion.spec.items() if value != target.manifest["spec"].get(key)}
+    run = replays.run(spec)
+    if worth(today, run.score) <= worth(today, ranked[0].score):
+        return None
+    changes = "; ".join(suggestion.change for suggestion in kinds.values())
+    doubts = tuple(dict.fromkeys(doubt for suggestion in kinds.values() for doubt in suggestion.doubts))
+    return Suggestion(ranked[0].kind, changes, "each alone is worth it, and together more", spec, run, doubts)
+
+
+def _least_minutes(today: Score) -> float:
+    return MINUTES_MIN * today.span / JUDGED
+
+
+def _avoids(today: Score, score: Score) -> bool:
+    """Whether it avoids enough minutes for its pod-hours."""
+    avoided = today.under_provisioned_minutes - score.under_provisioned_minutes
+    extra = 100 * (score.pod_hours / today.pod_hours - 1) if today.pod_hours else 0.0
+    return avoided >= max(_least_minutes(today) / 2, _AVOIDED_SHARE_MIN * today.under_provisioned_minutes) and (
+        extra <= _EXTRA_PERCENT_MAX or today.unserved > 2 * score.unserved > 0 or score.unserved == 0
+    )
+
+
+def _saves(today: Score, score: Score) -> bool:
+    """Whether it saves pod-hours and loses no minutes."""
+    return (
+        score.pod_hours <= today.pod_hours * (1 - _SAVED_PERCENT_MIN / 100)
+        and score.under_provisioned_minutes <= today.under_provisioned_minutes + 1
+    )
+
+
+def _learnt_minutes(target: ReportedTarget, span: Span) -> np.ndarray[Any, np.dtype[np.float64]]:
+    begin = target.points[0][0] // MINUTE * MINUTE
+    return minutes_of(target.points, Span(begin, span.begin))
+
+
+def happened_week(target: ReportedTarget, span: Span) -> HappenedWeek | None:
+    """The span with the recorded replicas; None if they were not recorded over most of it."""
+    counts = np.full((span.end - span.begin) // MINUTE, np.nan)
+    for at, value in target.replicas:
+        if span.begin <= at < span.end:
+            counts[(at - span.begin) // MINUTE] = value
+    if np.mean(np.isnan(counts)) > _UNKNOWN_SHARE_MAX:
+        return None
+    known = np.maximum.accumulate(np.where(np.isnan(counts), 0, np.arange(len(counts))))
+    counts = np.nan_to_num(counts[known])
+    short = minutes_of(target.points, span) > counts * target.environment.capacity
+    return HappenedWeek(float(short.sum()), float(counts.sum()) / 60)
+
+
+def _doubts(target: ReportedTarget) -> tuple[str, ...]:
+    days = (target.points[-1][0] - target.points[0][0]) / DAY
+    doubts = [f"{days:.0f} days of history only"] if days < _DAYS_OF_DOUBT else []
+    if target.start_up is None:
+        doubts.append("no pod was seen to start: 60 s are assumed")
+    return (*doubts, *target.remarks)

@@ -1,0 +1,105 @@
+"""Autoscalers, requests and start-up times from Kubernetes objects."""
+
+import pytest
+from made_targets import MONDAY, deployment, hpa
+
+from cronhpa.core.model.instant import SECOND
+from cronhpa.reporting.objects import autoscalers_of, requests_of, start_ups_of
+
+SHOP = ("prod", "Deployment", "shop")
+
+
+def pod(name, *, scheduled=1, running=21, ready=31, restarts=0, cpu="250m", owner="shop-5f6"):
+    """Times in seconds after its creation."""
+
+    def at(second):
+        return f"2026-03-02T00:{second // 60:02}:{second % 60:02}Z"
+
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "prod",
+            "creationTimestamp": at(0),
+            "labels": {"pod-template-hash": "5f6"},
+            "ownerReferences": [{"kind": "ReplicaSet", "name": owner, "controller": True}],
+        },
+        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]},
+        "status": {
+            "conditions": [
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(scheduled)},
+                {"type": "Ready", "status": "True", "lastTransitionTime": at(ready)},
+            ],
+            "containerStatuses": [{"restartCount": restarts, "state": {"running": {"startedAt": at(running)}}}],
+        },
+    }
+
+
+def test_an_hpa_is_an_autoscaler_that_is_named_as_kubectl_names_it():
+    (found,), left_out = autoscalers_of([hpa(), deployment()], MONDAY)
+
+    assert ("HorizontalPodAutoscaler/shop", SHOP, 2, 100) == (
+        found.label, found.target, found.spec.min_replicas, found.spec.max_replicas,
+    )  # fmt: skip
+    assert [] == left_out
+
+
+def test_a_trigger_that_states_its_query_is_read_by_that_query():
+    scaled = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "queue", "namespace": "prod"},
+        "spec": {
+            "scaleTargetRef": {"name": "worker"},
+            "minReplicaCount": 1,
+            "triggers": [
+                {
+                    "type": "prometheus",
+                    "metadata": {"serverAddress": "http://prometheus:9090", "query": "sum(jobs)", "threshold": "5"},
+                }
+            ],
+        },
+    }
+
+    (found,), _ = autoscalers_of([scaled], MONDAY)
+
+    assert "ScaledObject/queue" == found.label
+    assert ["sum(jobs)"] == list(found.queries.values())
+
+
+def test_what_cannot_be_converted_is_left_out_with_the_reason():
+    unknown = {**hpa("odd"), "spec": {**hpa("odd")["spec"], "scaleTargetRef": {}}}
+
+    found, left_out = autoscalers_of([hpa(), unknown], MONDAY)
+
+    assert ["shop"] == [one.name for one in found]
+    assert ["HorizontalPodAutoscaler/odd"] == [one.autoscaler for one in left_out]
+
+
+def test_requests_are_those_of_the_pods_and_else_of_the_template():
+    assert {SHOP: {"cpu": 1000}} == requests_of([deployment()])
+    assert {"cpu": 250} == requests_of([deployment(), pod("a"), pod("b")])[SHOP]
+
+
+def test_a_resource_that_one_container_does_not_request_is_not_known():
+    body = deployment()
+    body["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
+
+    assert {SHOP: {}} == requests_of([body])
+
+
+def test_a_start_up_is_told_by_its_phases_and_its_slow_tenth():
+    """Nine pods of 1 + 20 + 10 s, one of 1 + 20 + 39 s: the 90th percentile of ten is the ninth, 31 s."""
+    pods = [pod(f"pod-{number}") for number in range(9)] + [pod("slow", ready=60)]
+
+    start = start_ups_of(pods)[SHOP]
+
+    assert (10, 1 * SECOND, 20 * SECOND, 10 * SECOND, 31 * SECOND) == (
+        start.pods, start.scheduling, start.creating, start.becoming_ready, start.total,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", [{"restarts": 1}, {"ready": 10}, {"running": 0}])
+def test_a_pod_that_was_restarted_or_whose_times_contradict_tells_no_start(fault):
+    assert {} == start_ups_of([pod(f"pod-{number}", **fault) for number in range(5)])

@@ -1,0 +1,116 @@
+"""What a report suggests for made loads, and that nothing is suggested where nothing is to be gained."""
+
+import pytest
+from made_targets import MONDAY, hpa, points, rush, target
+
+from cronhpa.core.model.instant import DAY, HOUR
+from cronhpa.core.model.spec import Span
+from cronhpa.reporting.cluster_report import nothing_to_gain, report_of, sentence
+from cronhpa.reporting.prices import Prices
+from cronhpa.reporting.reported_target import LeftOut
+from cronhpa.reporting.suggestions import SuggestionKind, happened_week, judge, judged_span
+
+UTC = ("UTC",)
+# One day is judged: a week takes seconds.
+DAYS = 10
+
+
+def judged(load, body=None, days=DAYS, **more):
+    end = MONDAY + days * DAY
+    return judge(target(load, body, **more), Span(end - DAY, end), UTC)
+
+
+def kinds(found):
+    return {suggestion.kind for suggestion in found.suggestions}
+
+
+@pytest.fixture(scope="module")
+def rising():
+    """From 3 to 20 pods at 8:00 each day, in one step: late by the start of pods, 60 s, and the age of metrics."""
+    return judged(points(DAYS, rush))
+
+
+def test_a_rise_each_day_suggests_a_window_that_avoids_its_minutes(rising):
+    (window,) = (one for one in rising.suggestions if one.kind is SuggestionKind.SCHEDULE)
+
+    assert "every day from 08:00" in window.change
+    assert window.score.under_provisioned_minutes < rising.today.under_provisioned_minutes / 2
+    (schedule,) = window.spec["schedules"]
+    assert ("UTC", "* * *") == (schedule["timeZone"], schedule["start"][-5:])
+
+
+def test_a_forecast_is_suggested_for_a_rhythm(rising):
+    assert SuggestionKind.FORECAST in kinds(rising)
+
+
+def test_the_sentence_has_the_figures_before_and_after(rising):
+    best = rising.best
+    text = sentence(rising, best, Prices(pod=2.0))
+
+    assert f"{rising.today.under_provisioned_minutes:,.0f} -> {best.score.under_provisioned_minutes:,.0f}" in text
+    assert "minutes short in 1.0 days" in text
+    saved = 2 * (rising.today.pod_hours - best.score.pod_hours)
+    assert f"{'saves' if saved >= 0 else 'costs'} {abs(saved):,.2f}" in text
+
+
+def test_a_steady_load_at_its_target_has_nothing_to_gain():
+    """6 cores on pods that are scaled for 0.95: a target of 95 % cannot be raised."""
+    found = judged(points(4, lambda _: 6.0), hpa(utilization=95), days=4)
+
+    assert () == found.suggestions
+    assert "never short in 1.0 days, and no setting saves pods" == nothing_to_gain(found)
+
+
+def test_a_maximum_that_is_hit_is_named_with_the_pods_that_are_needed():
+    """12 cores over 18 pods are 66 %, within a tenth of 60 %; 10 pods are allowed."""
+    found = judged(points(4, rush), hpa(maximum=10), days=4)
+
+    (bounds,) = (one for one in found.suggestions if one.kind is SuggestionKind.BOUNDS)
+    assert bounds.spec["maxReplicas"] >= 18
+    assert "instead of 10" in bounds.change
+
+
+def test_a_minimum_that_is_never_needed_is_lowered():
+    """1.5 cores need 3 pods, and 12 run."""
+    found = judged(points(4, lambda _: 1.5), hpa(minimum=12), days=4)
+
+    (bounds,) = (one for one in found.suggestions if one.kind is SuggestionKind.BOUNDS)
+    assert "minReplicas 3 instead of 12" == bounds.change
+    assert bounds.score.pod_hours < found.today.pod_hours / 2
+
+
+def test_the_replicas_that_there_were_are_told_beside_the_replay():
+    """10 pods all day: 240 pod-hours; 12 cores for two hours are more than 10 cores: 120 minutes."""
+    load = points(4, rush)
+    replicas = [(at, 10.0) for at, _ in load]
+
+    happened = happened_week(target(load, replicas=replicas), Span(MONDAY + 3 * DAY, MONDAY + 4 * DAY))
+
+    assert (120.0, 240.0) == (happened.minutes, happened.pod_hours)
+
+
+def test_replicas_of_half_of_the_time_are_not_told():
+    load = points(4, rush)
+    replicas = [(at, 10.0) for at, _ in load if at % DAY < 12 * HOUR]
+
+    assert happened_week(target(load, replicas=replicas), Span(MONDAY + 3 * DAY, MONDAY + 4 * DAY)) is None
+
+
+def test_the_most_worth_comes_first(rising):
+    steady = judged(points(4, lambda _: 6.0), hpa("steady", utilization=95), days=4)
+
+    answer = report_of([steady, rising], [LeftOut("prod/other", "no load")], [], Prices())
+
+    assert ["prod/Deployment/shop", "prod/Deployment/steady"] == [one.target.label for one in answer.judged]
+
+
+@pytest.mark.parametrize(
+    ("days", "span"),
+    [(2, None), (2.9, None), (4, Span(2 * DAY, 4 * DAY)), (28, Span(21 * DAY, 28 * DAY))],
+)
+def test_the_last_week_is_judged_after_two_days_of_load_at_least(days, span):
+    assert span == judged_span(0, round(days * DAY))
+
+
+def test_a_load_without_points_is_left_out():
+    assert "there is no load of it" in target([]).why
