@@ -9,7 +9,7 @@ class Answering:
     """A server that notes what it was asked and answers with one value at each minute of the span; or as told."""
 
     def __init__(self, value=lambda _: "1.5", answer=None, status=200):
-        self.asked, self.headers = [], []
+        self.asked, self.headers, self.tenants = [], [], []
         self._value, self._answer, self._status = value, answer, status
 
     async def __aenter__(self):
@@ -29,6 +29,7 @@ class Answering:
         form = await request.post()
         self.asked.append((form["query"], int(form["start"]), int(form["end"]), int(form["step"])))
         self.headers.append(request.headers.get("Authorization"))
+        self.tenants.append(request.headers.get("X-Scope-OrgID"))
         if self._answer is not None:
             return web.Response(text=self._answer, status=self._status)
         seconds = range(int(form["start"]), int(form["end"]) + 1, int(form["step"]))

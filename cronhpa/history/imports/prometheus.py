@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import ssl
 from base64 import b64encode
 from http import HTTPStatus
 from pathlib import Path
@@ -79,12 +80,22 @@ _LINE = msgspec.json.Decoder(_Line)
 class Prometheus:
     """One Prometheus, and the templates of its queries. `async with` keeps its connections."""
 
-    def __init__(self, url: str, queries: Mapping[str, str] | None = None, token_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        queries: Mapping[str, str] | None = None,
+        token_file: Path | None = None,
+        *,
+        tenant: str | None = None,
+        ca_file: Path | None = None,
+    ) -> None:
         """
         queries: a PromQL template for each metric, beside those for cpu and memory. $namespace, $name, $kind, $target
             and $metric stand for the object's and its target's; `$$` is a dollar sign.
         token_file: holds a bearer token, and is read at every query, as such tokens are renewed. It takes the place of
             a user and a password in the URL.
+        tenant: the value of X-Scope-OrgID, by which Mimir, Thanos and others choose whose series they answer.
+        ca_file: certificates to trust in place of the system's.
         Raises PrometheusError for a text that is no URL.
         """
         stated = prometheus_url(url)
@@ -98,11 +109,19 @@ class Prometheus:
             self._login, self._secrets = f"Basic {pair}", (pair, stated.password or "")
         self._queries = {**QUERIES, **(queries or {})}
         self._token_file = token_file
+        self._tenant = tenant
+        self._ca_file = ca_file
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
-        self._session = aiohttp.ClientSession(timeout=timeout)
+        connector = None
+        if self._ca_file is not None:
+            try:
+                connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(self._ca_file)))
+            except (OSError, ssl.SSLError) as problem:
+                raise PrometheusError(f"{self._ca_file}: {problem}: a file of PEM certificates is needed") from None
+        self._session = aiohttp.ClientSession(timeout=timeout, connector=connector)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -115,6 +134,10 @@ class Prometheus:
         if template is None:
             metrics = ", ".join(sorted(self._queries))
             raise PrometheusError(f"there is no query for {series.metric}, only for {metrics}: add one for this metric")
+        return self.filled(template, series, target)
+
+    def filled(self, template: str, series: Series, target: TargetRef) -> str:
+        """A query for the names of an object and its target. Raises PrometheusError."""
         try:
             names = Names.of(
                 namespace=series.namespace,
@@ -188,9 +211,11 @@ class Prometheus:
         where = f"{self._url}/api/v1/query_range"
         try:
             headers = {} if self._login is None else {"Authorization": self._login}
+            if self._tenant is not None:
+                headers["X-Scope-OrgID"] = self._tenant
             if self._token_file is not None:
                 token = await asyncio.to_thread(self._token_file.read_text)
-                headers, self._secrets = {"Authorization": f"Bearer {token.strip()}"}, (token.strip(),)
+                headers["Authorization"], self._secrets = f"Bearer {token.strip()}", (token.strip(),)
             # A redirect would send the credentials and the query to wherever it points.
             async with self._session.post(where, data=form, headers=headers, allow_redirects=False) as response:
                 status = response.status

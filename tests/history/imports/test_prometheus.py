@@ -144,3 +144,22 @@ async def test_the_command_says_what_is_missing(tmp_path):
     assert (1, 2) == (nothing.exit_code, neither.exit_code)
     assert "knows nothing of shop/web cpu over the last 28 days: asked was sum(rate(" in nothing.stderr
     assert "one of FILE and --prometheus URL is needed" in neither.stderr
+
+
+async def test_a_tenant_is_named_to_the_server_beside_the_token(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("secret")
+    async with Answering() as server, Prometheus(server.url, token_file=token, tenant="team-a") as prometheus:
+        async for _ in prometheus.load("up", NOON, NOON + HOUR):
+            pass
+
+    assert ["team-a"] == server.tenants
+    assert ["Bearer secret"] == server.headers
+
+
+async def test_a_file_without_certificates_is_named(tmp_path):
+    (tmp_path / "ca.pem").write_text("none")
+
+    with pytest.raises(PrometheusError, match=r"ca\.pem: .*: a file of PEM certificates is needed"):
+        async with Prometheus("https://localhost:1", ca_file=tmp_path / "ca.pem"):
+            pass
