@@ -21,6 +21,7 @@ from cronhpa.cli.commands import (
     override,
     preview,
     replay,
+    report,
     run,
     sources,
     status,
@@ -102,6 +103,7 @@ app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(explain.explain))
 app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(preview.preview))
 app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(backtest.backtest))
 app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(override.override))
+app.command(cls=PlainCommand, rich_help_panel=_MOVING)(_named(report.report))
 app.command(cls=PlainCommand, rich_help_panel=_MOVING)(_named(convert.convert))
 app.command(cls=PlainCommand, rich_help_panel=_MOVING)(_named(adopt.adopt))
 app.command(rich_help_panel=_OPERATOR, cls=run.RunCommand)(_named(run.run))

@@ -32,6 +32,7 @@ spec:
 NEED_AN_EXTRA = {
     *(f"cronhpa.cli.picture.{name}" for name in ("band", "calendar", "history_picture", "backtest_picture", "style")),
     "cronhpa.cli.picture.timeline_picture", "cronhpa.history.database.postgres", "cronhpa.history.imports.parquet",
+    *(f"cronhpa.cli.report.{name}" for name in ("html", "manifests", "text")),
 }  # fmt: skip
 BLOCKED = """
 import sys

@@ -32,7 +32,7 @@ async def read_autoscalers(client: Client, namespace: str | None) -> tuple[list[
     for group, kind in LIVE_KINDS:
         try:
             resource = await discovery.resource_in(group, kind)
-            bodies += await _read(client, resource, kind, namespace)
+            bodies += await read_kind(client, resource, kind, namespace)
         except ClusterError as error:
             # Rights in a namespace often come without rights to cluster-scoped kinds.
             is_hidden = error.status == HTTPStatus.FORBIDDEN and kind in _CLUSTER_SCOPED
@@ -42,7 +42,8 @@ async def read_autoscalers(client: Client, namespace: str | None) -> tuple[list[
     return bodies, missing
 
 
-async def _read(client: Client, resource: Resource, kind: str, namespace: str | None) -> list[dict[str, Any]]:
+async def read_kind(client: Client, resource: Resource, kind: str, namespace: str | None) -> list[dict[str, Any]]:
+    """The objects of one kind in a namespace, None: in all. Raises ClusterError."""
     import msgspec
 
     from cronhpa.kube.client import path_of

@@ -1,0 +1,368 @@
+"""`cronhpa report`: what cronhpa would do for the autoscalers of a cluster, read-only."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connected
+from cronhpa.cli.objects.yaml_documents import UnreadableFileError, as_yaml, read_documents
+from cronhpa.cli.terminal.console import complain, fail, say, show
+from cronhpa.cli.terminal.progress import progress
+from cronhpa.core.model.instant import DAY, SECOND
+
+if TYPE_CHECKING:
+    from cronhpa.history.imports.prometheus import Prometheus
+    from cronhpa.reporting.cluster_report import ClusterReport
+    from cronhpa.reporting.objects import Autoscaler
+    from cronhpa.reporting.reported_target import LeftOut, ReportedTarget
+    from cronhpa.reporting.suggestions import JudgedTarget
+
+_WIDTH_PIPED = 100
+_PANEL_READ, _PANEL_SHOWN = "What is read", "What is shown"
+_HOUR = 3600 * SECOND
+
+
+class ReportOutput(StrEnum):
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE|-", help="Offline: what `kubectl get ... -o yaml` printed. Default: the cluster."),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            rich_help_panel=_PANEL_READ,
+            help="A Prometheus, Thanos, Mimir or VictoriaMetrics with the metrics of cAdvisor and kube-state-metrics.",
+        ),
+    ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            rich_help_panel=_PANEL_READ,
+            help="Loads as NAMESPACE/NAME[.METRIC].csv[.gz] or .parquet. With --prometheus what is fetched is kept "
+            "there, and an interrupted report goes on from it.",
+        ),
+    ] = None,
+    namespace: Namespace = None,
+    everywhere: AllNamespaces = False,
+    selector: Annotated[
+        str | None, typer.Option("--selector", "-l", metavar="app=shop", help="Only autoscalers with these labels.")
+    ] = None,
+    weeks: Annotated[
+        float, typer.Option(min=0.43, max=4, rich_help_panel=_PANEL_READ, help="How much load to read, in weeks.")
+    ] = 4,
+    query: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC=PROMQL",
+            rich_help_panel=_PANEL_READ,
+            help="The query for a metric, with $namespace, $name, $target within label matchers. Repeatable.",
+        ),
+    ] = None,
+    matcher: Annotated[
+        str | None,
+        typer.Option(
+            metavar="'cluster=\"prod\"'",
+            rich_help_panel=_PANEL_READ,
+            help="Label matchers for the queries of cpu, memory and replicas, where a Prometheus has several clusters.",
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_PANEL_READ, help="A file with a bearer token for the server."),
+    ] = None,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_PANEL_READ, help="Certificates to trust for the server."),
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="NAME", rich_help_panel=_PANEL_READ, help="X-Scope-OrgID, as Mimir needs it.")
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ZONE", help="IANA zone of found schedules. Default: the one whose clock the load follows."
+        ),
+    ] = None,
+    pod_price: Annotated[
+        float | None, typer.Option(metavar="PRICE", min=0, rich_help_panel=_PANEL_SHOWN, help="Of a pod, by the hour.")
+    ] = None,
+    core_price: Annotated[
+        float | None, typer.Option(metavar="PRICE", min=0, rich_help_panel=_PANEL_SHOWN, help="Of a core, by the hour.")
+    ] = None,
+    gib_price: Annotated[
+        float | None,
+        typer.Option(metavar="PRICE", min=0, rich_help_panel=_PANEL_SHOWN, help="Of a GiB of memory, by the hour."),
+    ] = None,
+    output: Annotated[
+        ReportOutput, typer.Option("--output", "-o", rich_help_panel=_PANEL_SHOWN, help="Output format.")
+    ] = ReportOutput.TABLE,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_PANEL_SHOWN, help="Write one page that loads nothing else."),
+    ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", rich_help_panel=_PANEL_SHOWN, help="Write a manifest for each target worth it."),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes. Default: one for each core.")] = None,
+    print_rbac: Annotated[
+        bool, typer.Option("--print-rbac", help="Print the ClusterRole that this command needs, and end.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """
+    Report what cronhpa would do for the autoscalers of a cluster. Nothing is installed, and nothing is written there.
+
+    HorizontalPodAutoscalers, ScaledObjects, cron scalers and CronHPAs are read with their targets, pods and
+    ReplicaSets, and the loads of up to four weeks from a Prometheus. The last week is replayed by the operator's own
+    decisions: with the autoscaler as it is, and with each change that the weeks before suggest: a forecast, schedules
+    found in the load, another target, behavior or bounds. The answer names what is worth doing, most worth first, with
+    minutes that pods were short and pod-hours before and after; and where there is nothing to gain. Figures of a target
+    are those of `cronhpa backtest` with the same settings. A minute with too few pods counts as much as twenty minutes
+    of all pods.
+
+        cronhpa report --prometheus http://localhost:9090 -A
+        cronhpa report --prometheus http://localhost:9090 -n shop --html report.html --write proposals/
+        kubectl get hpa,deploy,pods -n shop -o yaml | cronhpa report - --history loads/
+
+    Exit codes: 0 done; 1 nothing could be judged; 2 an option is wrong; 130 interrupted, what was judged is shown.
+    """
+    from cronhpa.cli.report.histories import Histories, queries_with
+    from cronhpa.cli.report.live import cluster_role, read_objects
+    from cronhpa.core.schedules.wall_clock import zone_problem
+    from cronhpa.kube.errors import ClusterError
+    from cronhpa.reporting.cluster_report import report_of
+    from cronhpa.reporting.objects import autoscalers_of
+    from cronhpa.reporting.prices import Prices
+
+    if print_rbac:
+        show(as_yaml([cluster_role()]).rstrip())
+        return
+    if prometheus is None and history is None:
+        raise typer.BadParameter("where is the load? Name a server with --prometheus, or a folder with --history")
+    if time_zone is not None and (problem := zone_problem(time_zone)):
+        raise typer.BadParameter(problem, param_hint="--time-zone")
+    stated = _queries(query or [])
+    server = _server(prometheus, queries_with(matcher, stated), token_file, tenant, ca_file)
+    _require_numpy()
+    remarks: list[str] = []
+    if files:
+        bodies = [body for path in files for body in _documents(path)]
+    else:
+
+        async def read() -> tuple[list[dict[str, Any]], list[str]]:
+            async with connected(kubeconfig, context, namespace) as cluster:
+                return await read_objects(cluster, None if everywhere else cluster.namespace, selector)
+
+        try:
+            bodies, remarks = asyncio.run(read())
+        except ClusterError as error:
+            fail("report", error)
+    now = time.time_ns()
+    autoscalers, left_out = autoscalers_of(bodies, now)
+    histories = Histories(server, history, now - round(weeks * 7 * DAY), now, matcher)
+    targets, without = _gather(autoscalers, bodies, histories, server)
+    zones = None if time_zone is None else (time_zone,)
+    judged, is_whole = _judge(targets, zones, jobs or os.cpu_count() or 1)
+    prices = Prices(pod_price, core_price, gib_price)
+    answer = report_of(judged, [*left_out, *without], remarks, prices)
+    _show(answer, output)
+    if html is not None:
+        from cronhpa.cli.report.html import as_html
+
+        _written(html, as_html(answer))
+    if write is not None:
+        _write_manifests(write, answer)
+    if not is_whole:
+        complain("report", f"interrupted: {len(judged)} of {len(targets)} targets were judged")
+        raise typer.Exit(130)
+    if not judged:
+        complain("report", "no target could be judged" + ("" if autoscalers else ": there is no autoscaler"))
+        raise typer.Exit(1)
+
+
+def _queries(stated: Sequence[str]) -> dict[str, str]:
+    queries: dict[str, str] = {}
+    for text in stated:
+        metric, equals, promql = text.partition("=")
+        if not equals or not metric.strip() or not promql.strip():
+            raise typer.BadParameter(f'"{text}": write METRIC=PROMQL, such as rps=sum(rate(...))', param_hint="--query")
+        queries[metric.strip()] = promql.strip()
+    return queries
+
+
+def _require_numpy() -> None:
+    import importlib.util
+
+    if importlib.util.find_spec("numpy") is None:
+        fail("report", "numpy is not installed: pip install 'cronhpa[forecast]'")
+
+
+def _documents(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file, those of its lists too."""
+    try:
+        documents = list(read_documents(path))
+    except UnreadableFileError as error:
+        fail("report", error, code=2)
+    for document in documents:
+        yield from _objects(document)
+
+
+def _objects(document: Any) -> Iterator[dict[str, Any]]:
+    if not isinstance(document, Mapping):
+        return
+    items = document.get("items")
+    if isinstance(items, list):
+        for item in items:
+            yield from _objects(item)
+    elif isinstance(document.get("metadata"), Mapping):
+        yield dict(document)
+
+
+def _server(
+    url: str | None, queries: Mapping[str, str], token_file: Path | None, tenant: str | None, ca_file: Path | None
+) -> Prometheus | None:
+    from cronhpa.history.imports.prometheus import Prometheus, PrometheusError
+
+    if url is None:
+        return None
+    try:
+        return Prometheus(url, queries, token_file, tenant=tenant, ca_file=ca_file)
+    except PrometheusError as problem:
+        raise typer.BadParameter(str(problem), param_hint="--prometheus") from None
+
+
+def _gather(
+    autoscalers: Sequence[Autoscaler], bodies: Sequence[dict[str, Any]], histories: Any, server: Prometheus | None
+) -> tuple[list[ReportedTarget], list[LeftOut]]:
+    from contextlib import nullcontext
+
+    from cronhpa.history.imports.prometheus import PrometheusError
+    from cronhpa.reporting.gathering import metric_of, reported_target
+    from cronhpa.reporting.objects import requests_of, start_ups_of
+    from cronhpa.reporting.reported_target import LeftOut
+
+    requests, start_ups = requests_of(bodies), start_ups_of(bodies)
+    targets: list[ReportedTarget] = []
+    left_out: list[LeftOut] = []
+
+    async def gather(done: Any) -> None:
+        async with server if server is not None else nullcontext():
+            for number, autoscaler in enumerate(autoscalers):
+                done(number, len(autoscalers))
+                of_pod = requests.get(autoscaler.target, {})
+                metric = metric_of(autoscaler, of_pod)
+                if isinstance(metric, LeftOut):
+                    left_out.append(metric)
+                    continue
+                history = await histories.of(autoscaler, getattr(metric, "name", ""))
+                if history.problem:
+                    left_out.append(LeftOut(f"{autoscaler.namespace}/{autoscaler.label}", history.problem))
+                    continue
+                start_up = start_ups.get(autoscaler.target)
+                target = reported_target(autoscaler, metric, of_pod, history.load, history.replicas, start_up)
+                (left_out if isinstance(target, LeftOut) else targets).append(target)  # type: ignore[arg-type]
+
+    with progress("report", "reading loads") as done:
+        try:
+            asyncio.run(gather(done))
+        except PrometheusError as problem:
+            fail("report", problem)
+    return targets, left_out
+
+
+def _judge(
+    targets: Sequence[ReportedTarget], zones: tuple[str, ...] | None, jobs: int
+) -> tuple[list[JudgedTarget], bool]:
+    """The judged targets, and whether these are all."""
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from multiprocessing import get_context
+
+    judged: list[JudgedTarget] = []
+    with progress("report", f"replaying {len(targets)} targets") as done:
+        pool = ProcessPoolExecutor(min(jobs, max(len(targets), 1)), mp_context=get_context("spawn"))
+        try:
+            futures = {pool.submit(_judged, target, zones): target for target in targets}
+            for number, future in enumerate(as_completed(futures)):
+                result = future.result()
+                if isinstance(result, str):
+                    complain("report", f"{futures[future].label}: {result}")
+                else:
+                    judged.append(result)
+                done(number + 1, len(targets))
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            return judged, False
+        pool.shutdown()
+    return judged, True
+
+
+def _judged(target: ReportedTarget, zones: tuple[str, ...] | None) -> JudgedTarget | str:
+    """In a process of its own: the judged target, or why it cannot be judged."""
+    import signal
+
+    from cronhpa.reporting.suggestions import ZONES, judge, judged_span
+
+    # The parent ends the report; a worker that prints its own traceback helps nobody.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    span = judged_span(target.load.begin, target.load.end)
+    if span is None:
+        hours = (target.load.end - target.load.begin) / _HOUR
+        return f"{hours:.0f} h of load are too short: a day is replayed after two days of load at least"
+    return judge(target, span, zones or ZONES)
+
+
+def _show(answer: ClusterReport, output: ReportOutput) -> None:
+    import json
+
+    from rich.console import Console
+
+    from cronhpa.cli.report.text import as_text
+    from cronhpa.reporting.cluster_report import as_data
+
+    if output is ReportOutput.JSON:
+        show(json.dumps(as_data(answer), indent=2))
+    elif output is ReportOutput.YAML:
+        show(as_yaml([as_data(answer)]).rstrip())
+    else:
+        console = Console()
+        width = console.width if console.is_terminal else _WIDTH_PIPED
+        typer.echo(as_text(answer, width, is_wide=output is ReportOutput.WIDE))
+
+
+def _written(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        fail("report", f"{path}: {error.strerror or error}")
+    say(f"written: {path}", err=True)
+
+
+def _write_manifests(folder: Path, answer: ClusterReport) -> None:
+    """A manifest for each target with a suggestion, below a comment with the sentence that justifies it."""
+    from cronhpa.cli.report.manifests import manifest_text
+
+    for judged in answer.judged:
+        if judged.best is not None:
+            target = judged.target
+            path = folder / f"{target.series.namespace}-{target.series.name}.yaml"
+            _written(path, manifest_text(judged, answer.prices))

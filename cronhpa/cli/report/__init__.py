@@ -1,0 +1,1 @@
+"""`cronhpa report`: what it reads, and how its answer is shown."""

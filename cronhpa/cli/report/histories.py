@@ -1,0 +1,158 @@
+"""
+The loads and replica counts of targets, by a Prometheus and a folder of files.
+
+What was fetched is written to the folder at once, and what the folder has is not fetched again: an interrupted report
+goes on where it was, and a folder without a Prometheus is a report offline.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from cronhpa.core.model.instant import Nanoseconds, format_instant
+from cronhpa.history.database.series import Series, is_load
+from cronhpa.history.imports.files import HEADER, HistoryError, read_points
+from cronhpa.history.imports.prometheus import QUERIES, Prometheus, PrometheusError, PrometheusUnusableError
+from cronhpa.history.imports.promql import QueryError
+from cronhpa.reporting.objects import Autoscaler
+from cronhpa.reporting.reported_target import Points
+
+_SUFFIXES = (".csv", ".csv.gz", ".parquet")
+# kube-state-metrics' own names. max: two replicas of it serve the same number.
+_REPLICAS = {
+    "Deployment": 'max(kube_deployment_status_replicas_available{namespace="$namespace", deployment="$target"})',
+    "StatefulSet": 'max(kube_statefulset_status_replicas_ready{namespace="$namespace", statefulset="$target"})',
+    "ReplicaSet": 'max(kube_replicaset_status_ready_replicas{namespace="$namespace", replicaset="$target"})',
+}
+_REPLICAS_METRIC = "replicas"
+_SELECTOR_END = 'container!="POD"}'
+
+
+class History(Struct, frozen=True):
+    """The history of one target, in order of time."""
+
+    load: Points = ()
+    replicas: Points = ()
+    problem: str = ""
+    """Why there is no load."""
+    remark: str = ""
+    """What is missing beside the load."""
+
+
+def queries_with(matcher: str | None, stated: Mapping[str, str]) -> dict[str, str]:
+    """
+    The queries by metric.
+
+    matcher: of labels, such as `cluster="prod"`, for a Prometheus that has several clusters. stated: replace others.
+    """
+    within = f", {matcher}" if matcher else ""
+    ours = {
+        metric: query.replace(_SELECTOR_END, _SELECTOR_END[:-1] + within + "}") for metric, query in QUERIES.items()
+    }
+    return {**ours, **stated}
+
+
+def replicas_query(kind: str, matcher: str | None) -> str | None:
+    query = _REPLICAS.get(kind)
+    return query if query is None or not matcher else query.replace("})", f", {matcher}}})")
+
+
+class Histories:
+    """Reads and keeps the histories of one report."""
+
+    def __init__(
+        self,
+        prometheus: Prometheus | None,
+        folder: Path | None,
+        begin: Nanoseconds,
+        end: Nanoseconds,
+        matcher: str | None = None,
+    ) -> None:
+        self._prometheus, self._folder = prometheus, folder
+        self._begin, self._end = begin, end
+        self._matcher = matcher
+
+    async def of(self, autoscaler: Autoscaler, metric: str) -> History:
+        """Raises PrometheusUnusableError if no other target will fare better."""
+        try:
+            load = await self._load(autoscaler, metric)
+        except PrometheusUnusableError:
+            raise
+        except (HistoryError, OSError, PrometheusError, QueryError, ImportError) as problem:
+            return History(problem=str(problem))
+        if not load:
+            return History(problem=f"nothing is known of the load of {metric}")
+        try:
+            return History(load, await self._replicas(autoscaler))
+        except PrometheusUnusableError:
+            raise
+        except (HistoryError, OSError, PrometheusError, QueryError, ImportError) as problem:
+            return History(load, remark=f"the real replicas are not known: {problem}")
+
+    async def _load(self, autoscaler: Autoscaler, metric: str) -> Points:
+        kept = self._kept(autoscaler, metric) or self._kept(autoscaler, "")
+        if kept is not None:
+            return self._within(read_points(kept))
+        if self._prometheus is None:
+            raise PrometheusError(self._missing(autoscaler, metric))
+        series = Series(autoscaler.namespace, autoscaler.name, metric)
+        query = autoscaler.queries.get(metric) or self._prometheus.query_for(series, autoscaler.spec.target)
+        return await self._fetched(autoscaler, metric, query)
+
+    async def _replicas(self, autoscaler: Autoscaler) -> Points:
+        kept = self._kept(autoscaler, _REPLICAS_METRIC)
+        if kept is not None:
+            return self._within(read_points(kept))
+        template = replicas_query(autoscaler.spec.target.kind, self._matcher)
+        if self._prometheus is None or template is None:
+            return ()
+        query = self._prometheus.filled(template, Series(autoscaler.namespace, autoscaler.name, _REPLICAS_METRIC),
+                                        autoscaler.spec.target)  # fmt: skip
+        return await self._fetched(autoscaler, _REPLICAS_METRIC, query)
+
+    async def _fetched(self, autoscaler: Autoscaler, metric: str, query: str) -> Points:
+        assert self._prometheus is not None
+        points: list[tuple[Nanoseconds, float]] = []
+        async for part in self._prometheus.load(query, self._begin, self._end):
+            points += [(at, value) for at, value in part if is_load(at, value)]
+        if self._folder is not None and points:
+            self._keep(self._folder / f"{_stem(autoscaler, metric)}.csv.gz", points)
+        return points
+
+    def _kept(self, autoscaler: Autoscaler, metric: str) -> Path | None:
+        if self._folder is None:
+            return None
+        paths = (self._folder / f"{_stem(autoscaler, metric)}{suffix}" for suffix in _SUFFIXES)
+        return next((path for path in paths if path.is_file()), None)
+
+    def _keep(self, path: Path, points: Points) -> None:
+        """Written beside and renamed: an interrupted report leaves no half file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        half = path.with_name(f".{path.name}.part")
+        with gzip.open(half, "wt", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(HEADER)
+            writer.writerows((format_instant(at), value) for at, value in points)
+        half.rename(path)
+
+    def _within(self, points: Points) -> Points:
+        """The newest part of a file, as long as the report asks a Prometheus for."""
+        if not points:
+            return points
+        begin = points[-1][0] - (self._end - self._begin)
+        return [point for point in points if point[0] >= begin]
+
+    def _missing(self, autoscaler: Autoscaler, metric: str) -> str:
+        if self._folder is None:
+            return "there is no history: name a Prometheus by --prometheus, or a folder of files by --history"
+        return f"{self._folder} has no {_stem(autoscaler, metric)}.csv, .csv.gz or .parquet"
+
+
+def _stem(autoscaler: Autoscaler, metric: str) -> str:
+    """NAMESPACE/NAME.METRIC: the file of a history, below the folder."""
+    return f"{autoscaler.namespace}/{autoscaler.name}{'.' + metric if metric else ''}".replace("..", "_")

@@ -1,0 +1,133 @@
+"""The answer of a report as one HTML page that loads nothing: fit to be mailed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cronhpa.cli.tables.time_format import format_length
+from cronhpa.core.model.instant import HOUR, MINUTE, Nanoseconds, format_instant
+from cronhpa.reporting.cluster_report import (
+    ClusterReport,
+    days,
+    idle_hours,
+    minutes,
+    nothing_to_gain,
+    peak_text,
+    sentence,
+)
+from cronhpa.reporting.screening import minutes_of, workload_model
+from cronhpa.reporting.suggestions import JudgedTarget
+from cronhpa.simulation.run import ReplicaChange
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900, 180, 40, 20
+_MINUTES_PER_POINT = 10
+
+
+def as_html(answer: ClusterReport) -> str:
+    """The page. Texts of the cluster are escaped."""
+    from jinja2 import Environment, PackageLoader
+
+    environment = Environment(
+        loader=PackageLoader("cronhpa.cli.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    worthwhile = [one for one in answer.judged if one.best is not None]
+    others = [one for one in answer.judged if one.best is None]
+    return environment.get_template("report.html.j2").render(
+        count=len(answer.judged),
+        rows=[_row(one) for one in answer.judged],
+        worthwhile=[_worth(one, answer) for one in worthwhile],
+        others=[(one.target.label, nothing_to_gain(one)) for one in others],
+        peaks=[(one.target.label, peak_text(peak)) for one in answer.judged for peak in one.peaks],
+        left_out=[(one.autoscaler, one.why) for one in answer.left_out],
+        remarks=answer.remarks,
+        from_time=format_instant(min((one.span.begin for one in answer.judged), default=0)),
+        to_time=format_instant(max((one.span.end for one in answer.judged), default=0)),
+        short=sum(one.today.under_provisioned_minutes for one in answer.judged),
+        short_after=sum((one.best.score if one.best else one.today).under_provisioned_minutes for one in answer.judged),
+        pods=sum(one.today.pod_hours for one in answer.judged),
+        pods_after=sum((one.best.score if one.best else one.today).pod_hours for one in answer.judged),
+    )
+
+
+def _row(judged: JudgedTarget) -> dict[str, str]:
+    today, start, happened = judged.today, judged.target.start_up, judged.happened
+    idle = 100 * idle_hours(judged) / today.pod_hours if today.pod_hours else 0.0
+    return {
+        "target": judged.target.label,
+        "autoscaler": judged.target.autoscaler,
+        "short": f"{minutes(today)} min in {days(judged)}",
+        "unserved": f"{today.unserved_percent:.2f} %",
+        "pods": f"{today.pod_hours:,.0f}",
+        "idle": f"{idle:.0f} %",
+        "happened": "-" if happened is None else f"{happened.minutes:,.0f} min, {happened.pod_hours:,.0f}",
+        "start": "-"
+        if start is None
+        else f"{format_length(start.total)}: scheduled {format_length(start.scheduling)}, created "
+        f"{format_length(start.creating)}, Ready {format_length(start.becoming_ready)}",
+    }
+
+
+def _worth(judged: JudgedTarget, answer: ClusterReport) -> dict[str, Any]:
+    best = judged.best
+    assert best is not None, "only targets with a suggestion are drawn"
+    return {
+        "target": judged.target.label,
+        "sentence": sentence(judged, best, answer.prices),
+        "why": best.why,
+        "doubts": [*best.doubts, *judged.doubts],
+        "others": [sentence(judged, one, answer.prices) for one in judged.suggestions if one is not best],
+        "picture": _picture(judged),
+    }
+
+
+def _picture(judged: JudgedTarget) -> dict[str, Any]:
+    """The pods that the load needs, those of today's autoscaler and those of the suggestion, as paths of an SVG."""
+    span, best = judged.span, judged.best
+    assert best is not None, "only targets with a suggestion are drawn"
+    per_pod = workload_model(judged.target).target
+    loads = minutes_of(judged.target.points, span)
+    needed = [
+        float(loads[first : first + _MINUTES_PER_POINT].max()) / per_pod
+        for first in range(0, len(loads), _MINUTES_PER_POINT)
+    ]
+    top = max(judged.today.most_replicas, best.score.most_replicas, *needed, 1)
+    length = span.end - span.begin
+
+    def x(at: Nanoseconds) -> float:
+        return _LEFT + (_WIDTH - _LEFT) * (at - span.begin) / length
+
+    def y(pods: float) -> float:
+        return (_HEIGHT - _BOTTOM) * (1 - pods / top / 1.05)
+
+    area = [(x(span.begin), y(0))]
+    area += [(x(span.begin + place * _MINUTES_PER_POINT * MINUTE), y(pods)) for place, pods in enumerate(needed)]
+    area.append((x(span.end), y(0)))
+    ticks = range(-(-span.begin // (24 * HOUR)) * 24 * HOUR, span.end, 24 * HOUR)
+    return {
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "load": _path(area) + "Z",
+        "today": _path(_steps(judged.week.changes, x, y, x(span.end))),
+        "best": _path(_steps(best.run.changes, x, y, x(span.end))),
+        "top": f"{top:.0f}",
+        "top_y": f"{y(top):.1f}",
+        "base_y": f"{y(0):.1f}",
+        "ticks": [(f"{x(at):.1f}", format_instant(at)[:10]) for at in ticks],
+    }
+
+
+def _steps(changes: Sequence[ReplicaChange], x: Any, y: Any, end: float) -> Iterator[tuple[float, float]]:
+    """Ready pods over time."""
+    before = None
+    for change in changes:
+        if before is not None:
+            yield x(change.at), before
+        before = y(change.ready)
+        yield x(change.at), before
+    if before is not None:
+        yield end, before
+
+
+def _path(points: Any) -> str:
+    return "M" + "L".join(f"{left:.1f},{down:.1f}" for left, down in points)

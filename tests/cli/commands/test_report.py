@@ -1,0 +1,117 @@
+"""`cronhpa report` offline: its answer, its page, its manifests, its errors."""
+
+import json
+import re
+
+import pytest
+import yaml
+from made_targets import deployment, hpa, points, rush
+from typer.testing import CliRunner
+
+from cronhpa.cli import app
+from cronhpa.core.model.instant import format_instant
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Four days of a load that needs 20 pods each morning, where 10 are allowed; and an HPA without a load."""
+    folder = tmp_path_factory.mktemp("report")
+    (folder / "loads/prod").mkdir(parents=True)
+    lines = [f"{format_instant(at)},{value}" for at, value in points(4, rush)]
+    (folder / "loads/prod/shop.csv").write_text("\n".join(["timestamp,value", *lines]))
+    bodies = [hpa(maximum=10), deployment(), hpa("unknown"), deployment("unknown")]
+    (folder / "objects.yaml").write_text(yaml.safe_dump_all(bodies))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reported(folder):
+    arguments = [folder / "objects.yaml", "--history", folder / "loads", "--jobs", 1, "--time-zone", "UTC"]
+    result = run(*arguments, "-o", "json", "--html", folder / "report.html", "--write", folder / "proposals")
+    assert 0 == result.exit_code, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_the_answer_names_what_is_worth_doing_and_what_is_left_out(reported):
+    (target,) = reported["targets"]
+
+    assert "prod/Deployment/shop" == target["target"]
+    assert any("maxReplicas" in suggestion["change"] for suggestion in target["suggestions"])
+    (left_out,) = reported["leftOut"]
+    assert "prod/HorizontalPodAutoscaler/unknown" == left_out["autoscaler"]
+    assert "loads has no prod/unknown.cpu.csv" in left_out["why"]
+
+
+def test_the_figures_are_those_of_a_backtest_of_the_written_manifest(folder, reported):
+    (target,) = reported["targets"]
+    best = target.get("together") or target["suggestions"][0]
+    (manifest,) = (folder / "proposals").glob("*.yaml")
+    arguments = [manifest, "--history", folder / "loads/prod/shop.csv", "--pod-request", "cpu=1", "-o", "json"]
+    arguments += ["--from", target["from"], "--to", target["to"]]
+
+    result = CliRunner().invoke(app, ["backtest", *map(str, arguments)])
+
+    assert 0 == result.exit_code, result.stderr
+    score = list(json.loads(result.stdout)["variants"].values())[-1]
+    assert best["underProvisionedMinutes"] == score["underProvisionedMinutes"]
+    assert best["podHours"] == score["podHours"]
+    assert manifest.read_text().startswith(f"# {best['change'][:20]}")
+
+
+def test_the_page_loads_nothing_and_shows_the_week(folder, reported):
+    page = (folder / "report.html").read_text()
+
+    assert not re.search(r"(?:src|href)=|url\(|<script|@import", page)
+    assert "prod/Deployment/shop" in page
+    assert 3 == page.count("<path ")
+
+
+def test_a_name_of_the_cluster_is_text_on_the_page(reported):
+    from cronhpa.cli.report.html import as_html
+    from cronhpa.reporting.cluster_report import report_of
+    from cronhpa.reporting.prices import Prices
+    from cronhpa.reporting.reported_target import LeftOut
+
+    page = as_html(report_of([], [LeftOut(SCRIPT, SCRIPT)], [SCRIPT], Prices()))
+
+    assert SCRIPT not in page
+    assert 3 == page.count("&lt;script&gt;")
+
+
+def test_the_rights_are_to_get_and_list_alone():
+    role = yaml.safe_load(run("--print-rbac").stdout)
+
+    assert [["get", "list"]] * len(role["rules"]) == [rule["verbs"] for rule in role["rules"]]
+    assert ["autoscaling"] in [rule["apiGroups"] for rule in role["rules"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "where is the load?"),
+        (["--history", "x", "--time-zone", "Berlin"], "Berlin"),
+        (["--prometheus", "http://u:p@h:1/?a=b"], "it holds more than a host, a port and a path"),
+        (["--prometheus", "http://h:1", "--query", "cpu"], "write METRIC=PROMQL"),
+    ],
+)
+def test_a_wrong_option_is_told_with_what_is_accepted(arguments, said):
+    result = run(*arguments)
+
+    assert 2 == result.exit_code
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_objects_without_an_autoscaler_end_with_1(folder, tmp_path):
+    (tmp_path / "pods.yaml").write_text(yaml.safe_dump(deployment()))
+
+    result = run(tmp_path / "pods.yaml", "--history", folder / "loads")
+
+    assert (1, "no target could be judged: there is no autoscaler") == (
+        result.exit_code, result.stderr.strip().split("report: ")[-1],
+    )  # fmt: skip

@@ -1,0 +1,85 @@
+"""`cronhpa report` of a real API server: it reads by its ClusterRole alone, and writes nothing."""
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+import yaml
+from made_targets import MONDAY, deployment, hpa, rush
+from typer.testing import CliRunner
+
+from cronhpa.cli import app
+from cronhpa.core.model.instant import MINUTE, SECOND
+from forecasting.answering import Answering
+
+
+@pytest.fixture
+def server():
+    """A server with the load of made_targets.rush for every query."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    answering = Answering(lambda at: str(rush(at * SECOND // MINUTE * MINUTE)) if at * SECOND >= MONDAY else None)
+    asyncio.run_coroutine_threadsafe(answering.__aenter__(), loop).result(10)
+    yield answering
+    asyncio.run_coroutine_threadsafe(answering.__aexit__(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+    loop.close()
+
+
+@pytest.fixture
+def shop(control_plane, namespace):
+    """An HPA that allows 10 pods where 20 are needed, on a Deployment without pods."""
+    workload = deployment()
+    pod = workload["spec"]["template"]
+    workload["spec"] = {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "shop"}},
+        "template": {
+            "metadata": {"labels": {"app": "shop"}},
+            "spec": {"containers": [{**pod["spec"]["containers"][0], "image": "none"}]},
+        },
+    }
+    for body in (workload, hpa(maximum=10)):
+        control_plane.apply({**body, "metadata": {**body["metadata"], "namespace": namespace}})
+    return namespace
+
+
+def reader(control_plane, namespace):
+    """A kubeconfig of an account with the rights of --print-rbac alone, in this namespace."""
+    role = yaml.safe_load(CliRunner().invoke(app, ["report", "--print-rbac"]).stdout)
+    subject = {"kind": "ServiceAccount", "name": "reporter", "namespace": namespace}
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
+    control_plane.apply(role)
+    account = {"name": "reporter", "namespace": namespace}
+    control_plane.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    control_plane.apply(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "reporter", "namespace": namespace},
+            "roleRef": ref,
+            "subjects": [subject],
+        }
+    )
+    return control_plane.service_account_kubeconfig(namespace, "reporter")
+
+
+def test_a_reader_of_one_namespace_gets_its_report_and_changes_nothing(shop, control_plane, server):
+    kubeconfig = reader(control_plane, shop)
+    begun = time.time()
+    arguments = ["--prometheus", server.url, "-n", shop, "--weeks", "0.6", "--jobs", "1", "-o", "json"]
+
+    result = CliRunner().invoke(app, ["report", *arguments, "--time-zone", "UTC", "--kubeconfig", str(kubeconfig)])
+
+    assert 0 == result.exit_code, result.stderr
+    (target,) = json.loads(result.stdout)["targets"]
+    assert f"{shop}/Deployment/shop" == target["target"]
+    assert any("maxReplicas" in suggestion["change"] for suggestion in target["suggestions"])
+    writes = [write for write in control_plane.writes() if write.began >= begun and write.agent.startswith("cronhpa")]
+    assert [] == writes
+    user = f"system:serviceaccount:{shop}:reporter"
+    assert any(request.user == user for request in control_plane.requests())
