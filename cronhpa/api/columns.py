@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
+from cronhpa.api.maxed import maxed_since
 from cronhpa.api.metric_status import PER_POD, current_and_target
 from cronhpa.api.status_text import Condition, Status, clip
 from cronhpa.core.model.local_time import format_ahead
@@ -31,6 +32,7 @@ class StatusWord(StrEnum):
     NO_METRICS = "NoMetrics"
     OTHER_OWNER = "OtherOwner"
     HOLDING = "Holding"  # the count stays: one metric is missing, the scale cannot be written, or a person's zero
+    MAXED = "Maxed"  # as Deciding, and it asks for all replicas of its maximum
     LEARNING = "Learning"  # as Deciding, and the forecast is not there yet
     PREVIEW = "Preview"
     DECIDING = "Deciding"
@@ -86,6 +88,8 @@ def _word(reconciliation: Reconciliation, conditions: Sequence[Condition]) -> St
         # Ready has the problem of a metric as its reason. While one of several metrics is missing, the target may grow.
         is_blind = all(isinstance(result, Absent) for result in reconciliation.decision.metrics)
         word = StatusWord.NO_METRICS if is_blind else StatusWord.HOLDING
+    if word is StatusWord.DECIDING and maxed_since(conditions) is not None:
+        return StatusWord.MAXED
     if word is StatusWord.DECIDING and reasons.get("ForecastActive") == "Learning":
         return StatusWord.LEARNING
     return word

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from cronhpa.api.maxed import MAXED_OUT, is_maxed
 from cronhpa.api.status_text import Condition, clip
 from cronhpa.core.model.decision import Decision, DecisionKind, Failed, Rule, Scaled, Source
 from cronhpa.core.model.forecast import TrackRecord, in_days
@@ -44,6 +45,8 @@ def conditions(previous: Iterable[Condition], reconciliation: Reconciliation) ->
     by_type = {condition["type"]: condition for condition in reversed(conditions)}
     for kind, is_true, reason, message in stated:
         condition = by_type.get(kind)
+        if condition is None and kind == MAXED_OUT and not is_true:
+            continue  # only whoever has run at a maximum reads that it no longer does
         if condition is None:
             condition = by_type[kind] = {"type": kind}
             conditions.append(condition)
@@ -138,6 +141,14 @@ def _own_conditions(reconciliation: Reconciliation) -> Iterator[ConditionText]:
         yield "TargetOwned", True, "OnlyOwner", "nothing else scales the target"
     else:
         yield "TargetOwned", False, "OtherOwner", reconciliation.owner_problem or ""
+    maxed = is_maxed(reconciliation)
+    if maxed:
+        text = (
+            f"all {decision.maximum} replicas of the maximum in force are asked for: if the load rises, none is added"
+        )
+        yield MAXED_OUT, True, "AtMaximum", text
+    elif maxed is not None:
+        yield MAXED_OUT, False, "BelowMaximum", "the maximum in force leaves room, or the count is fixed"
     if reconciliation.spec.is_timed:
         if reconciliation.conflicts:
             yield (

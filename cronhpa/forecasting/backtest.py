@@ -33,11 +33,20 @@ class NotRunnableError(Exception):
     """Why an object cannot be run under a recorded load, and what to do."""
 
 
+class RequestUnknownError(NotRunnableError):
+    """A Utilization target is a share of what a pod requests, and the request is not known. metric: its name."""
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        super().__init__(f"{metric}: its Utilization target needs what a pod requests")
+
+
 def loaded_metric(spec: Spec, requests: Mapping[str, int]) -> Metric | None:
     """
     The metric of the load: the one that is forecast, else the first with a target per pod; None without metrics.
 
-    requests: of a pod, milli-units by resource. Raises NotRunnableError if no target tells the load of one pod.
+    requests: of a pod, milli-units by resource. Raises NotRunnableError if no target tells the load of one pod,
+    RequestUnknownError if only the request is missing.
     """
     wanted = forecast_metric(spec)
     ranked = sorted(spec.metrics, key=lambda metric: getattr(metric, "name", None) != wanted)
@@ -46,9 +55,7 @@ def loaded_metric(spec: Spec, requests: Mapping[str, int]) -> Metric | None:
         metric = ranked[0]
         name = name_of(metric)
         if getattr(getattr(metric, "target", None), "average_utilization", None):
-            raise NotRunnableError(
-                f"{name}: its Utilization target needs what a pod requests: --pod-request {name}=500m"
-            )
+            raise RequestUnknownError(name)
         raise NotRunnableError(
             f"{name}: a Value target says nothing of one pod: a Utilization or AverageValue target is needed"
         )

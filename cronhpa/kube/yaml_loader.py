@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -89,3 +90,46 @@ Loader.yaml_implicit_resolvers = {
     first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
     for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+
+
+# --- where the field of a path stands ----------------------------------------------------------------------------
+
+
+def child_of(node: yaml.Node, key: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+    """(key, value) of a mapping's field, or (item, item) of a sequence; None if there is no such child."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+        return node.value[key], node.value[key]
+    if isinstance(node, yaml.MappingNode):
+        # PyYAML puts merged keys before the mapping's own, which win.
+        return next(((name, value) for name, value in reversed(node.value) if name.value == key), None)
+    return None
+
+
+_STEP = re.compile(r"\[([0-9]+)\]")
+
+
+def line_at(node: yaml.Node, path: str) -> int:
+    """The line of a field such as `spec.schedules[0].start`; of a missing field, that of the nearest one around it."""
+    line, rest, key = line_of(node), path, ""
+    while rest:
+        index = _STEP.match(rest)
+        if index is not None:
+            child, rest = child_of(node, int(index[1])), rest[index.end() :]
+        else:
+            # A key may contain dots: the longest existing key is meant.
+            key, rest = _longest_key(node, rest.removeprefix("."))
+            child = child_of(node, key)
+        if child is None:
+            break
+        line, node = line_of(child[0]), child[1]
+    return line
+
+
+def _longest_key(node: yaml.Node, rest: str) -> tuple[str, str]:
+    """The key with which a path begins, and the rest of the path."""
+    if isinstance(node, yaml.MappingNode):
+        keys = sorted((str(name.value) for name, _ in node.value), key=len, reverse=True)
+        for key in keys:
+            if key and rest.startswith(key) and rest[len(key) : len(key) + 1] in {"", ".", "["}:
+                return key, rest[len(key) :]
+    return rest, ""

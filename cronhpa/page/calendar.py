@@ -70,14 +70,16 @@ class FleetCalendar:
         """Computes the edges of a thousand objects at a time, so that views of single objects come in between."""
         asked = [scheduled(one) for one in live if one.spec]
         edges: list[BoundsEdge] = []
+        minimums: list[int] = []
         unread = cut = 0
         for first in range(0, len(asked), _AT_ONCE):
             self._done = first / len(asked)
             question = EdgesQuestion(asked[first : first + _AT_ONCE], now, now + SPAN)
             part = _ANSWERS.decode(await self._worker.run(coming_edges, ENCODER.encode(question)))
             edges += [replace(edge, object=edge.object + first) for edge in part.edges]
+            minimums += part.minimums
             unread, cut = unread + part.unread, cut + part.cut
-        return _FleetEdges(digest, now, asked, EdgesAnswer(edges, unread, cut))
+        return _FleetEdges(digest, now, asked, EdgesAnswer(edges, minimums, unread, cut))
 
     async def close(self) -> None:
         if self._work is not None:
@@ -95,7 +97,13 @@ def _encoded(asked: Sequence[ScheduledObject], answer: EdgesAnswer, scope: Scope
     for edge in answer.edges:
         if asked[edge.object].namespace in scope:
             by_instant.setdefault(edge.at - edge.at % _TOGETHER, []).append(edge)
-    instants = sorted(by_instant)
+    instants = sorted(by_instant)[: _INSTANTS_MAX + 1]
+    total = sum(minimum for one, minimum in zip(asked, answer.minimums, strict=True) if one.namespace in scope)
+    told = []
+    for at in instants[:_INSTANTS_MAX]:
+        instant = _instant(at, by_instant[at], asked)
+        total += instant["more"] - instant["fewer"]
+        told.append({**instant, "sum": total})
     return _ENCODER.encode(
         {
             "from": now / SECOND,
@@ -104,7 +112,7 @@ def _encoded(asked: Sequence[ScheduledObject], answer: EdgesAnswer, scope: Scope
             "cut": len(instants) > _INSTANTS_MAX,
             "unread": answer.unread if scope.namespaces is None else None,
             "pending": scope.pending,
-            "instants": [_instant(at, by_instant[at], asked) for at in instants[:_INSTANTS_MAX]],
+            "instants": told,
         }
     )
 
@@ -112,7 +120,7 @@ def _encoded(asked: Sequence[ScheduledObject], answer: EdgesAnswer, scope: Scope
 def _instant(at: Nanoseconds, edges: Sequence[BoundsEdge], asked: Sequence[ScheduledObject]) -> dict[str, Any]:
     """
     The sums of the edges of one instant. more, fewer: pods that minimums ask for in addition, and no longer ask for; a
-    target may run more already.
+    target may run more already. The caller adds sum: pods that all minimums ask for from then on.
     """
     rises = sum(max(edge.after - edge.before, 0) for edge in edges)
     falls = sum(max(edge.before - edge.after, 0) for edge in edges)

@@ -24,35 +24,41 @@ EDGES_MAX = 400
 
 def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
     edges: list[BoundsEdge] = []
+    minimums: list[int] = []
     unread = cut = 0
     # Objects of one chart share a spec: its timeline is walked once.
-    edges_by_spec: dict[tuple[bytes, Nanoseconds | None, tuple[Lead, ...]], list[BoundsEdge] | None] = {}
+    edges_by_spec: dict[tuple[bytes, Nanoseconds | None, tuple[Lead, ...]], tuple[int, list[BoundsEdge]] | None] = {}
     for place, scheduled in enumerate(asked.objects):
         memory = parse_memory({"memory": scheduled.memory} if scheduled.memory else {})
         key = (scheduled.spec, memory.start_up, memory.leads)
         if key not in edges_by_spec:
             edges_by_spec[key] = _edges(scheduled, memory, asked.now, asked.until)
-        of_object = edges_by_spec[key]
-        if of_object is None:
+        found = edges_by_spec[key]
+        if found is None:
+            minimums.append(0)
             unread += 1
             continue
+        minimum, of_object = found
+        minimums.append(minimum)
         if len(of_object) > EDGES_MAX:
             cut += 1
         edges += [replace(edge, object=place) for edge in of_object[:EDGES_MAX]]
-    return EdgesAnswer(edges, unread, cut)
+    return EdgesAnswer(edges, minimums, unread, cut)
 
 
-def _edges(scheduled: ScheduledObject, memory: Memory, now: Nanoseconds, until: Nanoseconds) -> list[BoundsEdge] | None:
-    """The edges of an object; None for a spec that cannot be read."""
+def _edges(
+    scheduled: ScheduledObject, memory: Memory, now: Nanoseconds, until: Nanoseconds
+) -> tuple[int, list[BoundsEdge]] | None:
+    """The minimum now and the edges of an object; None for a spec that cannot be read."""
     try:
         text = msgspec.json.decode(zlib.decompress(scheduled.spec))
         spec = parse_spec(text, scheduled.namespace, ControllerOptions())
     except (SpecError, ValueError, TypeError, zlib.error):
         return None
     if not spec.is_timed:
-        return []
+        return spec.min_replicas, []
     line = timeline(spec, now, until, start_up=memory.start_up, leads=memory.leads)
-    return [
+    return line.segments[0].minimum, [
         BoundsEdge(
             after.start, 0, before.minimum, after.minimum, before.maximum, after.maximum, tuple(_what(before, after))
         )

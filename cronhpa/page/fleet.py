@@ -49,6 +49,8 @@ class _Row(Struct, frozen=True, gc=False):
     """Status version, generation and uid of the object."""
     sequence: int
     """Sequence number of the last change of the row."""
+    until: Nanoseconds | None
+    """When the object will need a person if nothing changes: the row differs from then on."""
     encoded: bytes
 
 
@@ -110,9 +112,9 @@ class FleetRows:
         for key, live in live_by_key.items():
             version = (live.version, live.generation, live.uid)
             row = self._rows.get(key)
-            if row is not None and row.version == version:
+            if row is not None and row.version == version and (row.until is None or now < row.until):
                 continue
-            self._rows[key] = _Row(version, sequence, encoded_row(live, now))
+            self._rows[key] = _Row(version, sequence, *encoded_row(live, now))
             self._gone.pop(key, None)
             changed += 1
             if changed % _SLICE == 0:
@@ -127,25 +129,30 @@ class FleetRows:
             self._sequence = sequence
 
 
-def encoded_row(live: LiveObject, now: Nanoseconds) -> bytes:
-    """The row of an object. For an unreadable status the row says so, and the other rows are not affected."""
+def encoded_row(live: LiveObject, now: Nanoseconds) -> tuple[Nanoseconds | None, bytes]:
+    """
+    When the row differs although the object does not change, and the row.
+
+    For an unreadable status the row says so, and the other rows are not affected.
+    """
     try:
-        return _ENCODER.encode(_fields(live, now))
+        until, fields = _fields(live, now)
+        return until, _ENCODER.encode(fields)
     except Exception:
         LOG.exception("the page cannot show %s/%s", live.namespace, live.name)
         note = "its status cannot be read: the operator's log says why"
         unknown: list[Any] = [None] * len(COLUMNS)
         unknown[:6] = [live.namespace, live.name, "Undecided", 0, True, False]
         unknown[COLUMNS.index("notes")] = [note]
-        return _ENCODER.encode(unknown)
+        return None, _ENCODER.encode(unknown)
 
 
-def _fields(live: LiveObject, now: Nanoseconds) -> list[Any]:
+def _fields(live: LiveObject, now: Nanoseconds) -> tuple[Nanoseconds | None, list[Any]]:
     body = live.body()
     it = current_explanation(body)
-    row = row_of(body, it, now)
+    row = row_of(body, it, now, None)
     edge, forecast = next_change(body), it.forecast
-    return [
+    return row.needs_person_from, [
         row.namespace,
         row.name,
         row.word,

@@ -13,11 +13,13 @@ from typing import Any
 import msgspec
 import yaml
 
+from cronhpa.api.explained.explanation import current_explanation
 from cronhpa.api.explained.explanation_text import explained
-from cronhpa.api.explained.object_rows import object_row
+from cronhpa.api.explained.object_rows import row_of
 from cronhpa.api.identity import GROUP, VERSION
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import parse_memory
+from cronhpa.api.written_spec import as_written, field_order
 from cronhpa.core.forecasts.floor import forecast_source, pod_capacity
 from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, parse_instant
 from cronhpa.core.model.local_time import local_times
@@ -45,7 +47,7 @@ _ENCODER = msgspec.json.Encoder()
 def view_of(asked: ViewQuestion) -> bytes:
     """The JSON that the page draws. Parts that cannot be read are left out, with a sentence in `problems`."""
     body: Json = msgspec.json.decode(asked.body)
-    row = object_row(body, asked.now)
+    row = row_of(body, current_explanation(body), asked.now, asked.zone)
     status: Json = body.get("status") or {}
     problems: list[str] = []
     try:
@@ -63,6 +65,7 @@ def view_of(asked: ViewQuestion) -> bytes:
         "namespace": asked.namespace,
         "name": asked.name,
         "zone": asked.zone,
+        "ownZone": asked.own_zone,
         "now": asked.now / SECOND,
         "since": (asked.now - SPAN) / SECOND,
         "until": (asked.now + SPAN) / SECOND,
@@ -75,14 +78,15 @@ def view_of(asked: ViewQuestion) -> bytes:
         "max": row.maximum,
         "scales": row.scales,
         "target": status.get("target") or "",
-        "explained": explained(body, asked.now),
+        "explained": explained(body, asked.now, asked.zone),
         "conditions": [_condition(condition, asked.zone, asked.now) for condition in status.get("conditions") or ()],
         "metric": "" if metric is None else _name(metric),
         "unit": _unit(metric),
         "capacity": _capacity(spec, metric, memory),
         "startUp": None if memory.start_up is None else memory.start_up / SECOND,
         "budget": _budget(spec, status),
-        "spec": body.get("spec") or {},
+        "spec": as_written(body.get("spec") or {}),
+        "fieldOrder": {"spec": field_order(), "schedule": field_order("schedules")},
         "yaml": manifest_text(body),
         "commands": commands(asked.namespace, asked.name, row.current),
         "problems": problems,
@@ -106,7 +110,7 @@ def decision_of(asked: DecisionQuestion) -> bytes:
         {
             "at": decision.at / SECOND,
             "until": None if following is None else following.at / SECOND,
-            "explained": explained(msgspec.json.decode(decision.body), decision.at),
+            "explained": explained(msgspec.json.decode(decision.body), decision.at, asked.zone),
         }
     )
 
@@ -159,7 +163,7 @@ def manifest_text(body: Json) -> str:
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "CronHPA",
         "metadata": {"name": body["metadata"]["name"], "namespace": body["metadata"]["namespace"]},
-        "spec": body.get("spec") or {},
+        "spec": as_written(body.get("spec") or {}),
     }
     text: str = yaml.safe_dump(manifest, sort_keys=False, default_flow_style=False, width=110, allow_unicode=True)
     return text

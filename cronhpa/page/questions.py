@@ -21,7 +21,10 @@ class ViewQuestion(Struct, frozen=True):
     """The address of the store."""
     namespace: str
     name: str
+    own_zone: str
+    """The time zone of the object."""
     zone: str
+    """The time zone in which the caller reads times."""
     now: Nanoseconds
     body: bytes
 
@@ -32,6 +35,7 @@ class DecisionQuestion(Struct, frozen=True):
     store: PortableAddress
     namespace: str
     name: str
+    zone: str
     at: Nanoseconds
 
 
@@ -70,6 +74,8 @@ class BoundsEdge(Struct, frozen=True, array_like=True, gc=False):
 
 class EdgesAnswer(Struct, frozen=True):
     edges: list[BoundsEdge]
+    minimums: list[int] = []
+    """The minimum in force at the beginning, of each object; 0 where it is unknown."""
     unread: int = 0
     """Number of objects whose spec cannot be read."""
     cut: int = 0

@@ -15,9 +15,9 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from cronhpa.api.parse import SpecError, check_schema, parse_spec
-from cronhpa.api.rules import broken_rules
+from cronhpa.api.parse import SpecError, SpecProblem, parse_spec
 from cronhpa.api.status_memory import parse_memory
+from cronhpa.api.written_spec import written_spec
 from cronhpa.core.model.decision import Decision
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.memory import START_UP_UNKNOWN, Memory
@@ -26,6 +26,7 @@ from cronhpa.core.model.spec import ControllerOptions, Mode, Span, Spec
 from cronhpa.forecasting.backtest import (
     POINTS_MIN,
     NotRunnableError,
+    RequestUnknownError,
     Rerun,
     load_of_points,
     loaded_metric,
@@ -39,7 +40,7 @@ from cronhpa.history.database.series import Series
 from cronhpa.history.load.recorded import recorded_load
 from cronhpa.history.past.points import POINT_STEP, Point
 from cronhpa.history.store import Store
-from cronhpa.kube.yaml_loader import Loader
+from cronhpa.kube.yaml_loader import Loader, line_at
 from cronhpa.page.object_view import CHANGES_MAX, minute_loads
 from cronhpa.page.past_lanes import scalings_of
 from cronhpa.page.questions import SPAN, RerunQuestion
@@ -76,27 +77,31 @@ def rerun_of(asked: RerunQuestion) -> bytes:
 
 
 def spec_of(text: str, namespace: str) -> Spec:
-    """The spec of a manifest, or of a spec alone. Raises NotReadableError with all problems."""
-    document = _document(text)
-    spec = document.get("spec", document if "scaleTargetRef" in document else None)
+    """The spec of a manifest, or a spec alone. Raises NotReadableError with all problems, as `preview` lists them."""
+    document, node = _document(text)
+    spec, is_alone = document.get("spec"), False
+    if spec is None and "scaleTargetRef" in document:
+        spec, is_alone = document, True
     if not isinstance(spec, Mapping):
         raise NotReadableError(["spec: a CronHPA, or its spec alone, is read"])
-    spec = _without_nulls(spec)
     try:
-        check_schema(spec)
-        problems = [f"{path}: {problem}" for path, problem in broken_rules(spec)]
-        parsed = parse_spec(spec, namespace, ControllerOptions())
+        return written_spec({"metadata": {"namespace": namespace}, "spec": spec})
     except SpecError as error:
-        raise NotReadableError([str(problem) for problem in error.problems]) from error
-    problems += [
-        f"{schedule.name}: {schedule.problem}" for schedule in parsed.schedules if schedule.problem is not None
-    ]
-    if problems:
-        raise NotReadableError(problems)
-    return parsed
+        located = [
+            (line_at(node, problem.path.removeprefix("spec.") if is_alone else problem.path), problem)
+            for problem in error.problems
+        ]
+    raise NotReadableError(
+        [f"line {line}: {problem.path}: {problem.problem}" for line, problem in sorted(located, key=_by_line)]
+    )
 
 
-def _document(text: str) -> Mapping[str, Any]:
+def _by_line(located: tuple[int, SpecProblem]) -> int:
+    return located[0]
+
+
+def _document(text: str) -> tuple[Mapping[str, Any], yaml.Node]:
+    """The only document of a text, and its syntax tree."""
     try:
         loader = Loader(text, _NODES_MAX)
         try:
@@ -108,15 +113,9 @@ def _document(text: str) -> Mapping[str, Any]:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f"line {mark.line + 1}: "
         raise NotReadableError([f"{where}{getattr(error, 'problem', None) or error}"]) from error
-    if not isinstance(document, Mapping):
+    if node is None or not isinstance(document, Mapping):
         raise NotReadableError(["one object is read, with a spec"])
-    return document
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(field) for key, field in value.items() if field is not None}
-    return [_without_nulls(element) for element in value] if isinstance(value, list) else value
+    return document, node
 
 
 def _rerun(asked: RerunQuestion) -> Json:
@@ -128,8 +127,11 @@ def _rerun(asked: RerunQuestion) -> Json:
         raise NotRunnableError(f"the object as it is cannot be read: {error}") from error
     memory = parse_memory(body.get("status") or {})
     requests = memory.request_per_pod
-    metric = loaded_metric(live, requests)
-    changed = loaded_metric(wanted, requests)
+    try:
+        metric, changed = loaded_metric(live, requests), loaded_metric(wanted, requests)
+    except RequestUnknownError as error:
+        told = f"{error}; no pod of the target has been seen whose containers all state one"
+        raise NotRunnableError(told) from error
     if metric is None or changed is None:
         raise NotRunnableError("without a metric there is no load to decide under: its bounds alone are its replicas")
     series = Series(asked.namespace, asked.name, name_of(metric))
@@ -213,8 +215,9 @@ def _happened(
     """The figures of the recorded points, each of which stands for five minutes."""
     short = short_spans(ready, minutes, capacity)
     return {
-        "minutes": sum(end - begin for begin, end in short) / MINUTE,
-        "podHours": sum(point.replicas for point in points) * (POINT_STEP / HOUR),
+        # Without a point nothing is known, and nothing known is not 0.
+        "minutes": sum(end - begin for begin, end in short) / MINUTE if points else None,
+        "podHours": sum(point.replicas for point in points) * (POINT_STEP / HOUR) if points else None,
         "most": max((point.replicas for point in points), default=None),
         "hours": len(points) * (POINT_STEP / HOUR),
         "short": [[begin / SECOND, end / SECOND] for begin, end in short],

@@ -4,8 +4,8 @@ The page over HTTP: documents without data for everybody, data for callers that 
     GET  /                                       the page itself; /assets/DIGEST/NAME its files
     GET  /api/session                            who calls, and who leads
     GET  /api/fleet?since=&instance=&scope=      every object, or those that changed
-    GET  /api/objects/NAMESPACE/NAME             one object, a week back and a week ahead
-    GET  /api/objects/NAMESPACE/NAME/decision?at=SECONDS
+    GET  /api/objects/NAMESPACE/NAME?zone=       one object, a week back and a week ahead
+    GET  /api/objects/NAMESPACE/NAME/decision?at=SECONDS&zone=
     GET  /api/calendar                           the coming edges of the fleet
     POST /api/what-if                            begin a run; GET /api/what-if/RUN asks for it
 
@@ -24,6 +24,7 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from msgspec import Struct
 
 from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.schedules.wall_clock import zone_problem
 from cronhpa.history.database.address import PortableAddress, StoreAddress, portable
 from cronhpa.page.assets import load_assets
 from cronhpa.page.authentication import (
@@ -59,6 +60,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _REQUEST_SECONDS = 45.0
 _BODY_MAX = 2 * TEXT_MAX
+_ZONE_MAX = 64
 _INSTANT_MAX = 2**63 // SECOND
 _VIEWS_WAITING = 16
 _VIEW_SECONDS = 30.0
@@ -261,7 +263,8 @@ class PageServer:
     async def _view(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         _, live = await self._allowed(request, namespace, name)
-        question = ViewQuestion(self._store, namespace, name, live.zone, self._now(), _body(live))
+        zone = _zone(request, live)
+        question = ViewQuestion(self._store, namespace, name, live.zone, zone, self._now(), _body(live))
         return await answered(request, await self._views.run(object_view, ENCODER.encode(question), namespace))
 
     async def _decision(self, request: web.Request) -> web.Response:
@@ -269,8 +272,8 @@ class PageServer:
         at = _number(request.query.get("at"))
         if at is None:
             return refused(400, "at: a whole number of seconds since 1970 is read")
-        await self._allowed(request, namespace, name)
-        question = DecisionQuestion(self._store, namespace, name, at * SECOND)
+        _, live = await self._allowed(request, namespace, name)
+        question = DecisionQuestion(self._store, namespace, name, _zone(request, live), at * SECOND)
         return await answered(request, await self._views.run(past_decision, ENCODER.encode(question), namespace))
 
     async def _coming(self, request: web.Request) -> web.Response:
@@ -309,6 +312,12 @@ def _peer(request: web.Request) -> Peer:
     transport = request.transport
     certificate = None if transport is None else transport.get_extra_info("peercert")
     return Peer(request.remote or "", certificate_names(certificate))
+
+
+def _zone(request: web.Request, live: LiveObject) -> str:
+    """The time zone that the caller reads times in; that of the object where none, or an unknown one, is named."""
+    zone = request.query.get("zone", "")
+    return live.zone if not zone or len(zone) > _ZONE_MAX or zone_problem(zone) else zone
 
 
 def _body(live: LiveObject) -> bytes:

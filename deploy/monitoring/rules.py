@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from cronhpa.api.maxed import MAXED_OUT, PATIENCE
+from cronhpa.core.model.instant import MINUTE
 from cronhpa.operator.monitoring import families as of
 from cronhpa.operator.monitoring.families import Family
 
@@ -21,6 +23,7 @@ class Waits(NamedTuple):
     """Durations as PromQL writes them. lag_seconds: the 99th percentile from which on decisions are late."""
 
     object: str = "15m"
+    maxed: str = f"{PATIENCE // MINUTE}m"
     owner: str = "5m"
     window: str = "1m"
     opened: str = "5m"
@@ -52,10 +55,8 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
     return (
         Alert(
             "CronHPAMaxedOut",
-            f"{_by(of.DESIRED_REPLICAS)} >= {_by(of.MAX_REPLICAS)}\n"
-            f"and {_by(of.MAX_REPLICAS)} > {_by(of.MIN_REPLICAS)}\n"
-            f"and {active}",
-            waits.object,
+            f"{_by(of.DESIRED_REPLICAS)}\nand {_condition(MAXED_OUT, 'True')}",
+            waits.maxed,
             "warning",
             f"{_OBJECT} runs at its maximum.",
             "It asks for all {{ $value }} replicas of its maximum in force. If the load rises, no pods are added.",

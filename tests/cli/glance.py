@@ -136,11 +136,17 @@ def plain():
     return body(stated(timeZone="UTC"), pods_of(12, 580), previous=scaled("2026-11-22T09:15:00Z"))
 
 
+def maxed(*, since="2026-11-23T09:40:00Z", milli=9_810, now=NOW):
+    """CPU at 981 % of 60 on all 12 pods that are allowed: 12 x 981 / 60 = 197 are asked for."""
+    was = {"type": "MaxedOut", "status": "True", "lastTransitionTime": since}
+    return body(stated(maxReplicas=12), pods_of(12, milli), previous=scaled(since, conditions=[was]), now=now)
+
+
 def observe_blind(of, measured):
     return observe(of, Scale(12, 12, "app=shop"), usage(12, 0)[0], [measured] * len(of.metrics), NOW)
 
 
-EIGHT = {
+SITUATIONS = {
     "good": good,
     "night-zero": night_zero,
     "contradictory": contradictory,
@@ -149,6 +155,7 @@ EIGHT = {
     "no-target": no_target,
     "preview": preview,
     "plain": plain,
+    "maxed": maxed,
 }
 
 
@@ -161,7 +168,7 @@ def now_of(name):
 
 def named(name):
     """The situation as an object of its name."""
-    made = EIGHT[name]()
+    made = SITUATIONS[name]()
     made["metadata"]["name"] = name
     return made
 
@@ -172,11 +179,11 @@ def explanation_of(name):
 
 
 def table_of_all():
-    lines = table(rows_of([named(name) for name in EIGHT], NOW), 80, is_cut=True, is_everywhere=False)
+    lines = table(rows_of([named(name) for name in SITUATIONS], NOW), 80, is_cut=True, is_everywhere=False)
     return "".join(f"{line.text}\n" for line in lines)
 
 
 if __name__ == "__main__":
-    for answer in EIGHT:
+    for answer in SITUATIONS:
         (GOLDEN / f"explain-{answer}.txt").write_text(explanation_of(answer))
     (GOLDEN / "status.txt").write_text(table_of_all())

@@ -166,8 +166,8 @@ def made(control_plane, _lasting_plant, scripts, tmp_path_factory):
     for name, load in LOADS.items():
         _lasting_plant.add_target(namespace, {"app": name}, load)
     waits = scripts["rules"].Waits(
-        object="2s", owner="2s", opened="20s", window="2s", forecast="2s", budget="2s", operator="2s", lag="0s",
-        rate="10s", lag_seconds=2.0, keep="1m",
+        object="2s", maxed="2s", owner="2s", opened="20s", window="2s", forecast="2s", budget="2s", operator="2s",
+        lag="0s", rate="10s", lag_seconds=2.0, keep="1m",
     )  # fmt: skip
     rules = folder / "rules.yaml"
     rules.write_text(scripts["generate"].rules_text(waits))

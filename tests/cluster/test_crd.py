@@ -10,7 +10,7 @@ import yaml
 from conformance.specs import UPSTREAM_DEFAULT, Server, is_alike, judged, objects
 from cronhpa.api.parse import SpecError
 from cronhpa.api.rules import broken_rules
-from cronhpa.cli.objects.manifests import written_spec
+from cronhpa.api.written_spec import written_spec
 
 PROJECT = Path(__file__).parents[2]
 EXAMPLES = sorted((PROJECT / "crds" / "examples").glob("*.yaml"))

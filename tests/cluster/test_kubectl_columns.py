@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from cli.glance import EIGHT, GOLDEN, named
+from cli.glance import GOLDEN, SITUATIONS, named
 from conformance.specs import Server, objects
 from cronhpa.api.columns import targets
 from cronhpa.api.parse import parse_spec
@@ -184,7 +184,7 @@ def test_desired_is_blank_before_the_first_decision_and_never_zero(control_plane
 @pytest.mark.usefixtures("no_operator")
 def test_the_eight_situations_read_as_they_did_when_a_person_looked_at_them(server, namespace):
     """The table is what the real kubectl printed; ages apart."""
-    for name in EIGHT:
+    for name in SITUATIONS:
         made = named(name)
         body = {
             "apiVersion": "cronhpa.io/v1alpha1",

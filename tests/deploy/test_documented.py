@@ -13,8 +13,8 @@ import yaml
 from typer.core import TyperGroup
 
 from cronhpa.api.schema import CronHPASpec
+from cronhpa.api.written_spec import written_spec
 from cronhpa.cli import app
-from cronhpa.cli.objects.manifests import written_spec
 from cronhpa.sources.definition import parse_sources
 from testbed.build import promtool
 from testbed.control_plane import CHART, helm_template

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw
 
-from cli.glance import EIGHT, stated
+from cli.glance import SITUATIONS, stated
 from core.situations import reconciliation_of
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
@@ -145,7 +145,7 @@ def live(namespace, name, spec, status, *, version=1, generation=4, zone="Europe
 
 def fleet_of(count: int) -> list[LiveObject]:
     """Objects in every situation that a user meets, most of them well."""
-    bodies = {name: make() for name, make in EIGHT.items()}
+    bodies = {name: make() for name, make in SITUATIONS.items()}
     rare = [name for name in bodies if name not in {"good", "plain"}]
     words = ("api", "web", "worker", "search", "cart", "billing", "mail", "image", "auth", "report")
     made = []

@@ -55,12 +55,13 @@ async def told(made, scope=ALL, worker=None):
 
 
 async def test_edges_of_one_instant_are_counted_together():
-    """From 2 to 10 and from 2 to 5: 11 pods more at once."""
+    """From 2 to 10 and from 2 to 5: 11 pods more at once. With the 3 of the plain one all ask for 18."""
     document = await told(fleet())
 
     morning = next(instant for instant in document["instants"] if instant["opens"])
     assert parse_instant("2026-11-26T07:00:00Z") / SECOND == morning["at"]
     assert (2, 11, 0, 2, 0) == tuple(morning[name] for name in ("objects", "more", "fewer", "opens", "closes"))
+    assert 18 == morning["sum"]
     assert [["prod", "shop", 2, 10, 60, 60, "day opens"], ["secret", "shop", 2, 5, 60, 60, "day opens"]] == morning[
         "of"
     ]

@@ -3,6 +3,7 @@
 import msgspec
 
 from cli.glance import named
+from cronhpa.core.model.instant import MINUTE, parse_instant
 from cronhpa.page.fleet import COLUMNS, FleetRows
 from cronhpa.page.objects import Leader
 from cronhpa.page.rights import Scope
@@ -53,6 +54,22 @@ async def test_an_object_that_needs_a_person_says_what_to_do():
 
     assert (True, "NoTarget") == (row["needsPerson"], row["status"])
     assert ["there is no Deployment/shop; create it, or correct spec.scaleTargetRef"] == row["notes"]
+
+
+async def test_a_row_tells_by_itself_when_its_object_has_run_at_its_maximum_for_too_long():
+    """Maxed since 09:40; 15 minutes later it needs a person, although nothing of it has changed."""
+    since = parse_instant("2026-11-23T09:40:00Z")
+    clock = [since + 14 * MINUTE]
+    rows = FleetRows(MadeObjects([of("maxed")]), lambda: clock[0])
+    await rows.refresh()
+    before = told(rows)
+    clock[0] = since + 15 * MINUTE
+    await rows.refresh()
+
+    assert [False] == [row["needsPerson"] for row in before["rows"]]
+    assert [True] == [row["needsPerson"] for row in told(rows, since=before["sequence"])["rows"]]
+    await rows.refresh()
+    assert [] == told(rows, since=before["sequence"] + 1)["rows"]
 
 
 async def test_only_objects_that_changed_or_went_are_told_again():

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import yaml
 
+from cronhpa.api.written_spec import as_written
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.page.object_view import commands, manifest_text, usual_loads
 from cronhpa.page.questions import ENCODER, DecisionQuestion, ViewQuestion, object_view, past_decision
@@ -31,7 +32,7 @@ def lived(tmp_path_factory):
 
 def view(path, shop, spec=None):
     body = shop.body() | ({"spec": spec} if spec is not None else {})
-    asked = ViewQuestion(str(path), shop.namespace, shop.name, shop.zone, NOW, msgspec.json.encode(body))
+    asked = ViewQuestion(str(path), shop.namespace, shop.name, shop.zone, shop.zone, NOW, msgspec.json.encode(body))
     return json.loads(object_view(ENCODER.encode(asked)))
 
 
@@ -118,7 +119,7 @@ def test_the_explanation_is_that_of_the_command(shown):
 
 def test_a_decision_of_the_past_is_explained_as_it_was(lived):
     path, _ = lived
-    asked = DecisionQuestion(str(path), "prod", "shop", OVERRIDDEN.begin + HOUR)
+    asked = DecisionQuestion(str(path), "prod", "shop", "Europe/Berlin", OVERRIDDEN.begin + HOUR)
 
     document = json.loads(past_decision(ENCODER.encode(asked)))
 
@@ -127,7 +128,7 @@ def test_a_decision_of_the_past_is_explained_as_it_was(lived):
 
 
 def test_a_decision_that_was_not_kept_is_not_explained(lived):
-    asked = DecisionQuestion(str(lived[0]), "prod", "shop", BEGIN - DAY)
+    asked = DecisionQuestion(str(lived[0]), "prod", "shop", "UTC", BEGIN - DAY)
 
     assert b"null" == past_decision(ENCODER.encode(asked))
 
@@ -161,7 +162,20 @@ def test_the_yaml_reads_back_as_the_object_without_what_others_wrote(lived):
     manifest = yaml.safe_load(manifest_text(lived[1].body()))
 
     assert {"apiVersion", "kind", "metadata", "spec"} == {*manifest}
-    assert ({"name": "shop", "namespace": "prod"}, SPEC) == (manifest["metadata"], manifest["spec"])
+    assert {"name": "shop", "namespace": "prod"} == manifest["metadata"]
+    assert as_written(SPEC) == manifest["spec"]
+
+
+def test_times_are_those_of_the_callers_zone_and_its_own_is_named(lived):
+    """10:20 UTC is 19:20 in Tokyo."""
+    path, shop = lived
+    body = msgspec.json.encode(shop.body())
+    asked = ViewQuestion(str(path), "prod", "shop", "Europe/Berlin", "Asia/Tokyo", NOW, body)
+    document = json.loads(object_view(ENCODER.encode(asked)))
+
+    assert ("Asia/Tokyo", "Europe/Berlin") == (document["zone"], document["ownZone"])
+    assert "+09:00" in "".join(document["explained"])
+    assert "+01:00" not in "".join(document["explained"])
 
 
 @pytest.mark.parametrize("name", ["shop", "$(reboot)", "a b", "'; rm -rf / #", "-n", "`x`"])

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import yaml
 
+from cli.glance import body, pods_of, stated
 from cronhpa.core.model.instant import DAY
 from cronhpa.forecasting.pool import WorkerError
 from cronhpa.page.questions import ENCODER, RerunQuestion, rerun
@@ -81,6 +82,50 @@ def test_a_text_that_is_no_object_is_told_what_is_wrong_with_it(lived, text, tol
     (problem, *_) = result(lived, text=text)["problems"]
 
     assert told in problem
+
+
+def test_every_mistake_is_told_with_its_line_as_preview_tells_them():
+    text = """\
+apiVersion: cronhpa.io/v1alpha1
+kind: CronHPA
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}
+  minReplica: 3
+  maxReplicas: many
+  timeZone: Berlin
+  schedules:
+  - {name: day, start: 0 25 * * *, end: 0 18 * * *, minReplicas: 3}
+"""
+    with pytest.raises(NotReadableError) as caught:
+        spec_of(text, "prod")
+
+    assert [
+        "line 5: spec.minReplica: there is no such field: did you mean minReplicas?",
+        "line 6: spec.maxReplicas: found 'many': a whole number belongs here",
+    ] == caught.value.problems[:2]
+    assert ["line 7: spec.timeZone", "line 9: spec.schedules"] == [
+        problem[: len(begin)]
+        for problem, begin in zip(
+            caught.value.problems[2:], ("line 7: spec.timeZone", "line 9: spec.schedules"), strict=True
+        )
+    ]
+
+
+def test_the_request_of_a_pod_is_known_of_an_object_without_schedule_and_forecast():
+    """What its pods request stands in its status, from which the page runs it."""
+    made = body(stated(), pods_of(12, 580))
+
+    assert {"cpu": "1"} == made["status"]["memory"]["requestPerPod"]
+
+
+def test_without_a_known_request_the_page_says_so_and_names_no_option_of_a_command(lived):
+    path, shop = lived
+    bare = live("prod", "shop", shop.body()["spec"], {})
+
+    (problem,) = result((path, bare), SPEC)["problems"]
+
+    assert "cpu: its Utilization target needs what a pod requests; no pod of the target has been seen" in problem
+    assert "--" not in problem
 
 
 def test_a_spec_may_stand_alone_and_its_fields_may_be_empty():

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.explained.advice import Problem, about_metric, about_scale, about_target
+from cronhpa.api.maxed import MAXED_OUT
 from cronhpa.api.range_text import range_text
 from cronhpa.core.model.instant import Nanoseconds, format_instant, parse_instant
 from cronhpa.core.schedules.wall_clock import zone_problem
@@ -23,7 +24,7 @@ Json = dict[str, Any]
 
 _BY_HAND = "ScaledToZeroByHand"
 # Conditions that other parts of the explanation cover: the limits, the bounds, forecast and fallback.
-_COVERED = {"ScalingLimited", "ScaledToZero", "ForecastActive", "FallbackActive"}
+_COVERED = {"ScalingLimited", "ScaledToZero", "ForecastActive", "FallbackActive", MAXED_OUT}
 
 
 class ExplainedMetric(Struct, frozen=True):

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from msgspec.structs import replace
+
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.explained.advice import Problem
 from cronhpa.api.explained.explanation import ExplainedMetric, Explanation, explanation
@@ -27,9 +29,10 @@ _LENGTH = re.compile(r"\((?:in )?\d+ (?:d|h|min|s)(?: \d+ (?:h|min|s))?(?: ago)?
 _JOINT = "\ue000"
 
 
-def explained(body: dict[str, Any], now: Nanoseconds) -> list[str]:
-    """The lines that explain an object at `now`."""
-    return [*_lines(explanation(body), now)]
+def explained(body: dict[str, Any], now: Nanoseconds, zone: str | None = None) -> list[str]:
+    """The lines that explain an object at `now`. zone: of its times; None: that of the object."""
+    it = explanation(body)
+    return [*_lines(it if zone is None else replace(it, zone=zone), now)]
 
 
 def folded(line: str, width: int = _WIDTH) -> list[str]:

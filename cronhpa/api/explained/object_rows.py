@@ -1,15 +1,16 @@
-"""The objects as rows of a table, the most urgent first, each with notes on its problems."""
+"""The objects as rows of a table, those that need a person first, each with notes on its problems."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.explained.explanation import Explanation, current_explanation
-from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.api.maxed import PATIENCE, maxed_since
+from cronhpa.core.model.instant import Nanoseconds, format_instant
 from cronhpa.core.model.local_time import local_times
 
 Json = dict[str, Any]
@@ -23,6 +24,7 @@ _ORDER = (
     StatusWord.OTHER_OWNER,
     _UNDECIDED,
     StatusWord.HOLDING,
+    StatusWord.MAXED,
     StatusWord.LEARNING,
     StatusWord.PREVIEW,
     StatusWord.DECIDING,
@@ -38,6 +40,8 @@ class ObjectRow(Struct, frozen=True):
     urgency: int
     """0 for the most urgent."""
     needs_person: bool
+    needs_person_from: Nanoseconds | None
+    """When the object will need a person if nothing changes; None if it does already, or never will."""
     scales: bool
     """Whether the object acts; if it does not, `desired` is only what it would do."""
     current: int | None
@@ -51,17 +55,19 @@ class ObjectRow(Struct, frozen=True):
 
 
 def rows_of(bodies: Sequence[Json], now: Nanoseconds) -> list[ObjectRow]:
-    """The rows of objects as the API serves them, the most urgent first; times are relative to `now`."""
-    return sorted((object_row(body, now) for body in bodies), key=lambda row: (row.urgency, row.namespace, row.name))
+    """The rows of objects as the API serves them, those that need a person first; times are relative to `now`."""
+    rows = (object_row(body, now) for body in bodies)
+    return sorted(rows, key=lambda row: (not row.needs_person, row.urgency, row.namespace, row.name))
 
 
 def object_row(body: Json, now: Nanoseconds) -> ObjectRow:
     """The row of an object as the API serves it."""
-    return row_of(body, current_explanation(body), now)
+    it = current_explanation(body)
+    return row_of(body, it, now, it.zone)
 
 
-def row_of(body: Json, it: Explanation, now: Nanoseconds) -> ObjectRow:
-    """The row of an object that is explained already."""
+def row_of(body: Json, it: Explanation, now: Nanoseconds, zone: str | None) -> ObjectRow:
+    """The row of an object that is explained already. zone: of the times in notes; None: they stay RFC 3339 in UTC."""
     meta, state = body["metadata"], body.get("status") or {}
     conditions = {condition["type"]: condition for condition in state.get("conditions") or ()}
     texts = state.get("columns") or {}
@@ -80,16 +86,22 @@ def row_of(body: Json, it: Explanation, now: Nanoseconds) -> ObjectRow:
     for problem in it.problems:
         needs_person, urgency = True, min(urgency, _urgency(StatusWord.HOLDING))
         notes.append("; ".join(part for part in (problem.what or problem.message, problem.do) if part))
-    for step in (state.get("decision") or {}).get("steps") or ():
-        if step["rule"] == "TooManyReplicas":
-            urgency = min(urgency, _urgency(StatusWord.LEARNING))
-            notes.append(f"{step['from']} replicas are asked for, and {step['to']} are allowed")
+    waits_until = None
+    since = maxed_since(conditions.values()) if it.scales else None
+    limits = [*_limit_notes(state, since)]
+    if limits:
+        urgency = min(urgency, _urgency(StatusWord.MAXED))
+    if since is not None:
+        needs_person = needs_person or now - since >= PATIENCE
+        waits_until = None if needs_person else since + PATIENCE
+    notes += limits
     return ObjectRow(
         namespace=meta["namespace"],
         name=meta["name"],
         word=word,
         urgency=urgency,
         needs_person=needs_person,
+        needs_person_from=waits_until,
         scales=it.scales,
         current=it.current,
         desired=it.desired,
@@ -97,8 +109,18 @@ def row_of(body: Json, it: Explanation, now: Nanoseconds) -> ObjectRow:
         maximum=state.get("effectiveMaxReplicas"),
         next=texts.get("next", ""),
         targets=texts.get("targets", ""),
-        notes=tuple(local_times(note, it.zone, now) for note in notes if note),
+        notes=tuple(note if zone is None else local_times(note, zone, now) for note in notes if note),
     )
+
+
+def _limit_notes(state: Json, maxed: Nanoseconds | None) -> Iterator[str]:
+    """What the maximum withholds. maxed: since when the object runs at it, None if it does not."""
+    since = "" if maxed is None else f", since {format_instant(maxed)}"
+    cut = [step for step in (state.get("decision") or {}).get("steps") or () if step["rule"] == "TooManyReplicas"]
+    if cut:
+        yield f"{cut[0]['from']} replicas are asked for, and {cut[0]['to']} are allowed{since}"
+    elif maxed is not None:
+        yield f"all {state.get('effectiveMaxReplicas')} replicas of its maximum are in use{since}"
 
 
 def _urgency(word: str) -> int:

@@ -235,7 +235,7 @@ class ColumnsStatus(Model):
     )
     status: Text | None = Field(
         default=None,
-        description="SpecUnreadable, NoTarget, NoMetrics, OtherOwner, Holding, Learning, Preview or Deciding.",
+        description="SpecUnreadable, NoTarget, NoMetrics, OtherOwner, Holding, Maxed, Learning, Preview or Deciding.",
     )
     next: Text | None = Field(default=None, description="The time of nextEdge, in the time zone of the object.")
 

@@ -254,10 +254,12 @@ def _of_pods(spec: Spec, requests: dict[str, int], kubeconfig: str | None, conte
 
 def _metric_of(spec: Spec, requests: Mapping[str, int]) -> tuple[Metric | None, list[str]]:
     """The metric whose load the history is, and remarks on the other metrics, which are left out."""
-    from cronhpa.forecasting.backtest import NotRunnableError, loaded_metric, name_of
+    from cronhpa.forecasting.backtest import NotRunnableError, RequestUnknownError, loaded_metric, name_of
 
     try:
         chosen = loaded_metric(spec, requests)
+    except RequestUnknownError as problem:
+        _end(f"{problem}: --pod-request {problem.metric}=500m")
     except NotRunnableError as problem:
         _end(problem)
     of = "" if chosen is None else name_of(chosen)

@@ -106,18 +106,6 @@ def name_of(path: Path) -> str:
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
-def child_of(node: Any, key: str | int) -> tuple[Any, Any] | None:
-    """(key, value) of a mapping's field, or (item, item) of a sequence; None if there is no such child."""
-    import yaml
-
-    if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
-        return node.value[key], node.value[key]
-    if isinstance(node, yaml.MappingNode):
-        # PyYAML puts merged keys before the mapping's own, which win.
-        return next(((name, value) for name, value in reversed(node.value) if name.value == key), None)
-    return None
-
-
 def _blocks(text: str) -> Iterator[tuple[int, str]]:
     """The text cut at YAML's document markers, each part with the number of lines before it."""
     begin, lines = 0, 0

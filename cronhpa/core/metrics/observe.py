@@ -52,7 +52,7 @@ def observe(
             read(metric, measured, pods, now, spec) for metric, measured in zip(spec.metrics, measurements, strict=True)
         ),
         start_up=start_up(pods) if spec.looks_ahead else None,
-        request_per_pod=requests_per_pod(spec, pods) if spec.looks_ahead else {},
+        request_per_pod=requests_per_pod(spec, pods),
         unseen=unseen,
     )
 

@@ -67,6 +67,14 @@ export function polling(refresh, onError, look) {
   return {begin: poll, end, signal: ending.signal};
 }
 
+// The token for a code that `kubectl cronhpa page` put into the address; the command itself answers, once.
+export async function handedOver(code) {
+  const answer = await fetch("sign-in", {method: "POST", cache: "no-store", redirect: "error",
+    headers: {"Content-Type": "application/json"}, body: JSON.stringify({code})});
+  if (!answer.ok) throw new SignInNeeded();
+  return (await answer.json()).token;
+}
+
 export function objectPath(namespace, name) {
   return `objects/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 }

@@ -1,8 +1,8 @@
 // Which view is shown, who is signed in, and the keys that work everywhere.
 
-import {ask, hasToken, keepToken, SignInNeeded} from "./api.js";
+import {ask, handedOver, hasToken, keepToken, SignInNeeded} from "./api.js";
 import {calendar} from "./calendar.js";
-import {el, replace} from "./dom.js";
+import {el, replace, turnZone, zone} from "./dom.js";
 import {fleet, forget} from "./fleet.js";
 import {object} from "./object.js";
 import {whatIf} from "./what-if.js";
@@ -71,7 +71,7 @@ function route() {
   }
 }
 
-function signIn() {
+function signIn(why = "") {
   leave();
   leave = () => {};
   keepToken("");
@@ -79,14 +79,15 @@ function signIn() {
   document.getElementById("leave").hidden = true;
   document.getElementById("who").textContent = "";
   tools.banner("");
-  const wrong = el("p.wrong", {role: "alert"});
+  const wrong = el("p.wrong", {role: "alert"}, why);
   const token = el("input", {type: "password", id: "token", autocomplete: "off", spellcheck: "false", required: true});
   const form = el("form.sign-in", {}, el("h1", {}, "Sign in"),
     document.documentElement.dataset.auth === "proxy"
       ? el("p", {}, "This page expects you to come through the proxy in front of it. A token works, too.")
       : el("p", {}, "The page shows you the objects that your token may get, and keeps the token in this tab alone."),
     el("label", {for: "token"}, "Bearer token"), token, el("button.primary", {type: "submit"}, "Sign in"), wrong,
-    el("p.faint", {}, "A token of a ServiceAccount that is good for this page and nothing else:"),
+    el("p.faint", {}, "This command opens the page signed in:"), el("pre", {tabindex: 0}, "kubectl cronhpa page"),
+    el("p.faint", {}, "Or paste a token of a ServiceAccount that is good for this page and nothing else:"),
     el("pre", {tabindex: 0}, "kubectl create token NAME -n NAMESPACE --audience cronhpa.io --duration 1h"));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -142,11 +143,31 @@ themeButton.addEventListener("click", turnTheme);
 dark.addEventListener("change", showTheme);
 showTheme();
 
+// --- the time zone ----------------------------------------------------------------------------------------------
+
+const zoneButton = document.getElementById("zone");
+
+function showZone() {
+  replace(zoneButton, el("span.only-wide", {}, "Times in "), el("span.only-wide", {}, zone()),
+    el("span.only-phone", {}, zone().replace(/^.*\//, "").replaceAll("_", " ")));
+  zoneButton.setAttribute("aria-label", `Times in ${zone()}`);
+}
+
+function changeZone() {
+  turnZone();
+  showZone();
+  forget();
+  route();
+}
+
+zoneButton.addEventListener("click", changeZone);
+showZone();
+
 // --- keys -------------------------------------------------------------------------------------------------------
 
 const help = document.getElementById("help");
 document.getElementById("keys").addEventListener("click", () => help.showModal());
-document.getElementById("leave").addEventListener("click", signIn);
+document.getElementById("leave").addEventListener("click", () => signIn());
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
@@ -161,6 +182,7 @@ document.addEventListener("keydown", (event) => {
     "/": () => document.getElementById("search")?.focus(),
     "?": () => help.showModal(),
     d: turnTheme,
+    z: changeZone,
     f: () => { location.hash = "#/"; },
     c: () => { location.hash = "#/calendar"; },
   }[event.key];
@@ -174,10 +196,33 @@ addEventListener("hashchange", () => {
   route();
   main.focus({preventScroll: true});
 });
-session().then(route, (error) => {
-  if (error instanceof SignInNeeded) signIn();
-  else {
+
+// The address may hold a code of `kubectl cronhpa page`. It is removed before anything else, and is good once.
+async function begin() {
+  const code = /^#sign-in=([\w-]+)$/.exec(location.hash)?.[1];
+  if (code) {
+    history.replaceState(null, "", `${location.pathname}#/`);
+    try {
+      keepToken(await handedOver(code));
+    } catch {
+      if (!hasToken()) {
+        signIn("The code in the address was used already, or is too old. Run kubectl cronhpa page again.");
+        return;
+      }
+    }
+  }
+  try {
+    await session();
+  } catch (error) {
+    if (error instanceof SignInNeeded) {
+      signIn();
+      return;
+    }
     route();
     tools.onError(error);
+    return;
   }
-});
+  route();
+}
+
+begin();

@@ -2,7 +2,7 @@
 
 import {ask, polling} from "./api.js";
 import {colors, fade, key, picture, upTo} from "./chart.js";
-import {clock, day, el, moment, number, OWN_ZONE, replace} from "./dom.js";
+import {clock, day, el, moment, number, replace, zone} from "./dom.js";
 
 const REFRESH = 60000;
 const HEAVIEST = 5;
@@ -28,11 +28,20 @@ function objects(each) {
   return made;
 }
 
+// What an edge is about: the object where it is one, else how many.
+function about(each) {
+  if (each.objects !== 1) return [`${number(each.objects)} objects`, el("span.faint", {}, ` ${counts(each)}`)];
+  const [namespace, name, before, after, capBefore, capAfter, what] = each.of[0];
+  const change = [before === after ? "" : `${before} → ${after}`, capBefore === capAfter ? "" : `at most ${capBefore} → ${capAfter}`].filter(Boolean).join(", ");
+  return [el("b", {}, `${namespace}/${name}`), el("span.faint", {}, `: ${what}${change && `, ${change}`}`)];
+}
+
 function entry(each, most) {
   const node = el("details.edge", {}, el("summary", {},
-    el("span.when", {}, clock(each.at, OWN_ZONE)), el("span.edge-pods.num", {}, pods(each)),
-    el("span.bar-of", {"aria-hidden": "true"}, el("i", {style: {width: `${(100 * each.objects) / most}%`}})),
-    el("span.edge-of", {}, `${number(each.objects)} ${each.objects === 1 ? "object" : "objects"}`, el("span.faint", {}, ` ${counts(each)}`))));
+    el("span.when", {}, clock(each.at, zone())), el("span.edge-pods.num", {}, pods(each)),
+    el("span.edge-sum.num", {}, number(each.sum)),
+    el("span.bar-of", {"aria-hidden": "true"}, el("i", {style: {width: `${(100 * each.sum) / most}%`}})),
+    el("span.edge-of", {}, about(each))));
   // An edge may have a thousand objects: they are rendered when it is opened.
   node.addEventListener("toggle", () => {
     if (node.open && node.childElementCount === 1) node.append(objects(each));
@@ -52,7 +61,7 @@ export function calendar(main, {banner, onError}) {
     const most = Math.max(1, ...told.instants.map((each) => Math.max(each.more, each.fewer)));
     const bars = uPlot.paths.bars({size: [1, 6, 2], align: 0});
     drawn = picture({
-      from: told.from, to: told.until, now: told.from, zone: OWN_ZONE, label: "Pods asked for at each edge of the coming week",
+      from: told.from, to: told.until, now: told.from, zone: zone(), label: "Pods asked for at each edge of the coming week",
       plots: [{title: "Pods that minimums ask for", height: 150, range: () => upTo(most),
         keys: [key("area", "replicas", "more from then on"), key("area", "floor", "fewer from then on")],
         data: [at, told.instants.map((each) => each.more || null), told.instants.map((each) => each.fewer || null)],
@@ -64,11 +73,11 @@ export function calendar(main, {banner, onError}) {
   function show() {
     const days = new Map();
     for (const each of told.instants) {
-      const date = day(each.at, OWN_ZONE);
+      const date = day(each.at, zone());
       if (!days.has(date)) days.set(date, []);
       days.get(date).push(each);
     }
-    const most = Math.max(1, ...told.instants.map((each) => each.objects));
+    const most = Math.max(1, ...told.instants.map((each) => each.sum));
     const heaviest = [...told.instants].sort((one, other) => other.more - one.more || other.objects - one.objects).slice(0, HEAVIEST)
       .filter((each) => each.more > 0);
     const opened = new Set([...main.querySelectorAll("details[open]")].map((node) => node.dataset.at));
@@ -78,14 +87,14 @@ export function calendar(main, {banner, onError}) {
       return node;
     })));
     replace(main, el("h1", {}, "Calendar of the fleet"),
-      el("p.facts", {}, `${number(told.objects)} objects, ${number(told.instants.length)} instants in the coming week, times in ${OWN_ZONE}.`,
+      el("p.facts", {}, `${number(told.objects)} objects, ${number(told.instants.length)} instants in the coming week, times in ${zone()}.`,
         " Pods are those that minimums ask for; a target may run more already.",
         told.cut ? " Only the first of them are shown." : "", told.unread ? ` ${told.unread} objects cannot be read.` : ""),
       told.instants.length ? el("section.panel.wide", {}, draw()) : el("p.empty", {}, "Nothing opens or closes in the coming week."),
       heaviest.length ? el("section.panel", {}, el("h2", {}, "Where the most is asked for at once"), el("ol.heaviest", {}, heaviest.map((each) =>
-        el("li", {}, el("b", {}, moment(each.at, OWN_ZONE)), " ", pods(each), ` pods for ${number(each.objects)} ${each.objects === 1 ? "object" : "objects"}`)))) : null,
+        el("li", {}, el("b", {}, moment(each.at, zone())), " ", pods(each), ` pods for ${number(each.objects)} ${each.objects === 1 ? "object" : "objects"}`)))) : null,
       el("section.panel", {}, el("h2", {}, "Edge by edge"),
-        el("p.edge-head", {"aria-hidden": "true"}, el("span", {}, "Time"), el("span.edge-pods", {}, "Pods"), el("span.bar-of"), el("span", {}, "Objects")), list));
+        el("p.edge-head", {"aria-hidden": "true"}, el("span", {}, "Time"), el("span.edge-pods", {}, "Pods"), el("span.edge-sum", {}, "In all"), el("span.bar-of"), el("span", {}, "Objects")), list));
     for (const node of main.querySelectorAll("details")) if (opened.has(node.dataset.at)) node.open = true;
   }
 

@@ -4,6 +4,8 @@ import {bounds, clock, day, el, load, number, svg} from "./dom.js";
 
 const GUTTER = 56;
 const STEP = 300;
+// Counts have no halves: an axis without a unit has whole numbers alone.
+const WHOLE = [1, 10, 100, 1000, 10000, 100000].flatMap((power) => [power, 2 * power, 5 * power]);
 
 export function colors() {
   const style = getComputedStyle(document.documentElement);
@@ -133,7 +135,7 @@ export function picture({from, to, now, zone, plots, lanes = [], short = [], at,
       scales: {x: {time: true, range: () => range}, y: {range: (_, low, high) => plot.range(low, high)}},
       axes: [
         {...axis, size: isLast ? 42 : 0, show: true, values: isLast ? timeValues : () => [], space: 70},
-        {...axis, values: (_, values) => values.map(plot.unit ?? ((value) => number(value))), space: 28},
+        {...axis, values: (_, values) => values.map(plot.unit ?? ((value) => number(value))), space: 28, ...(plot.unit ? {} : {incrs: WHOLE})},
       ],
       series: [{}, ...plot.series.map((each) => ({points: {show: false}, spanGaps: false, width: 1.5, ...each}))],
       bands: plot.bands ?? [],

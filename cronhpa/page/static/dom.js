@@ -47,7 +47,7 @@ export function replace(node, ...children) {
 
 // --- status -----------------------------------------------------------------------------------------------------
 
-// Each status is shown by a word, a colour and a shape: nobody needs the colour to tell one from another.
+// The statuses, the most urgent first. Each is shown by a word, a colour and a shape: nobody needs the colour to tell one from another.
 const SHAPES = {
   SpecUnreadable: ["bad", "M2 2 14 14M14 2 2 14", true],
   NoTarget: ["bad", "M8 1.5 15 14H1Z"],
@@ -55,10 +55,13 @@ const SHAPES = {
   OtherOwner: ["bad", "M1.5 8 8 1.5 14.5 8 8 14.5Z"],
   Undecided: ["bad", "M8 2.2 14.2 13.4H1.8Z", true],
   Holding: ["warn", "M4 2.5h3v11H4zM9 2.5h3v11H9z"],
+  Maxed: ["hot", "M2 1.5h12v2.6H2zM8 5.4 13.6 11H10v3.5H6V11H2.4Z"],
   Learning: ["info", "M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2Z", true],
   Preview: ["note", "M2.5 2.5h11v11h-11Z", true],
   Deciding: ["good", "M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2Z"],
 };
+
+export const STATUSES = Object.keys(SHAPES);
 
 export function tone(word) {
   return (SHAPES[word] ?? SHAPES.Undecided)[0];
@@ -129,7 +132,42 @@ export function away(seconds) {
   return seconds >= 0 ? `in ${text}` : `${text} ago`;
 }
 
-export const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+// --- the time zone of the whole page: the browser's own, or UTC -----------------------------------------------------
+
+const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+let inUtc = false;
+try {
+  inUtc = localStorage.getItem("cronhpa-zone") === "UTC";
+} catch {
+  // A browser without storage begins in its own zone.
+}
+
+export function zone() {
+  return inUtc ? "UTC" : OWN_ZONE;
+}
+
+export function turnZone() {
+  inUtc = !inUtc;
+  try {
+    localStorage.setItem("cronhpa-zone", inUtc ? "UTC" : "own");
+  } catch {
+    // The choice is not stored, then, and ends with this page.
+  }
+}
+
+// A text with each instant in it, RFC 3339 in UTC, as a time of the page's zone; of another day with the date.
+export function localTimes(text, now = Date.now() / 1000) {
+  return text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (found) => {
+    const at = Date.parse(found) / 1000;
+    return day(at, zone()) === day(now, zone()) ? clock(at, zone()) : moment(at, zone());
+  });
+}
+
+// A name that is cut in the middle where there is no room: its begin and its end tell it from others.
+export function middleCut(name) {
+  const tail = name.length > 16 ? 9 : 0;
+  return tail ? [el("span.cut-head", {}, name.slice(0, -tail)), el("span.cut-tail", {}, name.slice(-tail))] : [el("span.cut-head", {}, name)];
+}
 
 export function bounds(min, max) {
   return min === null || min === undefined ? "–" : min === max ? `exactly ${min}` : `${min}–${max}`;

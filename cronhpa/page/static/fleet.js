@@ -1,11 +1,11 @@
 // Every object in one table. Only the rows in view are in the document: 10,000 objects cost as much as fifty.
 
 import {ask, polling} from "./api.js";
-import {bounds, coming, el, number, OWN_ZONE, replace, replicas, shape, status, tone} from "./dom.js";
+import {bounds, coming, el, localTimes, middleCut, number, replace, replicas, shape, status, STATUSES, tone, zone} from "./dom.js";
 
 const REFRESH = 5000;
 const OVERSCAN = 8;
-const NARROW = matchMedia("(max-width: 46rem)");
+const NARROW = matchMedia("(max-width: 1000px)");
 
 // The rows received so far are kept when another view is opened: going back to the fleet asks only for what changed.
 const known = {rows: new Map(), instance: "", scope: "", sequence: null, pending: 0, leads: true, leader: "", part: ""};
@@ -26,6 +26,8 @@ async function update(signal) {
     for (let i = 0; i < names.length; i += 1) row[names[i]] = fields[i];
     row.key = `${row.namespace}/${row.name}`;
     row.text = `${row.key} ${row.target} ${row.decidedBy} ${row.status}`.toLowerCase();
+    row.notes = (row.notes ?? []).map((note) => localTimes(note));
+    row.worth = localTimes(row.worth ?? "");
     known.rows.set(row.key, row);
   }
   for (const [namespace, name] of answer.gone) known.rows.delete(`${namespace}/${name}`);
@@ -67,7 +69,7 @@ function found() {
 
 function link(row) {
   const of = `${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}`;
-  return el("a", {href: `#/object/${of}`, tabindex: -1}, row.name);
+  return el("a", {href: `#/object/${of}`, tabindex: -1, title: row.key}, middleCut(row.name));
 }
 
 // Where the count stands between its bounds.
@@ -82,45 +84,39 @@ function gauge(row) {
 
 function next(row) {
   return row.nextAt === null ? el("span.faint", {}, "–")
-    : el("span", {title: row.nextWhat}, coming(row.nextAt, OWN_ZONE), el("span.faint", {}, ` ${row.nextWhat}`));
+    : el("span", {title: row.nextWhat}, coming(row.nextAt, zone()), el("span.faint", {}, ` ${row.nextWhat}`));
 }
 
+// The forecast, and its cost against its budget.
 function forecast(row) {
   if (!row.forecast) return el("span.faint", {}, "–");
-  return el("span", {title: row.worth}, row.forecast, row.worth ? el("span.faint", {}, ` ${row.worth}`) : null);
-}
-
-function cost(row) {
-  if (row.used === null) return el("span.faint", {}, "–");
   const share = row.budget ? row.used / row.budget : 0;
-  return el("span.cost", {}, `${number(row.used, 1)} / ${row.budget} %`,
-    el("span", {class: `meter${share >= 1 ? " over" : ""}`, "aria-hidden": "true"},
+  return el("span", {title: row.worth}, row.forecast, row.used === null ? null : el("span.faint", {}, ` ${number(row.used, 1)} / ${row.budget} %`),
+    row.used === null ? null : el("span", {class: `meter${share >= 1 ? " over" : ""}`, "aria-hidden": "true"},
       el("i", {style: {width: `${Math.max(0, Math.min(100, 100 * share))}%`}})));
 }
 
-// In a row that needs a person the note takes the cells of forecast and cost, and without a next edge those before, too.
+// A note takes the rest of its row.
 function rest(row, note) {
-  const isBrief = row.needsPerson && note && row.nextAt === null;
-  const told = (span) => el(`div.cell.note.span-${span}`, {role: "gridcell", "aria-colspan": span, title: row.notes.join("\n")}, note);
-  if (isBrief) return [told(4)];
-  const known = [
-    el("div.cell.c-by", {role: "gridcell", title: row.targets || null}, row.decidedBy || el("span.faint", {}, "–")),
-    el("div.cell.c-next", {role: "gridcell"}, next(row))];
-  if (row.needsPerson && note) return [...known, told(2)];
-  return [...known, el("div.cell.c-forecast", {role: "gridcell"}, forecast(row)),
-    el("div.cell.c-cost.num", {role: "gridcell"}, cost(row))];
+  if (note) {
+    const next = row.nextAt === null ? [] : [`next: ${coming(row.nextAt, zone())} ${row.nextWhat}`];
+    return [el("div.cell.note.across", {role: "gridcell", "aria-colspan": 3, class: `cell note across${row.needsPerson ? "" : " mild"}`,
+      title: [...row.notes, ...next].join("\n")}, note)];
+  }
+  return [el("div.cell.c-by", {role: "gridcell"}, row.decidedBy || el("span.faint", {}, "–")),
+    el("div.cell.c-next", {role: "gridcell"}, next(row)), el("div.cell.c-forecast", {role: "gridcell"}, forecast(row))];
 }
 
 function cells(row) {
-  const note = row.notes?.[0] ?? "";
+  const note = row.notes[0] ?? "";
   if (NARROW.matches) {
     return [
       el("div.cell.card", {role: "gridcell"},
         el("div.card-top", {}, shape(row.status), link(row), el("span.card-count", {}, replicas(row)), gauge(row)),
         el("div.card-line", {}, el("span", {class: `word ${tone(row.status)}`}, row.status), ` · ${row.namespace} · `,
-          bounds(row.min, row.max), row.decidedBy ? ` · ${row.decidedBy}` : ""),
-        el("div", {class: note ? "card-line note" : "card-line faint"},
-          note || (row.nextAt === null ? "nothing changes by itself" : `${coming(row.nextAt, OWN_ZONE)} ${row.nextWhat}`))),
+          bounds(row.min, row.max), row.targets ? ` · ${row.targets}` : "", row.decidedBy ? ` · ${row.decidedBy}` : ""),
+        el("div", {class: note ? `card-line note${row.needsPerson ? "" : " mild"}` : "card-line faint"},
+          note || (row.nextAt === null ? "nothing changes by itself" : `${coming(row.nextAt, zone())} ${row.nextWhat}`))),
     ];
   }
   return [
@@ -128,14 +124,15 @@ function cells(row) {
     el("div.cell.c-name", {role: "gridcell"}, el("span.ns", {}, `${row.namespace} / `), link(row)),
     el("div.cell.c-count.num", {role: "gridcell"}, replicas(row)),
     el("div.cell.c-bounds.num", {role: "gridcell"}, bounds(row.min, row.max), gauge(row)),
+    el("div.cell.c-metric.num", {role: "gridcell", title: row.targets || null}, row.targets || el("span.faint", {}, "–")),
     ...rest(row, note),
   ];
 }
 
 const HEADS = [
   ["urgency", "Status", "c-status"], ["name", "Object", "c-name"], ["replicas", "Replicas", "c-count num"],
-  [null, "Bounds", "c-bounds num"], ["decidedBy", "Decided by", "c-by"], ["next", "Next edge", "c-next"],
-  [null, "Forecast", "c-forecast"], ["cost", "Cost / budget", "c-cost num"],
+  [null, "Bounds", "c-bounds num"], [null, "Metric", "c-metric num"], ["decidedBy", "Decided by", "c-by"],
+  ["next", "Next edge", "c-next"], ["cost", "Forecast, cost", "c-forecast"],
 ];
 
 // --- the view ---------------------------------------------------------------------------------------------------
@@ -190,9 +187,7 @@ export function fleet(main, {banner, onError}) {
     const focused = document.activeElement?.dataset?.chip;
     const chip = (key, isOn, toggle, ...inside) => el("button", {type: "button", "data-chip": key, class: "chip",
       "aria-pressed": String(isOn), onclick: () => { toggle(); filters(); refill(); }}, inside);
-    const order = ["SpecUnreadable", "NoTarget", "NoMetrics", "OtherOwner", "Undecided", "Holding", "Learning", "Preview",
-      "Deciding"];
-    const words = [...counts.keys()].sort((a, b) => order.indexOf(a) - order.indexOf(b));
+    const words = [...counts.keys()].sort((a, b) => STATUSES.indexOf(a) - STATUSES.indexOf(b));
     replace(chips,
       chip("needs", chosen.needs, () => { chosen.needs = !chosen.needs; }, "Needs a person ", el("b", {}, number(needs))),
       words.map((word) => chip(word, chosen.words.has(word), () => {
@@ -203,12 +198,12 @@ export function fleet(main, {banner, onError}) {
 
   function refill() {
     rows = found();
+    grid.classList.toggle("without-forecast", ![...known.rows.values()].some((row) => row.forecast));
     grid.setAttribute("aria-rowcount", rows.length + 1);
     height = parseFloat(getComputedStyle(grid).getPropertyValue("--row"));
     body.style.height = `${rows.length * height}px`;
     const total = known.rows.size;
     count.textContent = rows.length === total ? `${number(total)} ${total === 1 ? "object" : "objects"}` : `${number(rows.length)} of ${number(total)}`;
-    count.title = `Times in ${OWN_ZONE}`;
     if (known.pending) count.textContent += `, ${known.pending} namespaces still asked about`;
     empty.hidden = rows.length > 0 || known.sequence === null;
     empty.textContent = total ? "Nothing is like this. Fewer filters show more."
@@ -265,7 +260,7 @@ export function fleet(main, {banner, onError}) {
     draw();
   }
 
-  grid.addEventListener("keydown", (event) => {
+  function chooseByKey(event) {
     const at = rows.findIndex((row) => row.key === chosen.active);
     const page = Math.max(1, Math.floor(grid.clientHeight / height) - 2);
     const steps = {ArrowDown: at + 1, ArrowUp: at < 0 ? 0 : at - 1, PageDown: at + page, PageUp: at - page, Home: 0,
@@ -273,10 +268,18 @@ export function fleet(main, {banner, onError}) {
     if (event.key in steps && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
       move(steps[event.key]);
-    } else if (event.key === "Enter" && at >= 0 && event.target === grid) {
+    } else if (event.key === "Enter" && at >= 0 && document.activeElement === grid) {
       open(rows[at]);
     }
-  });
+  }
+  grid.addEventListener("keydown", chooseByKey);
+  // Where nothing else has the focus, the arrows choose a row at once.
+  const fromBody = (event) => {
+    if ((event.target !== document.body && event.target !== main) || !["ArrowDown", "ArrowUp", "Enter"].includes(event.key)) return;
+    grid.focus();
+    chooseByKey(event);
+  };
+  document.addEventListener("keydown", fromBody);
   body.addEventListener("click", (event) => {
     const node = event.target.closest(".row");
     if (node && !event.target.closest("a") && !String(getSelection())) {
@@ -328,6 +331,7 @@ export function fleet(main, {banner, onError}) {
   return () => {
     polled.end();
     resized.disconnect();
+    document.removeEventListener("keydown", fromBody);
     NARROW.removeEventListener("change", turned);
   };
 }

@@ -2,7 +2,7 @@
 
 import {ask, objectPath, polling} from "./api.js";
 import {colors, fade, held, key, picture, sparse, STEPPED, union, upTo} from "./chart.js";
-import {away, bounds, clock, copyButton, day, el, load, moment, number, replace, replicas, status} from "./dom.js";
+import {away, bounds, clock, copyButton, day, el, load, moment, number, replace, replicas, status, zone} from "./dom.js";
 
 const REFRESH = 30000;
 const DAY = 86400;
@@ -152,14 +152,27 @@ function coming(view) {
     el("ul", {}, items.sort((one, other) => one[0] - other[0]).map(([, node]) => node)))));
 }
 
-function conditions(view) {
-  if (!view.conditions.length) return el("p.faint", {}, "Nothing was decided yet.");
-  const isFine = (each) => (each.type === "ScalingLimited" || each.type === "ScaledToZero" ? each.status === "False" : each.status === "True");
+function isFine(each) {
+  return each.status === (["ScalingLimited", "ScaledToZero", "MaxedOut", "FallbackActive"].includes(each.type) ? "False" : "True");
+}
+
+function conditionTable(view, listed) {
   return el("table.list.conditions", {}, el("caption.hidden", {}, "Conditions"), el("thead", {}, el("tr", {}, ["Condition", "Since", "Message"].map((text) => el("th", {scope: "col"}, text)))),
-    el("tbody", {}, view.conditions.map((each) => el("tr", {}, el("th", {scope: "row"},
+    el("tbody", {}, listed.map((each) => el("tr", {}, el("th", {scope: "row"},
       el("span", {class: isFine(each) ? "tick" : "tick off"}, each.status), ` ${each.type}`),
     el("td.num", {}, each.since === null ? "–" : moment(each.since, view.zone)),
     el("td", {}, el("b", {}, each.reason), each.message ? ` ${each.message}` : "")))));
+}
+
+// Ready says whether all is well; the others are there for whoever asks.
+function conditions(view, areOpen) {
+  if (!view.conditions.length) return el("p.faint", {}, "Nothing was decided yet.");
+  const ready = view.conditions.filter((each) => each.type === "Ready");
+  const others = view.conditions.filter((each) => each.type !== "Ready");
+  const off = others.filter((each) => !isFine(each)).map((each) => each.type);
+  return [conditionTable(view, ready), others.length ? el("details.others", {open: areOpen},
+    el("summary", {}, `${others.length} others`, el("span.faint", {}, off.length ? `: see ${off.join(", ")}` : ", as they should be")),
+    conditionTable(view, others)) : null];
 }
 
 function events(view) {
@@ -232,7 +245,7 @@ export function object(main, namespace, name, {banner, onError}) {
     }
     pinned = at;
     try {
-      const found = await ask(`${objectPath(namespace, name)}/decision?at=${Math.floor(at)}`, {signal: polled.signal});
+      const found = await ask(`${objectPath(namespace, name)}/decision?at=${Math.floor(at)}&zone=${encodeURIComponent(zone())}`, {signal: polled.signal});
       if (pinned !== at) return;
       explainedTitle.textContent = `Why it had its replicas on ${moment(at, view.zone)}`;
       replace(explainedNode, hanging(found === null ? ["nothing is kept of this time"]
@@ -268,7 +281,7 @@ export function object(main, namespace, name, {banner, onError}) {
   function show() {
     replace(heading, el("h1", {}, name), status(view.status),
       el("span.facts", {}, el("b.num", {}, replicas(view)), " replicas, ", bounds(view.min, view.max), " allowed",
-        view.target ? `, of ${view.target}` : "", el("span.faint", {}, ` · times in ${view.zone}`)),
+        view.target ? `, of ${view.target}` : "", view.ownZone === view.zone ? null : el("span.faint", {}, ` · its schedules are in ${view.ownZone}`)),
       el("a.button", {href: `#/what-if/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`}, "What if…"));
     const problems = [...view.notes, ...view.problems];
     const alert = problems.length ? el("ul", {class: `alert${view.needsPerson ? "" : " mild"}`}, problems.map((text) => el("li", {}, text))) : null;
@@ -281,10 +294,11 @@ export function object(main, namespace, name, {banner, onError}) {
     draw();
     tell(view.now);
     showExplained();
+    const areOpen = Boolean(panels.querySelector("details.others[open]"));
     replace(panels,
       el("div.stack", {}, el("section.panel", {}, explainedTitle, explainedNode), panel("The coming week", coming(view)),
         panel("Commands", commandList(view))),
-      el("div.stack", {}, panel("Forecast and its budget", budget(view)), panel("Conditions", conditions(view)),
+      el("div.stack", {}, panel("Forecast and its budget", budget(view)), panel("Conditions", conditions(view, areOpen)),
         panel("What changed", events(view))));
   }
 
@@ -295,7 +309,7 @@ export function object(main, namespace, name, {banner, onError}) {
   }
 
   const polled = polling(REFRESH, failed, async () => {
-    view = await ask(objectPath(namespace, name), {signal: polled.signal});
+    view = await ask(`${objectPath(namespace, name)}?zone=${encodeURIComponent(zone())}`, {signal: polled.signal});
     banner("");
     show();
   });

@@ -2,13 +2,23 @@
 
 import {ask, objectPath} from "./api.js";
 import {colors, fade, held, key, picture, sparse, STEPPED, union, upTo} from "./chart.js";
-import {copyButton, el, load, moment, number, replace} from "./dom.js";
+import {copyButton, el, load, moment, number, replace, zone} from "./dom.js";
 import {yamlOf} from "./yaml.js";
 
 const POLL = 700;
 
+// Fields in the order in which people write them; what the form adds goes where it belongs.
+function ordered(object, order) {
+  const names = Object.keys(object);
+  const place = (name) => (order.includes(name) ? order.indexOf(name) : order.length);
+  return Object.fromEntries(names.sort((one, other) => place(one) - place(other)).map((name) => [name, object[name]]));
+}
+
 function manifest(view, spec) {
-  return yamlOf({apiVersion: "cronhpa.io/v1alpha1", kind: "CronHPA", metadata: {name: view.name, namespace: view.namespace}, spec});
+  const {spec: fields, schedule} = view.fieldOrder;
+  const written = ordered(spec, fields);
+  if (written.schedules) written.schedules = written.schedules.map((each) => ordered(each, schedule));
+  return yamlOf({apiVersion: "cronhpa.io/v1alpha1", kind: "CronHPA", metadata: {name: view.name, namespace: view.namespace}, spec: written});
 }
 
 // The number that the first metric's target holds, and how to set it.
@@ -92,7 +102,7 @@ function outcome(found) {
   const rows = [["What happened", found.happened, "recorded, point by point"], ["As it is", found.asItIs, "decided again"],
     ["Changed", found.changed, "decided again"]];
   const base = found.asItIs;
-  const cell = (run, name, digits, unit) => el("td.num", {}, run[name] === undefined ? "–" : `${number(run[name], digits)}${unit}`,
+  const cell = (run, name, digits, unit) => el("td.num", {}, run[name] === undefined || run[name] === null ? "–" : `${number(run[name], digits)}${unit}`,
     run === found.changed && run[name] !== undefined ? el("span.faint", {}, against(run[name], base[name], digits)) : null);
   return el("div.scroll", {tabindex: 0, role: "region", "aria-label": "Outcome"}, el("table.list.outcome", {},
     el("caption.hidden", {}, "Outcome"), el("thead", {}, el("tr", {}, ["", "Under-provisioned", "Unserved", "Pod-hours", "Most pods", "Hours known"]
@@ -233,7 +243,7 @@ export function whatIf(main, namespace, name, {banner, onError}) {
 
   async function begun() {
     try {
-      view = await ask(objectPath(namespace, name), {signal});
+      view = await ask(`${objectPath(namespace, name)}?zone=${encodeURIComponent(zone())}`, {signal});
       banner("");
       show();
     } catch (error) {

@@ -9,10 +9,10 @@ from hypothesis import given
 from cli.glance import (
     CPU,
     DAY,
-    EIGHT,
     GOLDEN,
     NO_API,
     NOW,
+    SITUATIONS,
     ZONE,
     body,
     explanation_of,
@@ -46,7 +46,7 @@ def changed(made, **status):
     return {**made, "status": {**made["status"], **status}}
 
 
-@pytest.mark.parametrize("name", EIGHT)
+@pytest.mark.parametrize("name", SITUATIONS)
 def test_each_situation_reads_as_it_did_when_a_person_looked_at_it(name):
     """`python tests/cli/glance.py` writes them anew."""
     assert (GOLDEN / f"explain-{name}.txt").read_text() == explanation_of(name)
@@ -60,7 +60,7 @@ def test_the_readme_shows_the_first_lines_of_the_good_situation():
     assert f"    $ cronhpa explain shop --namespace prod\n{shown}\n" in readme
 
 
-@pytest.mark.parametrize("name", EIGHT)
+@pytest.mark.parametrize("name", SITUATIONS)
 def test_every_screen_fits_80_columns_and_says_nothing_twice(name):
     screen = explanation_of(name).splitlines()
 

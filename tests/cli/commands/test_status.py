@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from cli.glance import EIGHT, GOLDEN, NOW, named, pods_of, stated, table_of_all
+from cli.glance import GOLDEN, NOW, SITUATIONS, named, pods_of, stated, table_of_all
 from cli.glance import body as made
 from cli.objects.test_cluster_words import shop
 from cli.served import write_kubeconfig
@@ -32,9 +32,11 @@ def test_the_eight_situations_read_as_they_did_when_a_person_looked_at_them():
 
 
 def test_objects_that_need_a_person_come_first_then_by_name():
-    rows = rows_of([named(name) for name in sorted(EIGHT)], NOW)
+    rows = rows_of([named(name) for name in sorted(SITUATIONS)], NOW)
 
-    assert ["no-target", "no-metric", "two-owners", "contradictory"] == [row.name for row in rows if row.needs_person]
+    assert ["no-target", "no-metric", "two-owners", "contradictory", "maxed"] == [
+        row.name for row in rows if row.needs_person
+    ]
     assert ["preview", "good", "night-zero", "plain"] == [row.name for row in rows if not row.needs_person]
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.api.parse import SpecError
-from cronhpa.cli.objects.manifests import ManifestError, own_zone, read_specs, written_spec
+from cronhpa.api.written_spec import written_spec
+from cronhpa.cli.objects.manifests import ManifestError, own_zone, read_specs
 from cronhpa.cli.objects.yaml_documents import as_yaml
 
 SPEC = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}, "maxReplicas": 3}

@@ -13,11 +13,10 @@ from cronhpa.cli.objects.yaml_documents import (
     STANDARD_INPUT,
     UnreadableFileError,
     as_yaml,
-    child_of,
     read_documents,
     read_with_lines,
 )
-from cronhpa.kube.yaml_loader import Repeated, line_of
+from cronhpa.kube.yaml_loader import Repeated, child_of, line_of
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from typer.testing import CliRunner
 
 from cli.commands.test_preview import CONFLICT, FULL, MONDAY, SHOP
 from core.situations import schedule, spec, specs
+from cronhpa.api.written_spec import written_spec
 from cronhpa.cli import app
-from cronhpa.cli.objects.manifests import written_spec
 from cronhpa.cli.picture import backtest_picture, style
 from cronhpa.cli.picture import timeline_picture as pictures
 from cronhpa.cli.tables.backtest_table import Backtest
