@@ -30,7 +30,7 @@ _WORDS = {
     "int_from_float": "a whole number belongs here",
     "bool_type": "true or false belongs here",
     "bool_parsing": "true or false belongs here",
-    "string_type": "a text belongs here, in quotes where it looks like a number",
+    "string_type": "a string is needed, in quotes where it looks like a number",
     "list_type": "a list belongs here",
     "dict_type": "a mapping belongs here",
     "model_type": "a mapping belongs here",

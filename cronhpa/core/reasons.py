@@ -178,7 +178,7 @@ def _expected(load: ExpectedLoad, replicas: int) -> str:
         likely = f" is at least {percent} likely"
     expected = f"a load of {load.load:.4g} or more from {format_instant(load.at)} on{likely}"
     if not replicas:
-        return f"{expected}: no pod is worth its cost"
+        return f"no extra pod pays off now: {expected}"
     headroom = f" and {load.headroom_percent} % headroom" if load.headroom_percent else ""
     pods = f"{_pods(replicas)} at {load.carried:.4g} each{headroom}"
     return f"{expected}: {_FLOOR_LIMITS[load.limit].format(pods=pods)}"

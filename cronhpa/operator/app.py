@@ -213,7 +213,7 @@ class Operator:
         endpoints = Endpoints(*self._metrics(listeners), self.controller, self._clock)
         limits = limits_within(_open_files())
         for port, routes in ((settings.listen_port, endpoints.all), (settings.probe_port, endpoints.probes)):
-            listeners.append(Listener(settings.listen_host, port, routes, limits))
+            listeners.append(Listener(settings.listen_address, port, routes, limits))
             LOG.info("serving %s on %s:%s", ", ".join(routes), *listeners[-1].address)
         if settings.history_port is not None:
             past = PastEndpoint(settings.store_address, self._access, self._clock.now)

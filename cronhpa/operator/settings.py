@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import re
 import socket
 import uuid
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from cronhpa.core.model.instant import SECOND, parse_duration
+from cronhpa.core.model.nearest import nearest
 from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.forecasting.messages import DaskCluster
 from cronhpa.history.database.address import StoreAddress, store_address
@@ -145,10 +149,15 @@ def _as_shards(count: int, info: ValidationInfo) -> int:
     return count
 
 
+_PREFIX = "CRONHPA_"
+_OF_TESTS = "CRONHPA_TESTBED_"
+_OF_SERVICE = re.compile(r"_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$")
+
+
 class Settings(BaseSettings):
     """Durations are Go texts such as 15s or 5m. Settings that are flags upstream have the upstream's defaults."""
 
-    model_config = SettingsConfigDict(env_prefix="CRONHPA_", extra="ignore", validate_default=True)
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, extra="ignore", validate_default=True)
 
     kubeconfig: str | None = Field(None, description="Path of a kubeconfig; absent, the pod's own account.")
     context: str | None = Field(None, description="Context of the kubeconfig.")
@@ -161,7 +170,10 @@ class Settings(BaseSettings):
         ),
     )
     store_password_file: Path | None = Field(None, description="A file with the password of the PostgreSQL.")
-    listen_host: str = Field("0.0.0.0", description="Address of both ports.")  # noqa: S104 - a pod is probed from outside
+    listen_host: str = Field(
+        "",
+        description="Address of both ports. Empty: 0.0.0.0 in a container, else 127.0.0.1.",
+    )
     listen_port: int = Field(
         8080, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics; 0 takes a free one."
     )
@@ -326,6 +338,10 @@ class Settings(BaseSettings):
     )
 
     @property
+    def listen_address(self) -> str:
+        return self.listen_host or ("0.0.0.0" if _is_in_container() else "127.0.0.1")  # noqa: S104 - as described
+
+    @property
     def store_address(self) -> StoreAddress:
         file = self.store_password_file
         return store_address(self.store, None if file is None else str(file))
@@ -376,6 +392,31 @@ class Settings(BaseSettings):
     @property
     def metrics_namespace_names(self) -> tuple[str, ...]:
         return _names(self.metrics_namespaces)
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"{_PREFIX}{name.upper()}"
+
+
+def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with each variable that looks like a setting and is none, in words."""
+    known = [variable_of(name) for name in Settings.model_fields]
+    for name, value in environment.items():
+        if not name.startswith(_PREFIX) or name in known or name.startswith(_OF_TESTS):
+            continue
+        # Kubernetes describes a Service named cronhpa in the variables of each pod of its namespace.
+        if _OF_SERVICE.search(name) or value.startswith(("tcp://", "udp://", "sctp://")):
+            continue
+        meant = nearest(name, known)
+        yield f"{name}: there is no such setting" + (
+            f": did you mean {meant}?" if meant else ": see cronhpa run --help"
+        )
+
+
+def _is_in_container() -> bool:
+    marks = ("/.dockerenv", "/run/.containerenv")
+    return "KUBERNETES_SERVICE_HOST" in os.environ or any(Path(mark).exists() for mark in marks)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def test_a_field_that_is_there_by_another_name_is_not_told_missing():
         ({"minReplicas": -1}, "spec.minReplicas", "found -1: 0 or more is accepted"),
         ({"mode": "Prewiew"}, "spec.mode", "found 'Prewiew': did you mean Preview? Active or Preview is accepted"),
         ({"mode": 7}, "spec.mode", "found 7: Active or Preview is accepted"),
-        ({"timeZone": 1}, "spec.timeZone", "found 1: a text belongs here, in quotes where it looks like a number"),
+        ({"timeZone": 1}, "spec.timeZone", "found 1: a string is needed, in quotes where it looks like a number"),
         ({"schedules": {}}, "spec.schedules", "a list belongs here"),
         ({"forecast": 5}, "spec.forecast", "found 5: a mapping belongs here"),
         ({"forecast": {"methods": []}}, "spec.forecast.methods", "1 or more items belong here"),

@@ -122,7 +122,7 @@ def test_the_store_is_copied_out_of_the_pod_by_the_line_that_the_command_prints(
     copy = tmp_path / "copy.db"
     kubectl = [plane.binaries / "kubectl", f"--kubeconfig={plane.admin_kubeconfig}"]
     with copy.open("wb") as out:
-        subprocess.run([*kubectl, "exec", "-n", NAMESPACE, POD, "--", "python3", "-c", COPYING], stdout=out, check=True)
+        subprocess.run([*kubectl, "exec", "-n", NAMESPACE, POD, "--", *COPYING.split()], stdout=out, check=True)
 
     told = explain("default", "--store", str(copy))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cronhpa.core.model.instant import parse_instant
-from cronhpa.core.model.local_time import format_ahead, local_times
+from cronhpa.core.model.instant import DAY, parse_instant
+from cronhpa.core.model.local_time import format_ahead, format_length, local_times
 
 MONDAY = parse_instant("2026-11-23T10:00:00Z")
 
@@ -31,3 +31,9 @@ def test_instants_in_the_words_of_others_are_told_on_the_same_clocks():
 
     assert "from 18:00 +01:00 until Tue 2026-11-24 18:00:05 +01:00" == local_times(text, "Europe/Berlin", MONDAY)
     assert "v2026-11-23T17:00:00Zx" == local_times("v2026-11-23T17:00:00Zx", "Europe/Berlin", MONDAY)
+
+
+@pytest.mark.parametrize(("days", "told"), [(729, "729 d"), (730, "2 years"), (2518, "6 years")])
+def test_a_length_of_years_is_said_in_years(days, told):
+    """Found: "2518 d 18 h" ago."""
+    assert told == format_length(days * DAY)

@@ -275,10 +275,10 @@ def test_a_forecast_says_what_it_expects_from_when_and_how_likely_that_is():
     assert f"{expected} is 83 % likely: 51 pods at 0.45 each and 50 % headroom" in expectation(
         FloorLimit.COST, replicas=51, percent=83, headroom_percent=50
     )
-    assert f"{expected} is less than 1 % likely: no pod is worth its cost" == expectation(
+    assert f"no extra pod pays off now: {expected} is less than 1 % likely" == expectation(
         FloorLimit.COST, replicas=0, percent=0
     )
-    assert f"{expected} is 5 % likely: no pod is worth its cost" == expectation(FloorLimit.COST, replicas=0, percent=5)
+    assert f"no extra pod pays off now: {expected} is 5 % likely" == expectation(FloorLimit.COST, replicas=0, percent=5)
 
 
 # --- events ------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from cronhpa.core.model.instant import MINUTE, SECOND
 from cronhpa.core.model.spec import ControllerOptions
-from cronhpa.operator.settings import Settings
+from cronhpa.operator.settings import Settings, unknown_variables
 
 
 def test_without_any_setting_it_acts_as_the_upstream_does():
@@ -54,6 +54,52 @@ def test_a_lease_lasts_for_at_most_a_minute():
 def test_no_replica_has_the_name_that_stands_for_nobody():
     with pytest.raises(ValidationError, match="name the replica otherwise"):
         Settings(leader_elect_identity="unknown")
+
+
+def test_an_empty_variable_is_none(monkeypatch):
+    """Found: a chart that leaves a value empty stopped the operator."""
+    monkeypatch.setenv("CRONHPA_PROMETHEUS_URL", "")
+    monkeypatch.setenv("CRONHPA_TOLERANCE", "")
+
+    assert (None, 0.1) == (Settings().prometheus_url, Settings().tolerance)
+
+
+def test_outside_of_a_container_only_this_machine_is_served(monkeypatch):
+    """In a pod the kubelet and a Prometheus call from outside; a laptop's network is not to read metrics."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr("pathlib.Path.exists", lambda _: False)
+    assert "127.0.0.1" == Settings().listen_address
+    assert "10.1.2.3" == Settings(listen_host="10.1.2.3").listen_address
+
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert "0.0.0.0" == Settings().listen_address
+
+
+def test_a_variable_that_is_no_setting_is_named_with_the_one_that_was_meant():
+    """Found: CRONHPA_TOLERENCE=0.2 started with a tolerance of 0.1."""
+    wrong = {"CRONHPA_TOLERENCE": "0.2", "CRONHPA_LISTEN_PROT": "1", "CRONHPA_TOLERANCE": "0.2", "PATH": "/bin"}
+
+    assert [
+        "CRONHPA_TOLERENCE: there is no such setting: did you mean CRONHPA_TOLERANCE?",
+        "CRONHPA_LISTEN_PROT: there is no such setting: did you mean CRONHPA_LISTEN_PORT?",
+    ] == list(unknown_variables(wrong))
+
+
+def test_what_kubernetes_says_of_a_service_of_this_name_is_no_setting():
+    """Each pod of the namespace of a Service named cronhpa has these variables."""
+    of_service = {
+        "CRONHPA_SERVICE_HOST": "10.0.0.7",
+        "CRONHPA_SERVICE_PORT": "8080",
+        "CRONHPA_SERVICE_PORT_METRICS": "8080",
+        "CRONHPA_PORT": "tcp://10.0.0.7:8080",
+        "CRONHPA_PORT_8080_TCP": "tcp://10.0.0.7:8080",
+        "CRONHPA_PORT_8080_TCP_PROTO": "tcp",
+        "CRONHPA_PORT_8080_TCP_PORT": "8080",
+        "CRONHPA_PORT_8080_TCP_ADDR": "10.0.0.7",
+        "CRONHPA_PAGE_SERVICE_HOST": "10.0.0.8",
+    }
+
+    assert [] == list(unknown_variables(of_service))
 
 
 def test_namespaces_are_parted_by_commas():

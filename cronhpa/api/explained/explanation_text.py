@@ -109,7 +109,7 @@ def _headline(it: Explanation, label: str) -> str:
     if it.desired is None:
         return f"{label}: {replicas}; nothing was decided yet"
     if it.desired == it.current:
-        return f"{label}: {replicas}{by or ', and so it stays'}"
+        return f"{label}: {replicas}{by or ', no change'}"
     if it.scales:
         return f"{label}: from {it.current} to {it.desired} replicas of {it.target}{by}"
     return f"{label}: {replicas}; it would be {it.desired}{by}"
@@ -190,7 +190,8 @@ def _forecast(it: Explanation) -> Iterator[str]:
     if forecast is None:
         return
     if forecast.floor is not None:
-        yield f"{'asks' if forecast.acts else 'would ask'} for at least {forecast.floor}"
+        asks = "asks" if forecast.acts else "would ask"
+        yield f"{asks} for at least {forecast.floor}" if forecast.floor else f"{asks} for nothing now"
     yield f"{forecast.reason}: {forecast.message}"
     if forecast.used is not None:
         yield f"costs {forecast.used:.1f} % more pod-hours over seven days, of a budget of {forecast.budget} %"

@@ -276,7 +276,10 @@ class CronHPAStatus(Model):
         default=None, description="How long 90 % of the target's pods took from creation to Ready."
     )
     current_metrics: list[MetricStatus] | None = Field(
-        default=None, max_length=MAX_METRICS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+        default=None,
+        max_length=MAX_METRICS,
+        description="The metrics of the spec, in its order: value, target and the replicas that each asks for.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     decision: DecisionStatus | None = None
     schedules: list[ScheduleStatus] | None = Field(
@@ -290,6 +293,7 @@ class CronHPAStatus(Model):
     conditions: list[Condition] | None = Field(
         default=None,
         max_length=32,
+        description="Ready is the one to watch: whether replicas are decided and scaled. The others say what it lacks.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     memory: dict[str, Any] | None = Field(

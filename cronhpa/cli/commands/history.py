@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import shutil
 import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -302,7 +304,12 @@ def copy(
     ],
     target: Annotated[
         Any,
-        typer.Argument(metavar="TO", help="The store to copy to, which is made.", parser=_address, show_default=False),
+        typer.Argument(
+            metavar="TO|-",
+            help="The store to copy to, which is made; - prints a file as it is now, while the operator writes to it.",
+            parser=_address,
+            show_default=False,
+        ),
     ],
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Copy even if TO has newer loads: FROM's rows overwrite those of TO.")
@@ -316,6 +323,7 @@ def copy(
     end the rows of each table are counted in both stores.
 
         cronhpa history copy history.db postgresql://cronhpa@db.prod/cronhpa
+        kubectl exec -n cronhpa-system cronhpa-0 -- cronhpa history copy /var/lib/cronhpa/history.db - > copy.db
 
     Exit codes: 0 done; 1 a store cannot be used, or TO has newer loads; 2 an option is wrong.
     """
@@ -326,6 +334,9 @@ def copy(
     from cronhpa.history.database.copy import copy_store, newest_step
     from cronhpa.history.database.database import StoreError
 
+    if target == Path("-"):
+        _print_file(source)
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with (
         _opened_to_read(source) as read,
@@ -347,6 +358,22 @@ def copy(
     say("\n".join(f"{part.table:<9}{part.source:>11,} rows, {part.target:>11,} in {target}" for part in copied))
     if missing := [part.table for part in copied if part.target < part.source]:
         _end(f"{target} has fewer rows of {', '.join(missing)} than {source}, which changed meanwhile: run it again")
+
+
+def _print_file(address: StoreAddress) -> None:
+    """Prints a SQLite file as of one instant."""
+    from cronhpa.history.database.database import StoreError
+    from cronhpa.history.database.sqlite import backup
+
+    if not isinstance(address, Path) or not address.exists():
+        _end(f"{address}: there is no such file: - prints a SQLite file")
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            copied = backup(address, Path(folder) / "copy.db")
+        except StoreError as problem:
+            _end(problem)
+        with copied.open("rb") as file:
+            shutil.copyfileobj(file, typer.get_binary_stream("stdout"))
 
 
 @contextmanager

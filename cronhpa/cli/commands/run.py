@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Annotated, Any
 
@@ -64,7 +65,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     from cronhpa.kube.errors import ClusterError
     from cronhpa.operator import app
     from cronhpa.operator.monitoring import log
-    from cronhpa.operator.settings import Settings
+    from cronhpa.operator.settings import Settings, unknown_variables, variable_of
 
     stated: dict[str, Any] = {
         "kubeconfig": kubeconfig,
@@ -80,14 +81,19 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         "leader_elect_resource_namespace": leader_elect_resource_namespace,
         "log_level": log_level,
     }
+    unknown = [*unknown_variables(os.environ)]
+    for problem in unknown:
+        say(problem, err=True)
+    if unknown:
+        raise typer.Exit(2)
     try:
         settings = Settings(**{key: value for key, value in stated.items() if value is not None})
     except ValidationError as error:
-        for problem in error.errors(include_url=False):
-            name = variable_of("_".join(str(part) for part in problem["loc"]))
+        for wrong in error.errors(include_url=False):
+            name = variable_of("_".join(str(part) for part in wrong["loc"]))
             # An address may hold a password, and a malformed one may hold it anywhere.
-            value = "" if {"prometheus_url", "store"} & {*problem["loc"]} else f"{problem['input']!r}: "
-            say(f"{name}: {value}{problem['msg']}", err=True)
+            value = "" if {"prometheus_url", "store"} & {*wrong["loc"]} else f"{wrong['input']!r}: "
+            say(f"{name}: {value}{wrong['msg']}", err=True)
         raise typer.Exit(2) from error
     # The one place where the operator gets the system's clocks.
     clock = Clock(time.time_ns, _monotonic)
@@ -108,15 +114,10 @@ class RunCommand(PlainCommand):
 
 def settings_text() -> str:
     """A list of the environment variables, as Markdown: name, default, description."""
-    from cronhpa.operator.settings import Settings
+    from cronhpa.operator.settings import Settings, variable_of
 
     lines = []
     for name, field in Settings.model_fields.items():
         default = "none" if field.default is None or field.default == "" else field.default
         lines.append(f"- `{variable_of(name)}` ({default}): {field.description}")
     return "\n".join(lines)
-
-
-def variable_of(name: str) -> str:
-    """The environment variable of a setting."""
-    return f"CRONHPA_{name.upper()}"

@@ -206,7 +206,7 @@ def _no_object(body: Mapping[str, Any], node: Any) -> Iterator[tuple[int, str]]:
         yield _line(node, "metadata"), f"metadata.name: a {_KIND} needs a name"
     elif not isinstance(metadata.get("namespace", ""), str):
         told = shortened(repr(metadata["namespace"]), _TOLD_MAX)
-        yield _line(node, "metadata.namespace"), f"metadata.namespace: found {told}: a text belongs here"
+        yield _line(node, "metadata.namespace"), f"metadata.namespace: found {told}: a string is needed"
     if not isinstance(spec, Mapping):
         of = f"{name}: " if isinstance(name, str) else ""
         yield _line(node, "spec"), f"{of}spec: found {shortened(repr(spec), _TOLD_MAX)}: a mapping belongs here"

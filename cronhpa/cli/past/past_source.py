@@ -80,13 +80,8 @@ ServiceAccount = Annotated[
 ]
 OPERATOR = "cronhpa-system/cronhpa-0,cronhpa-1"
 PORT = 8082
-# Runs in the operator's pod, while the operator writes: prints the store as of one instant, as one file. The image has
-# no shell and no tar, which `kubectl cp` would need.
-COPYING = (
-    "import os, shutil, sqlite3, sys; "
-    'sqlite3.connect(os.environ["CRONHPA_STORE"]).backup(sqlite3.connect("/tmp/copy.db")); '
-    'shutil.copyfileobj(open("/tmp/copy.db", "rb"), sys.stdout.buffer)'
-)
+# Runs in the operator's pod, where the chart puts the store: the image has no tar, which `kubectl cp` would need.
+COPYING = "cronhpa history copy /var/lib/cronhpa/history.db -"
 _TOKEN_SECONDS = 600
 _FORWARD_SECONDS = 20
 _ANSWER_SECONDS = 40
@@ -163,7 +158,7 @@ def _copying(where: PastLocation) -> str:
     pod = pods.partition(",")[0]
     return (
         f"\nWho may enter the pod reads a copy of its store with {where.copy_option} copy.db:"
-        f"\nkubectl exec -n {namespace} {pod} -- python3 -c '{COPYING}' > copy.db"
+        f"\nkubectl exec -n {namespace} {pod} -- {COPYING} > copy.db"
     )
 
 

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, parse_instant, to_datetime
 
 _WEEK_DAYS = 7
+_YEAR = 365 * DAY
 _INSTANT = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\b", re.ASCII)
 
 
@@ -71,7 +72,9 @@ def format_ahead(at: Nanoseconds, zone: str, now: Nanoseconds) -> str:
 
 
 def format_length(length: Nanoseconds) -> str:
-    """The two largest units, such as `10 h`, `2 d 14 h` or `1 min 30 s`."""
+    """The two largest units, such as `10 h`, `2 d 14 h` or `1 min 30 s`; from two years on `6 years`."""
+    if length >= 2 * _YEAR:
+        return f"{length // _YEAR} years"
     rest, parts = length, []
     for unit, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s")):
         count, rest = divmod(rest, unit)

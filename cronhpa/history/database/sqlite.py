@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,6 +30,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 T = TypeVar("T")
+
+
+def backup(path: Path, copy: Path) -> Path:
+    """Copy a file as of one instant while others write to it; returns the copy. Raises StoreError."""
+    try:
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+    except sqlite3.Error as problem:
+        raise StoreError(f"{path}: {problem}") from problem
+    return copy
+
 
 # SQLite has no checksums. A damaged file gives names that are not UTF-8, text in place of a number, or half a blob.
 _UNREADABLE = (sqlite3.Error, msgspec.MsgspecError, TypeError, ValueError)

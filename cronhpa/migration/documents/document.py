@@ -83,7 +83,7 @@ class FieldReader:
             return default
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             return str(value)
-        raise self.unconvertible(key, f"found {value!r}", "a text belongs here")
+        raise self.unconvertible(key, f"found {value!r}", "a string is needed")
 
     def integer(self, key: str) -> int | None:
         value = self.raw(key)

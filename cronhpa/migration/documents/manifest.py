@@ -60,7 +60,7 @@ def manifest(kind: str, api_version: str, metadata: Json, spec: Json) -> Json:
 
 def cron_hpa(metadata: Json, spec: Json) -> Json:
     """A CronHPA. A target in an API version that Kubernetes has removed gets the one that it has now."""
-    ref = spec["scaleTargetRef"]
+    ref = spec.get("scaleTargetRef")
     if isinstance(ref, Mapping) and ref.get("apiVersion") in _REMOVED:
         spec = spec | {"scaleTargetRef": {**ref, "apiVersion": "apps/v1"}}
     return manifest(KIND, API_VERSION, metadata, spec)

@@ -55,6 +55,8 @@ _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # Kubernetes' service level objective for mutating calls assumes up to 20 a second; drifting numbers stay below that.
 _WRITES_PER_SECOND = 20
 # Without these a restart would decide otherwise.
+# Kinds of problems with other installations that were logged: one for each of their Leases.
+_TOLD = 20
 _NEEDED = {"memory", "operator"}
 
 
@@ -77,6 +79,7 @@ class Writer:
         self._events = recorder
         self._inventory = inventory
         self._installations = installations
+        self._told: deque[str] = deque(maxlen=_TOLD)
         self._yield = CooperativeYield()
         # A reconciliation without a write must not wait for a place.
         self._places = places
@@ -288,7 +291,10 @@ class Writer:
 
     def report_other_operator(self, state: ObjectState, problem: str, now: Nanoseconds) -> None:
         """Says that another installation serves an object: by an event, since the status is that installation's."""
-        LOG.warning("%s/%s: %s", state.namespace, state.name, problem)
+        if problem not in self._told:
+            # Each object has an event; in the log a line for each of a thousand objects would bury the others.
+            LOG.warning("%s/%s: %s; further objects have an event alone", state.namespace, state.name, problem)
+            self._told.append(problem)
         self._events.record(state, Event("Warning", "OtherOperator", clip(problem)), now)
 
     async def refresh(self, state: ObjectState) -> bool:

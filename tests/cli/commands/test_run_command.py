@@ -20,6 +20,13 @@ def test_a_setting_that_cannot_be_is_named_as_its_environment_variable():
     ]
 
 
+def test_a_variable_that_is_no_setting_ends_it_at_the_start():
+    ended = run(app, ["run"], env={"CRONHPA_TOLERENCE": "0.2"})
+
+    assert 2 == ended.exit_code
+    assert "CRONHPA_TOLERENCE: there is no such setting: did you mean CRONHPA_TOLERANCE?\n" == ended.stderr
+
+
 def test_an_option_wins_over_the_environment():
     """The port of the environment is wrong too: it is not looked at."""
     ended = run(app, ["run", "--listen-port", "70000"], env={"CRONHPA_LISTEN_PORT": "-1"})

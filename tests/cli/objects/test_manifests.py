@@ -89,7 +89,7 @@ def test_files_and_folders_are_read_in_order_and_other_objects_passed_over(writt
         ([{"kind": "CronHPA", "metadata": {}, "spec": SPEC}], "shop.yaml:2: metadata.name: a CronHPA needs a name"),
         ([{"kind": "CronHPA", "metadata": {"name": "shop"}, "spec": 7}], "shop.yaml:4: shop: spec: found 7: a mapping"),
         (GOOD.replace("spec:", "specs:"), "shop.yaml:4: specs: there is no such field: did you mean spec?"),
-        (GOOD.replace("prod", "7"), "shop.yaml:3: metadata.namespace: found 7: a text belongs here"),
+        (GOOD.replace("prod", "7"), "shop.yaml:3: metadata.namespace: found 7: a string is needed"),
         (GOOD.replace("/v1alpha1", "/v1"), "shop.yaml:1: prod/shop: apiVersion: found 'cronhpa.io/v1': "),
     ],
 )  # fmt: skip

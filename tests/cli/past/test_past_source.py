@@ -203,19 +203,21 @@ def test_a_user_who_reaches_no_pod_is_told_how_to_copy_its_store(kubeconfig, kub
 
     assert [
         "Who may enter the pod reads a copy of its store with --store copy.db:",
-        f"kubectl exec -n ops op-0 -- python3 -c '{COPYING}' > copy.db",
+        f"kubectl exec -n ops op-0 -- {COPYING} > copy.db",
     ] == str(raised.value).splitlines()[-2:]
 
 
 def test_the_line_that_copies_a_store_copies_it(path, tmp_path):
     """While it is open, as in the pod, onto standard output; the page on past decisions has the same line."""
     page = (Path(__file__).parents[3] / "docs" / "past-decisions.md").read_text("utf-8")
-    here = COPYING.replace("/tmp/copy.db", str(tmp_path / "copy.db"))
-    environment = {**os.environ, "CRONHPA_STORE": str(path)}
+    chart = (Path(__file__).parents[3] / "deploy" / "chart" / "templates" / "statefulset.yaml").read_text("utf-8")
+    program, *arguments = COPYING.replace("/var/lib/cronhpa/history.db", str(path)).split()
     store = Store(path)
 
     for _ in range(2):
-        told = subprocess.run([sys.executable, "-c", here], env=environment, check=True, capture_output=True).stdout
+        told = subprocess.run(
+            [sys.executable, "-m", f"{program}.cli", *arguments], check=True, capture_output=True
+        ).stdout
 
     store.close()
     (tmp_path / "here.db").write_bytes(told)
@@ -223,6 +225,7 @@ def test_the_line_that_copies_a_store_copies_it(path, tmp_path):
     assert body(copied.decisions.at("prod", "shop", NOW)) is not None
     copied.close()
     assert COPYING in page
+    assert COPYING.split()[3] in chart
 
 
 def test_without_kubectl_the_store_is_named(kubeconfig, monkeypatch):

@@ -12,6 +12,7 @@ from cronhpa.kube.lease import Lease, LeaseName, LeaseSpec
 from cronhpa.operator.leader.replica import OnlyReplica
 from cronhpa.operator.objects.installations import Installations, NamedLeases
 from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.writes.writer import Writer
 
 OWN, OTHER = LeaseName("ops", "cronhpa"), LeaseName("laptop", "cronhpa")
 
@@ -248,6 +249,24 @@ def test_of_two_installations_that_have_nothing_to_scale_one_reports():
 
     reports = [body["status"] for _, path, body in api.writes if path.endswith("/shop/status")]
     assert [True] == ["operator" in report for report in reports]
+
+
+class Recorded(list):
+    """Takes the events."""
+
+    def record(self, state, event, _now):
+        self.append((state.name, event.reason))
+
+
+def test_another_operator_is_an_event_of_each_object_and_one_line_of_the_log(caplog):
+    """Found: a line for each object, which buried the others."""
+    events = Recorded()
+    writer = Writer(None, None, events, None, None, None)
+    for name in ("shop", "cart", "web"):
+        writer.report_other_operator(ObjectState("prod", name, name, 0), "the operator of Lease a/b serves it", 0)
+
+    assert [(name, "OtherOperator") for name in ("shop", "cart", "web")] == events
+    assert ["prod/shop: the operator of Lease a/b serves it; further objects have an event alone"] == caplog.messages
 
 
 def test_of_two_installations_that_can_decide_nothing_one_tells_why():
