@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import datetime
 from enum import StrEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -27,6 +28,7 @@ from cronhpa.forecasting.backtest import Rerun, name_of, with_one
 from cronhpa.forecasting.workload import reactive_replicas
 from cronhpa.reporting.reported_target import ReportedTarget
 from cronhpa.reporting.rhythm import (
+    STEP,
     DayGrid,
     FoundWindow,
     OneTimePeak,
@@ -189,7 +191,6 @@ class _Replays:
     def __init__(self, target: ReportedTarget, span: Span) -> None:
         self._target, self._span = target, span
         self._evaluated: dict[tuple[Any, Nanoseconds], Any] = {}
-        self.forecasts = ""
 
     def run(
         self, spec: Mapping[str, Any], watch: Callable[[Observation, Decision], None] = lambda _one, _other: None
@@ -204,9 +205,7 @@ class _Replays:
                 self._evaluated[basis, begin] = work()
             return self._evaluated[basis, begin]
 
-        run = rerun.run(parsed, watch, evaluate=evaluate)
-        self.forecasts = rerun.summary
-        return run
+        return rerun.run(parsed, watch, evaluate=evaluate)
 
     def _parsed(self, spec: Mapping[str, Any]) -> Spec:
         parsed = parse_spec(spec, self._target.spec.namespace, ControllerOptions())
@@ -374,17 +373,20 @@ def _of_forecast(case: _Case) -> Found:
     manifest = target.manifest["spec"]
     if today.under_provisioned_minutes < _least_minutes(today) or manifest.get("forecast") is not None:
         return
+    before: Score | None = None
     for budget in BUDGETS:
         changed = {**manifest, "forecast": {"budgetPercent": budget}}
         run = replays.run(changed)
-        if not _avoids(today, run.score):
-            if budget == BUDGETS[0]:
-                return
+        if budget == BUDGETS[0] and not _avoids(today, run.score):
+            return
+        # A budget that is not used up is the same forecast.
+        if run.score == before or not _avoids(today, run.score):
             continue
+        before = run.score
         yield Suggestion(
             SuggestionKind.FORECAST,
             f"a forecast with budgetPercent {budget}",
-            f"the load before the week predicts it: {replays.forecasts}",
+            "the load before the week predicts it",
             changed,
             run,
         )
@@ -540,6 +542,10 @@ def happened_week(target: ReportedTarget, span: Span) -> HappenedWeek | None:
 def _doubts(target: ReportedTarget) -> tuple[str, ...]:
     days = (target.points[-1][0] - target.points[0][0]) / DAY
     doubts = [f"{days:.0f} days of history only"] if days < _DAYS_OF_DOUBT else []
+    steps = sorted(later - earlier for (earlier, _), (later, _) in pairwise(target.points))
+    usual = steps[len(steps) // 2]
+    if usual > STEP:
+        doubts.append(f"a value of the load every {usual / MINUTE:.0f} minutes: shorter peaks are not seen")
     if target.start_up is None:
         doubts.append("no pod was seen to start: 60 s are assumed")
     return (*doubts, *target.remarks)
