@@ -52,11 +52,11 @@ def backtested(series, folder):
 
 
 def test_backtest_gives_the_figures_of_the_bench(tmp_path):
-    """Nine days of a jump a day amid noise, in points of a minute; the last two are run."""
+    """Eight days of a jump a day amid noise, in points of a minute; the last one is run."""
     import decided
     import recorded
 
-    rows = np.arange(9 * 1440)
+    rows = np.arange(8 * 1440)
     noise = np.random.default_rng(2).gamma(20.0, 0.05, len(rows))
     series = recorded.read(write(tmp_path / "jump.csv", np.where(rows % 1440 < 360, 3.0, 15.0) * noise, 60))
 

@@ -1,6 +1,7 @@
 """The floors that the benchmarks replay are those of the policy, and know nothing that comes later."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -22,6 +23,16 @@ def noisy_jumps(days, per_step):
     return np.where(rows // per_step % 288 < 72, 3.0, 15.0) * np.random.default_rng(2).gamma(20.0, 0.05, len(rows))
 
 
+@cache
+def unchanged(folder, per_step):
+    """Nine days of noisy jumps as the bench reads them, and the floors for them."""
+    import policy_floors
+    import recorded
+
+    series = recorded.read(write(folder / f"{per_step}.csv", noisy_jumps(9, per_step), 300 // per_step))
+    return series, policy_floors.replayed(series, AutoscalerModel(), (5, 10)).floors
+
+
 @pytest.mark.parametrize(
     "per_step", [1, pytest.param(5, marks=pytest.mark.long)], ids=["points of five minutes", "single minutes"]
 )
@@ -30,10 +41,8 @@ def noisy_jumps(days, per_step):
 def test_no_floor_up_to_an_instant_changes_when_the_future_does(tmp_path_factory, per_step, after, seed):
     """The leak test of the whole: evaluation, choice, coverage, budget and floors, with noise after a step."""
     import policy_floors
-    import recorded
 
-    load = noisy_jumps(9, per_step)
-    one = recorded.read(write(tmp_path_factory.mktemp("leak") / "a.csv", load, 300 // per_step))
+    one, plain = unchanged(tmp_path_factory.getbasetemp(), per_step)
     points = one.steps if one.minutes is None else one.minutes
     noise = np.random.default_rng(seed).gamma(1.0, 30.0, len(points) - (after + 1) * per_step)
     changed = np.concatenate([points[: (after + 1) * per_step], noise])
@@ -45,7 +54,7 @@ def test_no_floor_up_to_an_instant_changes_when_the_future_does(tmp_path_factory
         load=np.interp(np.arange(len(one.load)) * per_step / 20, np.arange(len(lines)), lines),
     )
 
-    plain, with_noise = (policy_floors.replayed(series, AutoscalerModel(), (5, 10)).floors for series in (one, other))
+    with_noise = policy_floors.replayed(other, AutoscalerModel(), (5, 10)).floors
 
     ticks_known = ((after + 1) * 5 - one.first_step * 5) * 4
     assert plain[:, :ticks_known].any()

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def locked(name):
     return set(re.findall(r"^([a-z0-9-]+)==", (PROJECT / name).read_text(), re.MULTILINE))
 
 
+@cache
 def modules_of_extras():
     """Import names of whatever requirements.lock has and the base has not."""
     base = locked("deploy/plugin.lock")
