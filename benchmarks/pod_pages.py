@@ -204,7 +204,7 @@ async def _measure(ports: tuple[int, int], count: int) -> dict[str, float]:
         "worker_cpu_percent": round(100 * worker / seconds, 1),
         "neighbours_numbers_percent": round(100 * len(came) / len(waits)),
         "neighbour_waits_worst_ms": round(1000 * max(came, default=0.0)),
-        "told": messages[-1] if messages else "",  # type: ignore[dict-item]
+        "told": messages[-1] if messages else "",
     }
 
 

@@ -114,7 +114,8 @@ def read(path: Path) -> Recorded:
         raise ValueError(f"{path}: {len(series)} instant: two make a grid")
     apart = _apart_seconds(series)
     if apart > _LATE_SECONDS_MAX and abs(apart - _MINUTE_SECONDS * round(apart / _MINUTE_SECONDS)) <= _LATE_SECONDS_MAX:
-        series.index = series.index.round(f"{_MINUTE_SECONDS}s")  # whoever writes is some seconds late
+        # Whoever writes is some seconds late.
+        series.index = pd.DatetimeIndex(series.index).round(f"{_MINUTE_SECONDS}s")
     seconds = _grid_seconds(path, series)
     every = seconds if seconds >= _STEP_SECONDS else _MINUTE_SECONDS
     # Several points of a minute are one: a metric is the mean of a minute.
@@ -162,7 +163,7 @@ def _points(path: Path) -> tuple[pd.Series[float], list[str]]:
 
 
 def _apart_seconds(series: pd.Series[float]) -> int:
-    return int(series.index.to_series().diff().median().total_seconds())
+    return int(series.index.to_series().diff().median().total_seconds())  # type: ignore[attr-defined]  # as above
 
 
 def _grid_seconds(path: Path, series: pd.Series[float]) -> int:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cronhpa.api.schema import CronHPASpec
-from cronhpa.api.spec_errors import nearest, schema_problems
+from cronhpa.api.spec_errors import schema_problems
+from cronhpa.core.model.nearest import nearest
 
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
 FIELDS = ["minReplicas", "maxReplicas", "scaleTargetRef", "schedules", "metrics", "leadTimeSeconds", "from"]

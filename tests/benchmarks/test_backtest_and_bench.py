@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from made_series import write
 from typer.testing import CliRunner
 
+from benchmarks.made_series import write
 from cronhpa.cli import app
 from cronhpa.core.model.instant import MINUTE, format_instant
 from cronhpa.forecasting.columns import AutoscalerModel

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from cronhpa.core.model.instant import DAY
 from testbed.control_plane import Request
 
 pytestmark = pytest.mark.usefixtures("benchmark_scripts")
@@ -70,7 +71,7 @@ def test_the_simulator_is_measured_by_the_reconciliations_of_its_span():
     """An hour of reconciliations every 15 s is 240; 20 pods on average are some at any hour."""
     import simulated_week
 
-    figures = simulated_week.measured(20, simulated_week.DAY // 24)
+    figures = simulated_week.measured(20, DAY // 24)
 
     assert 240 == figures["reconciliations"]
     assert figures["pod_hours"] > 0

@@ -97,7 +97,8 @@ class Noted(BudgetTracker):
 
     def __init__(self):
         super().__init__()
-        self.counted, self.level = {}, 0
+        self.counted = {}
+        self.level: int | None = 0
 
     def add(self, hour, counted):
         super().add(hour, counted)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_series import write
+
+from benchmarks.made_series import write
 
 pytestmark = pytest.mark.usefixtures("benchmark_scripts")
 
@@ -306,6 +307,7 @@ def test_a_higher_target_is_compared_where_its_minutes_are_equal():
 def test_the_grid_says_what_was_asked_beside_what_was_reached_and_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     import forecast_grid
     import forecast_methods
+    import learning_cost
     import recorded
     import report
     from closed_loop import run
@@ -324,7 +326,7 @@ def test_the_grid_says_what_was_asked_beside_what_was_reached_and_goes_on_where_
 
     monkeypatch.setattr(report, "FOLDER", tmp_path)
     monkeypatch.setattr(forecast_grid, "for_each", for_each)
-    monkeypatch.setattr(forecast_grid.learning_cost, "run", cost)
+    monkeypatch.setattr(learning_cost, "run", cost)
     monkeypatch.setattr(
         forecast_grid, "_SETTINGS", {name: AutoscalerModel() for name in ("start-up 240 s", "target 80 %")}
     )

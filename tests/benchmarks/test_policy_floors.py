@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from made_series import write
 
+from benchmarks.made_series import write
 from cronhpa.forecasting.columns import AutoscalerModel
 from cronhpa.forecasting.daily import DailyWalk
 from cronhpa.forecasting.fitted_models import by_minute

@@ -72,7 +72,7 @@ def opened(browser):
         page.goto(f"{address}/")
         return page
 
-    open_page.wrong = wrong
+    open_page.wrong = wrong  # type: ignore[attr-defined]  # a fixture that is called, with what it noted
     yield open_page
     for context in contexts:
         context.close()

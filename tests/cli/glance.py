@@ -10,15 +10,16 @@ from pathlib import Path
 
 from core.situations import at, forecast, observed, pod, reconciliation_of, sample
 from cronhpa.api.explained.explanation_text import explained, folded
+from cronhpa.api.explained.object_rows import rows_of
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
-from cronhpa.cli.commands.status import rows_of, table
+from cronhpa.cli.commands.status import table
 from cronhpa.core.decide import decide
 from cronhpa.core.metrics.observe import observe
-from cronhpa.core.model.decision import Scaled, Withheld
+from cronhpa.core.model.decision import Recommendation, Scaled, Withheld
 from cronhpa.core.model.forecast import TrackRecord
 from cronhpa.core.model.instant import MINUTE, SECOND
-from cronhpa.core.model.memory import Memory, Recommendation
+from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent, Observation, Scale
 from cronhpa.core.model.spec import ControllerOptions, Mode
 from cronhpa.core.schedules.conflicts import conflicts

@@ -31,7 +31,15 @@ JOBS = {
 }
 
 
+class Server(ThreadingHTTPServer):
+    def __init__(self, *of):
+        super().__init__(*of)
+        self.heard = []
+
+
 class Repeating(BaseHTTPRequestHandler):
+    server: Server
+
     def do_GET(self):
         self.server.heard.append(str(self.headers))
         body = json.dumps({"status": "error", "errorType": "bad_data", "error": f"{self.path} {self.headers}"}).encode()
@@ -51,8 +59,7 @@ class Repeating(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def backend():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Repeating)
-    server.heard = []
+    server = Server(("127.0.0.1", 0), Repeating)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 import yaml
@@ -59,7 +60,7 @@ QUEUE = other("External", averageValue="30")
 BUS = other("External", value="100")
 
 # Each: the metrics of a spec, and what was read of them; None where a metric is absent.
-READ = {
+READ: dict[str, list[Any]] = {
     "one": [(CPU, {"averageUtilization": 33, "averageValue": "330m"})],
     "one absent": [(CPU, None)],
     "nothing read yet": [],

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -223,13 +224,13 @@ def world(tmp_path_factory):
             [plane.binaries / "helm", "install", "cronhpa", CHART, "--namespace", NAMESPACE],
             env=os.environ | helm | {"KUBECONFIG": str(plane.admin_kubeconfig)}, check=True, capture_output=True,
         )  # fmt: skip
-        settings = {
+        settings: dict[str, Any] = {
             "history_port": str(ports[8082]),
             "page_port": str(ports[8083]),
             "leader_elect_identity": "cronhpa-0",
         }
-        account = plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
-        with Operator(account, folder, **settings) as operator:
+        own = plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
+        with Operator(own, folder, **settings) as operator:
             made = World(plane, operator, folder)
             made.as_before()
             time.sleep(7)  # the operator writes what it decided every five seconds

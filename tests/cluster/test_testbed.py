@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from datetime import datetime
@@ -166,7 +167,7 @@ def test_a_component_that_does_not_start_says_why(monkeypatch, tmp_path):
     """Its own last words are in the error, and nothing stays."""
     from testbed import control_plane as module
 
-    monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     flags = module.ControlPlane.api_server_flags
     monkeypatch.setattr(module.ControlPlane, "api_server_flags", lambda *args: [*flags(*args), "--no-such-flag"])
     began = time.monotonic()

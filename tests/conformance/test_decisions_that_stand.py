@@ -78,7 +78,8 @@ def held(spec: Spec, tick: dict[str, Any], memory: Memory) -> Iterator[tuple[Any
     selector = select(tick["scale"].get("selector", ""))
     if isinstance(selector, Absent):
         return
-    pods, stands = pods_of(tick, selector), None
+    pods = pods_of(tick, selector)
+    stands: Any = None
     for seconds, thousandths in ((0, 0), *HELD):
         now = parse_instant(tick["now"]) + seconds * SECOND
         tick = {**tick, "now": format_instant(now), "resource": moved(tick.get("resource"), thousandths)}

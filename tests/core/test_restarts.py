@@ -64,7 +64,7 @@ def test_what_lies_in_the_future_is_moved_to_now():
 
     resumed = memory.resumed(8, NOW)
 
-    instants = {remembered.at for remembered in (*resumed.recommendations, *resumed.scale_ups, *resumed.scale_downs)}
+    instants = {remembered.at for remembered in (*resumed.recommendations, *resumed.scale_ups, *resumed.scale_downs)}  # type: ignore[attr-defined]  # each of the three has an instant
     assert {NOW} == instants
 
 

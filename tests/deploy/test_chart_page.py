@@ -1,9 +1,9 @@
 """The page in the chart: at loopback unless it is protected, and who may reach it otherwise."""
 
 import pytest
-from test_chart import container, environment, named, of_kind, only, pod, render
 
 from cronhpa.operator.settings import Settings
+from deploy.test_chart import container, environment, named, of_kind, only, pod, render
 from testbed.control_plane import ControlPlaneError
 
 pytestmark = pytest.mark.cluster

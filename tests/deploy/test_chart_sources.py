@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import yaml
 
@@ -41,7 +43,7 @@ def test_the_operator_reads_the_sources_as_they_are_stated_from_a_file_that_is_m
     file = Settings(sources=environment["CRONHPA_SOURCES"]).sources
     assert str(file.parent) == mounts["sources"]
     assert map_["metadata"]["name"] == volumes["sources"]["configMap"]["name"]
-    sources = parse_sources(map_["data"][file.name], "test")
+    sources: dict[str, Any] = parse_sources(map_["data"][file.name], "test")
     assert set(SOURCES) == set(sources)
     assert QUERY == sources["requests"].query
     assert SOURCES["players"]["url"]["url"] == sources["players"].url

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from typing import Any
 
 import cel
 import pytest
@@ -63,7 +64,8 @@ OURS = re.compile(r"(?:^|\| |-- )(?:kubectl )?(cronhpa [a-z][^|>]*)")
 
 @pytest.mark.parametrize("command", named(command for command in COMMANDS if OURS.search(command.text)))
 def test_each_command_of_ours_exists_with_the_options_that_it_is_given(command):
-    here, words = typer.main.get_command(app), shlex.split(OURS.search(command.text)[1])[1:]
+    here: Any = typer.main.get_command(app)
+    words = shlex.split(OURS.search(command.text)[1])[1:]
     while isinstance(here, TyperGroup) and words and not words[0].startswith("-"):
         name = words.pop(0)
         here = here.get_command(typer.Context(here), name)

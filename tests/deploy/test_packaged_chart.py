@@ -6,6 +6,7 @@ import json
 import subprocess
 import tarfile
 
+import oci
 import packaged_chart
 import pytest
 import release
@@ -115,7 +116,7 @@ def test_what_artifact_hub_asks_of_a_publisher_is_an_artifact_of_its_kinds(tmp_p
     built = tmp_path / "built"
     monkeypatch.setattr(release, "_images", lambda output, version: layout(output / f"cronhpa-{version}"))
     release.build(built, helm=str(binaries() / "helm"), skipped={*release.STEPS} - {"chart", "image"})
-    manifest = json.loads(blob(built / "artifacthub", release.oci.digest_of(built / "artifacthub")))
+    manifest = json.loads(blob(built / "artifacthub", oci.digest_of(built / "artifacthub")))
 
     assert "application/vnd.cncf.artifacthub.config.v1+yaml" == manifest["config"]["mediaType"]
     (layer,) = manifest["layers"]

@@ -29,7 +29,7 @@ def published(tmp_path):
             [(each["version"], each["aliases"]) for each in json.loads((pages / "versions.json").read_text())],
         )
 
-    publish.pages = pages
+    publish.pages = pages  # type: ignore[attr-defined]  # a fixture that is called, with its folder
     return publish
 
 

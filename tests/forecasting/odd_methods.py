@@ -1,6 +1,7 @@
 """Methods that fail in one place or answer nonsense, as those of other packages may."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class Odd:
 @dataclass(frozen=True)
 class OddFitted:
     method: Odd
-    fitted: object
+    fitted: Any
 
     @property
     def load(self):

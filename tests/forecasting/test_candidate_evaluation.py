@@ -206,7 +206,9 @@ def test_a_day_without_a_choice_is_no_plan_that_costs_are_compared_with():
     load, budgets, previous, policies = daily_jump(10), (5.0, -100.0, 5.0), None, []
     for day, budget in enumerate(budgets):
         history, now = KnownLoad(load[: (8 + day) * STEPS_PER_DAY]), MIDNIGHT + day * DAY
-        workload = msgspec.structs.replace(workload_of(WEB), budget_percent=budget)
+        known = workload_of(WEB)
+        assert known is not None
+        workload = msgspec.structs.replace(known, budget_percent=budget)
         spent = None if previous is None else policies[0].expected_percent
         previous = fit(history, WEB, workload, catalog.default(), now, previous=previous, spent_percent=spent)
         policies.append(previous)

@@ -10,7 +10,8 @@ from cronhpa.forecasting.candidates import Candidate
 from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.fitted_models import ModelStates
 from cronhpa.forecasting.forecast import forecast_of
-from cronhpa.forecasting.policy import FittedPolicy, Provisioned
+from cronhpa.forecasting.policy import FittedPolicy
+from cronhpa.forecasting.provisioning import Provisioned
 from forecasting.made_loads import MIDNIGHT, PODS
 
 FITTED = FittedPolicy(

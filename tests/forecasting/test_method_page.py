@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from packages import install
 
 from cronhpa_models import catalog
+from forecasting.packages import install
 
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs" / "how-to" / "forecasting-method.md").read_text()

@@ -12,7 +12,7 @@ from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.forecasting import policy, worker
 from cronhpa.forecasting.columns import MINUTES_PER_STEP
 from cronhpa.forecasting.daily import DailyWalk
-from cronhpa.forecasting.messages import WorkerRequest, gather
+from cronhpa.forecasting.messages import MODEL, WorkerRequest, gather
 from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.recording import Recording
 from cronhpa.forecasting.workload import workload_of
@@ -65,7 +65,7 @@ def test_the_worker_forecasts_each_minute_what_the_day_as_a_whole_asks_for(recor
     store.loads.record([sample(target, load, row) for row in range(first_minute)])
     assert isinstance(walked.fitted, FittedPolicy)
     state = worker.encode_states({target.series: walked.fitted})
-    store.fits.save(Fit(worker.MODEL, begin, begin, state), {target.series: FitInfo(begin, "", b"")})
+    store.fits.save(Fit(MODEL, begin, begin, state), {target.series: FitInfo(begin, "", b"")})
     answers = {}
     for minute in range(0, 720, ASKED_EVERY):
         store.loads.record(

@@ -50,11 +50,11 @@ def test_many_series_are_read_as_each_alone(store, begins, end, with_minutes):
 
     for series, begin in zip(SEVERAL, since, strict=True):
         steps = (now - begin) // STEP
-        expected = alone(*store.loads.history(series, begin, begin + steps * STEP), begin, steps, STEP)
+        expected = alone(*store.loads.history(series, begin, begin + steps * STEP), begin, steps, STEP)  # type: ignore[call-arg]  # mypy takes the star for more than two
         np.testing.assert_array_equal(expected, loads.steps(series, begin, steps))
         minutes = (now - begin) // MINUTE
         if with_minutes:
-            expected = alone(*store.loads.minute_history(series, begin, now), begin, minutes, MINUTE)
+            expected = alone(*store.loads.minute_history(series, begin, now), begin, minutes, MINUTE)  # type: ignore[call-arg]  # mypy takes the star for more than two
             np.testing.assert_array_equal(expected, loads.minutes(series, begin, minutes))
     assert np.isnan(loads.steps(GONE, since[0], 3)).all()
 

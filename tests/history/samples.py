@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import Any
 
 import psycopg
 
@@ -43,6 +44,7 @@ def forecast(start, *, load=(1.0, 2.0), issued_at=None):
 
 def raw(address, *statements):
     """Run statements on the store as another program would; the rows of the last one."""
+    connection: Any
     if isinstance(address, PostgresAddress):
         connection = psycopg.connect(address.url, autocommit=True)
     else:

@@ -5,6 +5,7 @@ import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
 from socket import TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -136,10 +137,10 @@ EXPIRED = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message":
 
 def one_after_the_other(*lists):
     """An answer that gives these lists in order, and the last one from then on."""
-    lists = list(lists)
+    left = [*lists]
 
     async def answer(request):
-        return await (lists.pop(0) if len(lists) > 1 else lists[0])(request)
+        return await (left.pop(0) if len(left) > 1 else left[0])(request)
 
     return answer
 
@@ -205,7 +206,8 @@ async def test_what_bookmarks_alone_have_told_shows_a_restore_as_well(caplog):
 async def test_a_write_while_a_list_is_on_its_way_is_not_undone_by_the_list():
     """The second list is made at 400 and arrives after a write that is answered with 410."""
     api = FakeApi()
-    first, second = listing(deployment("shop", 290, replicas=3), version=300), None
+    first = listing(deployment("shop", 290, replicas=3), version=300)
+    second: Any = None
 
     async def answer(request):
         if second is None:
@@ -344,7 +346,7 @@ async def test_a_tls_connection_is_read_through_a_small_buffer():
     async with FakeApi().client():
         connection = SSLProtocol(asyncio.get_running_loop(), asyncio.Protocol(), ssl.create_default_context(), None)
 
-    assert 64 * 1024 == len(connection._ssl_buffer)  # noqa: SLF001  # asyncio's own, and the only trace
+    assert 64 * 1024 == len(connection._ssl_buffer)  # type: ignore[attr-defined]  # noqa: SLF001  # asyncio's own, and the only trace
 
 
 def test_a_silent_peer_is_asked_whether_it_is_there():

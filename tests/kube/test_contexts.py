@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import kubernetes
 import pytest
 from kubernetes.config import kube_config
 
@@ -69,7 +70,7 @@ def test_of_several_files_the_first_that_states_a_current_context_wins(tmp_path,
 
 def test_in_a_pod_without_a_kubeconfig_its_account_and_its_namespace_are_used(tmp_path, monkeypatch):
     monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path}/none")
-    monkeypatch.setattr(contexts.kubernetes.config, "load_incluster_config", lambda given: setattr(given, "host", "h"))
+    monkeypatch.setattr(kubernetes.config, "load_incluster_config", lambda given: setattr(given, "host", "h"))
     monkeypatch.setattr(contexts, "pod_namespace", lambda: "cronhpa-system")
 
     access = find_access()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,6 +28,13 @@ from cronhpa.kube.metric_values import (
 )
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
 from kube.fake_api import FakeApi, answering
+
+
+def pod_metrics_of(told, resources):
+    """The list as it is read for these resources."""
+    quantities: Any = quantities_of(resources)
+    return msgspec.convert(told, list[PodMetrics[quantities]])
+
 
 NOON = "2026-11-23T12:00:00Z"
 AVERAGE = MetricTarget("AverageValue", average_value=1000)
@@ -167,7 +175,7 @@ def test_quantities_read_together_equal_quantities_read_one_by_one(given_pods):
     alone = {name: value for samples in each_alone for name, value in samples.items()}
 
     for resources in (frozenset({"cpu"}), frozenset({"cpu", "memory"}), frozenset({"cpu", "gpu"})):
-        pods = msgspec.convert(told, list[PodMetrics[quantities_of(resources)]])
+        pods = pod_metrics_of(told, resources)
         assert alone == usages_of("cpu", None, pods)
 
 
@@ -175,7 +183,7 @@ def test_quantities_read_together_equal_quantities_read_one_by_one(given_pods):
 def test_a_negative_usage_is_no_sample_whatever_the_units_of_the_others(others):
     """-1 + 2 would be the load of half of the pods that are there."""
     told = [msgspec.to_builtins(pod_metrics(f"pod-{at}", app=text)) for at, text in enumerate(["-1", *others])]
-    pods = msgspec.convert(told, list[PodMetrics[quantities_of(frozenset({"cpu"}))]])
+    pods = pod_metrics_of(told, frozenset({"cpu"}))
 
     assert sampled(CPU, *pods) == usages_of("cpu", None, pods)
     assert "pod-0" not in usages_of("cpu", None, pods)

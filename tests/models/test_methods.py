@@ -51,7 +51,9 @@ def quantiles(name, predicted, levels=LEVELS):
     """(levels, origins, windows)"""
     place = METHODS[name].variants.index(name)
     windows = range(len(predicted.load))
-    return np.moveaxis([[predicted.quantile(place, window, level) for window in windows] for level in levels], 1, 2)
+    return np.moveaxis(
+        np.array([[predicted.quantile(place, window, level) for window in windows] for level in levels]), 1, 2
+    )
 
 
 def forecast(name, load, fitted_days, levels=LEVELS, steps=DAY):

@@ -29,7 +29,9 @@ def quantiles(fitted, later, levels):
     rows = len(fitted.load) - 1 + np.arange(len(later) + 1)
     predicted = fitted.distribution(later, on_grid(fitted.load, later, rows))
     windows = range(len(predicted.load))
-    return np.moveaxis([[predicted.quantile(0, window, level) for window in windows] for level in levels], 1, 2)
+    return np.moveaxis(
+        np.array([[predicted.quantile(0, window, level) for window in windows] for level in levels]), 1, 2
+    )
 
 
 def newest(method, load, fitted_days, levels=(0.5, 0.9, 0.95)):

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa_models.spike_hazard import DAY, decode, fit, newest_loads, spikes
+from cronhpa_models.spike_features import DAY
+from cronhpa_models.spike_hazard import decode, fit, newest_loads, spikes
 
 LEAD = 3
 

@@ -51,10 +51,11 @@ def lived(
         async with Life(api, check_standing=checks) as life:
             for reconciliation, (what, number) in enumerate(happenings):
                 await until(reconciliation * 15 + 8)
-                if what == "asked":
+                happens = HAPPENS[what]
+                if happens is None:
                     assert all(state.local.memory and state.local.latest_decision for state in life.inventory)
                 else:
-                    HAPPENS[what](api, number)
+                    happens(api, number)
             await until(len(happenings) * 15 + 16)
             controller = life.controller
             outcome = {

@@ -86,7 +86,7 @@ class ModelApi:
         self.external: dict[str, int] = {}
         self.start_up: float | None = None
         self.clock_offset = 0
-        self.on_write: Callable[[int, bool], bool] | None = None
+        self.on_write: Callable[[int, bool], bool | None] | None = None
         self.latency: Callable[[str, str], float] = lambda _method, _path: 0.001
         self.version = 100  # the newest resource version
         self.unknown: tuple[str, ...] = ()

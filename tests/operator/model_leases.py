@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 from cronhpa.core.model.instant import SECOND, parse_instant
 from cronhpa.kube.clock import Clock
@@ -18,7 +19,7 @@ class ModelLeases:
     """The API's Leases, with one Lease. trouble(): the fault of the next request, and the time for which it hangs."""
 
     def __init__(self):
-        self.lease = None
+        self.lease: Any = None
         self.version = 0
         self.asked = []
         self.trouble = lambda: ("", 0.0)

@@ -9,6 +9,9 @@ nearer with each; timers of one instant ring in the order in which they were set
 What runs in a context of `process_context` is a process of its own, which can be frozen as by SIGSTOP.
 """
 
+# mypy: disable-error-code="override, attr-defined"
+# The loop replaces private parts of asyncio's own.
+
 from __future__ import annotations
 
 import asyncio

@@ -292,7 +292,7 @@ async def test_the_runs_of_namespaces_reconcile_ticks():
     """Eight of `hostile` begin before one of `prod`: two of them run before it, and not eight."""
 
     class Counting(Pool):
-        begun = ()
+        begun: tuple[str, ...] = ()
 
         async def run(self, task, payload, seconds):
             self.begun += (msgspec.msgpack.decode(payload)["namespace"],)

@@ -117,11 +117,12 @@ def test_a_slow_key_is_fast_again_after_a_quick_request_a_minute_later():
     """Of four places `b`, which hangs, has three. While `a` is slow, too, none is left for it."""
 
     async def scenario():
+        slow: BaseException
         places = FairPlaces(4, of_one=3, slow_seconds=1)
         await asyncio.gather(use(places, "a", 2), use(places, "b", 2))
         hanging = begin(places, "b", 90, 3)
         await asyncio.sleep(30)
-        (slow,) = await asyncio.gather(use(places, "a", 0, wait_seconds=5), return_exceptions=True)
+        [slow] = await asyncio.gather(use(places, "a", 0, wait_seconds=5), return_exceptions=True)
         await end(hanging)
         await asyncio.sleep(60)
         await use(places, "a", 0)

@@ -263,6 +263,7 @@ def test_the_forecast_is_asked_for_once_a_reconciliation_in_order():
 
     def forecasts(now) -> Forecast | None:
         asked.append(now)
+        return None
 
     _, reconciliations = ran(
         spec(metrics=(cpu(),), forecast=ForecastSettings()), steady(6.0), hours=0.5, forecasts=forecasts

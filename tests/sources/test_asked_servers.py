@@ -5,12 +5,12 @@ import json
 
 import pytest
 from aiohttp import web
-from answering_sources import NOON, measured, serving
 
 from cronhpa.core.model.spec import TargetRef
 from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.prometheus import PrometheusValues
 from cronhpa.sources.url import UrlValues
+from sources.answering_sources import NOON, measured, serving
 
 # Texts that would end a quoted PromQL label, leave a path or a query of a URL, or are no name of an object.
 HOSTILE = [

@@ -1,6 +1,7 @@
 """cronhpa.sources.definition: valid files of sources, and the errors of others."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def url(fields):
 
 
 def test_each_source_has_what_was_stated_and_defaults_for_the_rest():
-    sources = parse_sources(WHOLE, "sources.yaml", default_url="http://other:9090/")
+    sources: dict[str, Any] = parse_sources(WHOLE, "sources.yaml", default_url="http://other:9090/")
 
     assert {"requests", "of-all", "inflight"} == set(sources)
     assert (URL, QUERY, {}, 5, 120) == (

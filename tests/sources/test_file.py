@@ -1,12 +1,12 @@
 """cronhpa.sources.file: the file while the operator runs."""
 
 import pytest
-from answering_sources import NOON, measured
 
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import ExternalMetric, MetricTarget
 from cronhpa.sources.file import SourcesFile
 from cronhpa.sources.metric_sources import MetricSources
+from sources.answering_sources import NOON, measured
 
 GOOD = "sources: {%s: {prometheus: {url: 'http://127.0.0.1:9', query: up}}}"
 BROKEN = "sources: {other: {prometheus: {url: 'http://127.0.0.1:9', query: 'up{a=$b}'}}}"

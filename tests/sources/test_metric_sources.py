@@ -3,13 +3,13 @@
 import json
 
 from aiohttp import web
-from answering_sources import NOON, measured, pod, serving, vector
 
 from cronhpa.core.metrics.observe import INVALID_METRIC_SELECTOR
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import ExternalMetric, LabelSelector, MetricTarget, PodsMetric
 from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.metric_sources import MetricSources
+from sources.answering_sources import NOON, measured, pod, serving, vector
 
 TARGET = MetricTarget("AverageValue", average_value=10_000)
 

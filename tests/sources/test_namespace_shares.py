@@ -6,7 +6,6 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_periods import Periods
 
 from cronhpa.sources.namespace_shares import (
     CpuBudget,
@@ -16,6 +15,7 @@ from cronhpa.sources.namespace_shares import (
     TooCostlyError,
     scrape_budget,
 )
+from sources.virtual_periods import Periods
 
 
 def is_spent(budget):

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from answering_sources import NOON
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.core.model.instant import SECOND
 from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.url import UrlDefinition, read_number
+from sources.answering_sources import NOON
 
 # The answers that KEDA's own test of its metrics-api trigger has.
 JSON = b'{"components":[{"id": "82328e93e", "tasks": 32, "str": "64", "k":"1k","wrong":"NaN"}],"count":2.43}'

@@ -4,11 +4,10 @@ import asyncio
 import os
 import signal
 
-from pod_servers import plain, raw_pods
-from test_page_worker import at, request
-
 from cronhpa.sources.page_process import PageProcess
 from cronhpa.sources.page_worker import PodNumber
+from sources.pod_servers import plain, raw_pods
+from sources.test_page_worker import at, request
 
 
 def is_running(pid):

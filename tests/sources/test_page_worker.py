@@ -5,8 +5,6 @@ import threading
 from contextlib import contextmanager
 
 import msgspec
-from pod_servers import plain, raw_pods
-from virtual_periods import Periods
 
 from cronhpa.sources.page_worker import (
     FIRST_SCRAPE,
@@ -18,6 +16,8 @@ from cronhpa.sources.page_worker import (
     framed,
 )
 from cronhpa.sources.pod_page import PageSource
+from sources.pod_servers import plain, raw_pods
+from sources.virtual_periods import Periods
 
 
 class Operator:

@@ -9,13 +9,13 @@ import pytest
 import trustme
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pod_servers import head, plain, raw_pods
-from virtual_periods import Periods
 
 from cronhpa.sources.exposition import MetricSamples
 from cronhpa.sources.namespace_shares import NamespaceShare, Reading, TooCostlyError, scrape_budget
 from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.pod_page import PageSource, PodPages
+from sources.pod_servers import head, plain, raw_pods
+from sources.virtual_periods import Periods
 
 PACKED = "Content-Encoding: gzip"
 CHUNKED = "Transfer-Encoding: chunked"
@@ -77,8 +77,8 @@ def test_a_page_is_read_in_each_way_of_http(answer):
 
 
 CUT = gzip.compress(b"inflight 1\ninflight 2\n")[:-4]
-BOMB = zlib.compressobj(9, zlib.DEFLATED, 31)
-BOMB = b"".join([*(BOMB.compress(bytes(MIB)) for _ in range(64)), BOMB.flush()])
+COMPRESSION = zlib.compressobj(9, zlib.DEFLATED, 31)
+BOMB = b"".join([*(COMPRESSION.compress(bytes(MIB)) for _ in range(64)), COMPRESSION.flush()])
 
 
 @pytest.mark.parametrize(

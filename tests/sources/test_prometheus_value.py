@@ -11,12 +11,12 @@ import ssl
 import pytest
 import trustme
 from aiohttp import web
-from answering_sources import NOON, drips, endless, measured, serving, vector
 
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import TargetRef
 from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.prometheus import PrometheusValues
+from sources.answering_sources import NOON, drips, endless, measured, serving, vector
 
 QUERY = 'sum(rate(requests{namespace="$namespace",deployment="$target"}[1m]))'
 

@@ -9,9 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
-from answering_sources import NOON, measured, pod, serving
 from msgspec.structs import replace
-from pod_servers import raw_pods
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from cronhpa.core.metrics.pod_counts import pod_counts
@@ -21,6 +19,8 @@ from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.page_process import PageProcess
 from cronhpa.sources.pods import PodScrapes, address_of
+from sources.answering_sources import NOON, measured, pod, serving
+from sources.pod_servers import raw_pods
 
 ADDRESSES = tuple(f"127.0.0.{number}" for number in range(1, 6))
 AVERAGE = PodsMetric("inflight", MetricTarget("AverageValue", average_value=10_000))

@@ -2,9 +2,8 @@
 
 import asyncio
 
-from virtual_periods import Periods
-
 from cronhpa.sources.shared import SharedAnswers
+from sources.virtual_periods import Periods
 
 
 async def asked(shared, sent, clock, asker, period, question="q"):

@@ -7,12 +7,12 @@ import ssl
 import pytest
 import trustme
 from aiohttp import web
-from answering_sources import NOON, drips, endless, measured, serving
 
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import TargetRef
 from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.url import UrlValues
+from sources.answering_sources import NOON, drips, endless, measured, serving
 
 
 def source(port, scheme="http", path="/scale?ns=$namespace&of=$target", **fields):

@@ -259,10 +259,10 @@ def test_lines_are_a_few_seconds_apart_and_say_who_decided():
     for second in range(7):
         lines.show(moment(second, 3.0, verdict=decided), dict.fromkeys(TWINS, Score()))
 
-    first, second = console.export_text().splitlines()
-    assert first.startswith("0:00  load 3 cores | upstream HPA 4/4 ready, SHORT by 1")
-    assert first.endswith("23 by Forecast/cpu: 10.2 / 0.45 = 23")
-    assert second.startswith("0:05")
+    opening, later = console.export_text().splitlines()
+    assert opening.startswith("0:00  load 3 cores | upstream HPA 4/4 ready, SHORT by 1")
+    assert opening.endswith("23 by Forecast/cpu: 10.2 / 0.45 = 23")
+    assert later.startswith("0:05")
 
 
 def test_the_picture_shows_both_twins_the_decider_and_what_happened():

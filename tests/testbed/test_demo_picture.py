@@ -64,10 +64,10 @@ def test_no_event_is_written_on_another():
     crowd = [(second / 4, f"CronHPA scales {second} to {second + 1}, decided by Forecast/cpu") for second in range(60)]
     with rc_context(RC):
         figure, labels = drawn(MOMENTS, crowd, "demo")
-        FigureCanvasAgg(figure)
+        canvas = FigureCanvasAgg(figure)
         labels.place(figure)
         figure.draw_without_rendering()
-        renderer = figure.canvas.get_renderer()
+        renderer = canvas.get_renderer()
         extents = [text.get_window_extent(renderer) for text in labels.shown()]
 
     assert extents

@@ -57,6 +57,8 @@ class Scaled:
     ) -> None:
         self._plane = plane
         self.namespace, self.name = namespace, name
+        self.load: Any = None
+        """What `Plant.add_target` gave for it."""
         self._replicas, self._start_up_time = replicas, start_up_time
         self.create_target()
         plane.apply(cron_hpa(name, namespace, **spec))

@@ -185,7 +185,8 @@ def _found(
 def _is_of(pod: PodNow, namespace: str, series: Series) -> bool:
     assert series.subject is not None
     labels = pod.seen.labels
-    return pod.seen.namespace == namespace and all(labels.get(key) == value for key, value in series.subject)
+    labels_of_pods: Any = series.subject
+    return pod.seen.namespace == namespace and all(labels.get(key) == value for key, value in labels_of_pods)
 
 
 def _object(series: Series) -> tuple[str, str]:

@@ -11,9 +11,9 @@ import threading
 
 import pytest
 import yaml
-from test_backtest import CPU, MONDAY, REQUEST, csv, hours, scores
 from typer.testing import CliRunner
 
+from cli.commands.test_backtest import CPU, MONDAY, REQUEST, csv, hours, scores
 from cronhpa.cli import app
 from cronhpa.core.model.instant import DAY, MINUTE
 from cronhpa.history.database.series import Series

@@ -25,11 +25,11 @@ from core.situations import at, reconciliation_of, situations
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.explained.explanation import as_json, explanation
 from cronhpa.api.explained.explanation_text import explained, folded
+from cronhpa.api.explained.object_rows import rows_of
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.transitions import transition_events
-from cronhpa.cli.commands.status import rows_of
 from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import Failed, Withheld
 from cronhpa.core.model.forecast import Forecast

@@ -15,8 +15,9 @@ from cli.glance import GOLDEN, NOW, SITUATIONS, named, pods_of, stated, table_of
 from cli.glance import body as made
 from cli.objects.test_cluster_words import shop
 from cli.served import write_kubeconfig
+from cronhpa.api.explained.object_rows import rows_of
 from cronhpa.cli import app
-from cronhpa.cli.commands.status import NEEDS_A_PERSON, rows_of, table
+from cronhpa.cli.commands.status import NEEDS_A_PERSON, table
 from cronhpa.cli.objects.cluster import ConnectedCluster, read_all
 from cronhpa.core.model.observation import Observation, Scale
 from kube.fake_api import FakeApi, answering

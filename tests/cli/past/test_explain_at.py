@@ -7,8 +7,8 @@ import json
 import re
 
 import pytest
-from past_life import at, body, command, life, write_life
 
+from cli.past_life import at, body, command, life, write_life
 from cronhpa.api.explained.explanation_text import explained, folded
 from cronhpa.core.model.record import encode
 from history.samples import write_version_1

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from past_life import FIRST, NOW, kept, life
 
+from cli.past_life import FIRST, NOW, kept, life
 from cronhpa.cli.past.past_of_replicas import PastSourceError, Replicas, whole_timeline
 from cronhpa.cli.past.past_source import PastLocation, opened
 from cronhpa.core.model.instant import HOUR, MINUTE

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from past_life import FIRST, NOW, body, write_life
 
+from cli.past_life import FIRST, NOW, body, write_life
 from cronhpa.cli.past.past_of_replicas import PastSourceError
 from cronhpa.cli.past.past_source import COPYING, OPERATOR, PORT, PastLocation, opened
 from cronhpa.core.model.instant import HOUR

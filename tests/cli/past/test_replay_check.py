@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from past_life import at, body, command, kept, life, write_life
 
+from cli.past_life import at, body, command, kept, life, write_life
 from cronhpa.core.model.record import encode
 from cronhpa.history.past.past_decision import NOTHING
 from cronhpa.history.store import Store

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cronhpa.cli.terminal.progress import EVERY_SECONDS, Lines, progress
@@ -25,7 +27,8 @@ class Clock:
 
 def told(*reports):
     """What is said; None where nothing was reported in ten seconds."""
-    said = []
+    said: list[str] = []
+    lines: Any = None
     clock = Clock(*(lambda reported=report: reported and lines.report(*reported) for report in reports))
     lines = Lines(said.append, "running forecast", lambda: clock.now)
     lines.run(clock.wait)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.situations import at, event, exactly, schedule, spec, specs
-from cronhpa.core.model.decision import Edge, Proposal, Role, Source, Window, WindowState
+from cronhpa.core.model.decision import Edge, Lead, Proposal, Role, Source, Window, WindowState
 from cronhpa.core.model.instant import DAY, MINUTE, SECOND
 from cronhpa.core.model.spec import Override
 from cronhpa.core.schedules import bounds as bounds_module
@@ -227,7 +227,7 @@ def test_reconciliation_by_reconciliation_the_bounds_are_what_would_be_found_ane
     """
     Each reconciliation remembers the leads of the one before; most are seconds apart, and the clock may step back.
     """
-    now, leads = at("06:30"), ()
+    now, leads = at("06:30"), tuple[Lead, ...]()
 
     for passed in seconds:
         now += passed * SECOND
@@ -249,7 +249,7 @@ def test_the_bounds_after_an_edge_are_computed_before_it(monkeypatch):
     A lead of 75 s, from 07:58:45 on; the reconciliations of each 15 s until 07:59:45 compute what holds from 08:00 on.
     """
     of = spec(2, 120, schedules=(schedule("day", floor=3),))
-    leads = ()
+    leads = tuple[Lead, ...]()
     for seconds in range(0, 120, 15):
         leads = resolve(of, at("07:58") + seconds * SECOND, leads=leads).leads
     monkeypatch.setattr(bounds_module, "resolve_anew", None)

@@ -359,8 +359,10 @@ meeting = st.builds(
     problem=st.none(),
 )
 several = st.one_of(
-    st.lists(windows, min_size=least, max_size=4, unique_by=lambda window: window.name).map(tuple)
-    for windows, least in ((schedules(), 1), (meeting, 2))
+    [
+        st.lists(windows, min_size=least, max_size=4, unique_by=lambda window: window.name).map(tuple)
+        for windows, least in ((schedules(), 1), (meeting, 2))
+    ]
 )
 # Any time of three days, and as often within a lead to where one window closes and another opens.
 instants = st.integers(-DAY // SECOND, DAY // SECOND).map(lambda seconds: NOW + seconds * SECOND) | st.sampled_from(

@@ -26,7 +26,7 @@ def decided(at, replicas, *, filler=""):
 
 
 def kept(at, replicas, *, of=SHOP, digest=None, filler=""):
-    return KeptDecision(*of, str(at) if digest is None else digest, decided(at, replicas, filler=filler))
+    return KeptDecision(*of, str(at) if digest is None else digest, decided(at, replicas, filler=filler))  # type: ignore[call-arg]  # the star gives namespace and name
 
 
 def point(at, replicas=4):

@@ -27,6 +27,7 @@ texts = st.builds(lambda minute, hour, day: f"{minute} {hour} * * {day}", st.sam
 
 def is_open(fields, at):
     """Whether a schedule with these fields is open at a wall time of UTC."""
+    window: OnceWindow | CronWindow
     if "from" in fields:
         window = OnceWindow(fields["from"], fields["to"], "UTC")
     else:

@@ -151,7 +151,7 @@ def test_an_object_that_waits_while_the_clock_steps_back_has_its_turns_by_the_ne
     assert [(2, 4), (4, 8)] == live(scenario)
 
 
-def test_a_namespace_whose_lists_are_always_waited_for_has_one_timer():
+def test_a_namespace_whose_lists_are_always_waited_for_has_one_timer(monkeypatch):
     """
     A hundred turns of two seconds, one after another, and a key that becomes due at the beginning of each.
 
@@ -169,7 +169,7 @@ def test_a_namespace_whose_lists_are_always_waited_for_has_one_timer():
                 timers.append(timer)
             return timer
 
-        loop.call_at = counted
+        monkeypatch.setattr(loop, "call_at", counted)
         held = ListLimiter(lambda key, due_at: held.is_held("prod") and held.wait("prod", key, due_at), lambda: None)
         for _ in range(100):
             async with held.holding("prod"):

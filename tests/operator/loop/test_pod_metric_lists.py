@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 from lives import CPU, Life, condition, cronhpa, deployment, external, status, timeline, until
+from loop.test_isolation import healthy, longest_gap
 from model_api import Fault, ModelApi
-from test_isolation import healthy, longest_gap
 from virtual_time import live
 
 from cronhpa.core.model.instant import SECOND

@@ -364,7 +364,7 @@ async def test_a_route_that_fails_is_answered_and_logged(caplog):
 async def test_a_port_that_is_taken_is_named():
     async with listening() as listener:
         with pytest.raises(OSError, match=f"127.0.0.1, port {listener.address[1]}: Address already in use"):
-            Listener(*listener.address, {})
+            Listener(*listener.address, {})  # type: ignore[call-arg]  # the star gives host and port
 
 
 @pytest.mark.parametrize(

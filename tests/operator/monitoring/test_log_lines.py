@@ -32,10 +32,12 @@ def written(form, message, *, error=None):
     handlers = logging.getLogger().handlers[:]
     log.configure(form, "info", time.monotonic)
     (stream,) = logging.getLogger().handlers
-    stream.setStream(io.StringIO())
+    assert isinstance(stream, logging.StreamHandler)
+    text = io.StringIO()
+    stream.setStream(text)
     logging.getLogger("cronhpa.test").warning("history: %s", message, exc_info=error)
     logging.getLogger().handlers[:] = handlers
-    return stream.stream.getvalue()
+    return text.getvalue()
 
 
 @given(hostile)

@@ -15,14 +15,15 @@ class Log:
 
     def __init__(self):
         self.now = 100.0
-        self.handler = RateLimited(io.StringIO(), clock=lambda: self.now)
+        self.written = io.StringIO()
+        self.handler = RateLimited(self.written, clock=lambda: self.now)
         self.handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
         self.logger = logging.Logger("cronhpa.test")  # noqa: LOG001 - of this test alone
         self.logger.addHandler(self.handler)
 
     @property
     def lines(self):
-        return self.handler.stream.getvalue().splitlines()
+        return self.written.getvalue().splitlines()
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
+from monitoring.test_endpoints_and_stop import Process, eventually, shop
 from prometheus_client.parser import text_string_to_metric_families
-from test_endpoints_and_stop import Process, eventually, shop
 
 from cronhpa.operator.monitoring.families import FAMILIES, OPERATOR_FAMILIES, FamilyKind
 from cronhpa.operator.monitoring.operator_metrics import source_families

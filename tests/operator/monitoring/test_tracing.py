@@ -16,8 +16,8 @@ from aiohttp import web
 from kubernetes.client import Configuration
 from lives import cronhpa, deployment
 from model_api import ModelApi
+from monitoring.test_endpoints_and_stop import Process, eventually
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from test_endpoints_and_stop import Process, eventually
 
 from cronhpa.kube.client import Client
 from cronhpa.operator.app import open_tracing

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -83,7 +84,7 @@ def test_a_status_in_doubt_that_is_nested_deep_is_read_and_decided_on(levels):
         cronhpa(api)
         async with Life(api) as life:
             await until(20)
-            deep = "the end"
+            deep: Any = "the end"
             for _ in range(levels):
                 deep = {"deeper": deep}
             api.version += 1

@@ -7,7 +7,7 @@ import ssl
 import pytest
 import trustme
 from pydantic import ValidationError
-from test_access import ANNA, Clock, Reviews
+from readers.test_access import ANNA, Clock, Reviews
 
 from cronhpa.core.model.instant import SECOND
 from cronhpa.core.model.spec import ControllerOptions

@@ -281,7 +281,7 @@ def test_connections_that_are_pushed_out_leave_two_reads_under_way(path):
 
     async def scenario():
         endpoint = PastEndpoint(path, Rights(), lambda: NOW + 3 * HOUR, slow)
-        request = Request(*decision().split("?"), ANNA)
+        request = Request(*decision().split("?"), ANNA)  # type: ignore[call-arg]  # a path and a query
         for _ in range(3):
             asking = [asyncio.create_task(endpoint.answer(request)) for _ in range(10)]
             await asyncio.sleep(0.05)

@@ -132,7 +132,7 @@ def test_the_reconciliation_that_is_kept_is_decided_as_it_was(situation):
     recorder, state = DecisionRecorder(), shop()
     now = situation[-1]
     issued_forecast = forecast(1.0, 2.0, 3.0, loads_by_budget_level=((1.0, 1.0, 1.0),), issued_at=now, start=now)
-    record = Record(*situation[:2], issued_forecast, *situation[3:])
+    record = Record(*situation[:2], issued_forecast, *situation[3:])  # type: ignore[call-arg]  # five in all
 
     note(recorder, state, record)
 
