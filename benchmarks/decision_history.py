@@ -157,7 +157,7 @@ def live(lives: list[Life], store: Store, end: Nanoseconds) -> CpuCosts:
         for life in lives:
             # A change is followed by the reconciliation that finds it done.
             at = now
-            while life.reconcile(at, recorder, costs) and at < now + POINT_STEP:
+            while life.reconciliation(at, recorder, costs) and at < now + POINT_STEP:
                 at += _PERIOD
         changes += recorder.take(10**6)
         points += recorder.take_points(10**6)

@@ -7,12 +7,12 @@ import time
 
 import pytest
 import yaml
-from made_targets import MONDAY, deployment, hpa, rush
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
 from cronhpa.core.model.instant import MINUTE, SECOND
 from forecasting.answering import Answering
+from reporting.made_targets import MONDAY, deployment, hpa, rush
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """Autoscalers, requests and start-up times from Kubernetes objects."""
 
 import pytest
-from made_targets import MONDAY, deployment, hpa
 
 from cronhpa.core.model.instant import SECOND
 from cronhpa.reporting.objects import autoscalers_of, requests_of, start_ups_of
+from reporting.made_targets import MONDAY, deployment, hpa
 
 SHOP = ("prod", "Deployment", "shop")
 

@@ -5,10 +5,10 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from made_targets import MONDAY, points, rush
 
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, from_datetime, parse_instant
 from cronhpa.reporting.rhythm import day_grid, likely_zone, one_time_peaks, windows_of
+from reporting.made_targets import MONDAY, points, rush
 
 PER_POD = 0.6
 

@@ -1,7 +1,6 @@
 """What a report suggests for made loads, and that nothing is suggested where nothing is to be gained."""
 
 import pytest
-from made_targets import MONDAY, hpa, points, rush, target
 
 from cronhpa.core.model.instant import DAY, HOUR
 from cronhpa.core.model.spec import Span
@@ -9,6 +8,7 @@ from cronhpa.reporting.cluster_report import nothing_to_gain, report_of, sentenc
 from cronhpa.reporting.prices import Prices
 from cronhpa.reporting.reported_target import LeftOut
 from cronhpa.reporting.suggestions import SuggestionKind, happened_week, judge, judged_span
+from reporting.made_targets import MONDAY, hpa, points, rush, target
 
 UTC = ("UTC",)
 # One day is judged: a week takes seconds.

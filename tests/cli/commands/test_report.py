@@ -5,11 +5,11 @@ import re
 
 import pytest
 import yaml
-from made_targets import deployment, hpa, points, rush
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
 from cronhpa.core.model.instant import format_instant
+from reporting.made_targets import deployment, hpa, points, rush
 
 SCRIPT = "<script>alert(1)</script>"
 

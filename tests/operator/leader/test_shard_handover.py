@@ -10,6 +10,7 @@ import logging
 import random
 from collections import defaultdict
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from kubernetes.client import Configuration
@@ -43,7 +44,8 @@ class ShardedProcess(SimulatedShardReplica):
 
     @property
     def served(self):
-        return set(self.controller.handover.served)
+        handover: Any = self.controller.handover  # of shards: `served` is its own
+        return set(handover.served)
 
 
 class Cluster:
