@@ -10,8 +10,7 @@ from typing import Any
 
 from cronhpa.api.status_text import clip
 from cronhpa.core.metrics.arithmetic import INT32_MAX
-from cronhpa.core.metrics.replicas import MetricProposal
-from cronhpa.core.model.decision import Decision, DecisionKind
+from cronhpa.core.model.decision import Decision, DecisionKind, MetricProposal
 from cronhpa.core.model.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
 from cronhpa.core.model.quantity import format_milli
 from cronhpa.core.model.spec import (

@@ -14,7 +14,7 @@ from msgspec import Struct
 from cronhpa.core.behavior import Limits, normalize
 from cronhpa.core.fallback import fall_back, unmeasured_since
 from cronhpa.core.forecasts.floor import predict
-from cronhpa.core.metrics.replicas import MetricProposal, measure, tolerance
+from cronhpa.core.metrics.replicas import measure, tolerance
 from cronhpa.core.model.decision import (
     BY_NOBODY,
     BY_SPEC,
@@ -22,6 +22,7 @@ from cronhpa.core.model.decision import (
     Decision,
     DecisionKind,
     Held,
+    MetricProposal,
     Proposal,
     Recommendation,
     Role,

@@ -23,8 +23,8 @@ from msgspec.structs import replace
 
 from cronhpa.core.metrics.observe import active
 from cronhpa.core.metrics.pod_counts import counts_ready, is_of_ready_pod
-from cronhpa.core.metrics.replicas import MetricProposal, measure, tolerance
-from cronhpa.core.model.decision import Decision, DecisionKind, Recommendation
+from cronhpa.core.metrics.replicas import measure, tolerance
+from cronhpa.core.model.decision import Decision, DecisionKind, MetricProposal, Recommendation
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.memory import Memory, longest_window
 from cronhpa.core.model.observation import Absent, Pod, PodCounts, Reading, Sample, ScalarReading, Scale

@@ -29,12 +29,11 @@ from cronhpa.operator.leader.replica import OnlyReplica, Replica
 from cronhpa.operator.leader.shard_handover import ShardHandover, ShardHolder
 from cronhpa.operator.learning import target_of
 from cronhpa.operator.loop.control_loop import ControlLoop
-from cronhpa.operator.loop.delaying_queue import Key
 from cronhpa.operator.loop.reconciler import Cluster, Decide, LatestForecasts, Reconciler
 from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import RIVALS_FEW, Inventory
-from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.objects.object_state import Key, ObjectState
 from cronhpa.operator.objects.object_watch import ObjectWatch, Watch
 from cronhpa.operator.objects.owners import Hpa, Owners
 from cronhpa.operator.writes.event_recorder import EventRecorder

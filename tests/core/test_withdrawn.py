@@ -30,8 +30,7 @@ from cronhpa.api.render import render
 from cronhpa.api.status_memory import parse_memory
 from cronhpa.core.behavior import Limits, normalize, resume, stabilize
 from cronhpa.core.decide import decide
-from cronhpa.core.metrics.replicas import MetricProposal
-from cronhpa.core.model.decision import BY_NOBODY, Recommendation, Role, Rule, Scaled, Source, Withheld
+from cronhpa.core.model.decision import BY_NOBODY, MetricProposal, Recommendation, Role, Rule, Scaled, Source, Withheld
 from cronhpa.core.model.instant import MINUTE, SECOND
 from cronhpa.core.model.memory import Memory, longest_window
 from cronhpa.core.model.observation import PodCounts, ScalarReading

@@ -26,7 +26,7 @@ from typing import Any
 import urllib3
 
 from cronhpa.core.model.instant import SECOND, Nanoseconds, format_instant, parse_instant
-from cronhpa.operator.loop.delaying_queue import following
+from cronhpa.core.sync_grid import following
 from testbed.control_plane import HOLD, ControlPlane
 from testbed.metrics_api import Fault
 from testbed.objects import deployment

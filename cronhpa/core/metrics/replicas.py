@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from cronhpa.core.metrics.arithmetic import INT64_MAX, divide, quotient, round_up
 from cronhpa.core.metrics.pod_counts import absent_metric, without_target
+from cronhpa.core.model.decision import MetricProposal
 from cronhpa.core.model.observation import Absent, PodCounts, Reading, ScalarReading
 from cronhpa.core.model.spec import (
     Behavior,
@@ -24,20 +25,6 @@ from cronhpa.core.model.spec import (
     PodsMetric,
     ResourceMetric,
 )
-
-
-class MetricProposal(Struct, frozen=True):
-    """The count that one metric asks for."""
-
-    name: str
-    """As the upstream's messages print it."""
-    replicas: int
-    value: int | None = None
-    """Milli-units, for `status.currentMetrics`."""
-    average_value: int | None = None
-    """Milli-units, for `status.currentMetrics`."""
-    average_utilization: int | None = None
-    """Percent, for `status.currentMetrics`."""
 
 
 class Tolerance(Struct, frozen=True):

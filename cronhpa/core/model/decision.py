@@ -6,7 +6,6 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from cronhpa.core.metrics.replicas import MetricProposal
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import Policy
@@ -140,6 +139,20 @@ class Unmeasured(Struct, frozen=True, gc=False):
     """Since when."""
     wait: Nanoseconds
     """How long the fallback waits."""
+
+
+class MetricProposal(Struct, frozen=True):
+    """The count that one metric asks for."""
+
+    name: str
+    """As the upstream's messages print it."""
+    replicas: int
+    value: int | None = None
+    """Milli-units, for `status.currentMetrics`."""
+    average_value: int | None = None
+    """Milli-units, for `status.currentMetrics`."""
+    average_utilization: int | None = None
+    """Percent, for `status.currentMetrics`."""
 
 
 class Proposal(Struct, frozen=True, gc=False):

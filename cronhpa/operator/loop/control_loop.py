@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.sync_grid import following
 from cronhpa.kube.clock import Clock
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
-from cronhpa.operator.loop.delaying_queue import DelayingQueue, Key, following
+from cronhpa.operator.loop.delaying_queue import DelayingQueue
 from cronhpa.operator.loop.list_limiter import ListLimiter
 from cronhpa.operator.loop.loop_metrics import LoopMetrics, note_lags
 from cronhpa.operator.loop.metric_queries import MetricQueries
@@ -26,7 +27,7 @@ from cronhpa.operator.loop.pod_metric_lists import PodMetricLists
 from cronhpa.operator.loop.reconciler import Cluster, Input, Reconciler
 from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
 from cronhpa.operator.objects.inventory import Inventory
-from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.objects.object_state import Key, ObjectState
 from cronhpa.operator.writes.writer import Writer
 
 LOG = logging.getLogger(__name__)

@@ -5,14 +5,12 @@ so that one LIST of pod metrics serves all of them.
 
 from __future__ import annotations
 
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from cronhpa.core.model.instant import Nanoseconds
-
-Key = tuple[str, str]
+from cronhpa.operator.objects.object_state import Key
 
 _IDLE_ENTRIES = 1000
 
@@ -104,10 +102,3 @@ class DelayingQueue:
                     del self._at[key]
                     out[key[0]][key] = at
         return out
-
-
-def following(name: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
-    """The first instant after `now` on the grid of this period for a name, such as that of a namespace."""
-    # Spread over the whole period: of 100 namespaces, 12 would share one of its 15 full seconds.
-    phase = zlib.crc32(name.encode()) * period >> 32
-    return now - (now - phase) % period + period

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager, suppress
 
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.kube.client import METRIC_READS_AT_ONCE
-from cronhpa.operator.loop.delaying_queue import Key
+from cronhpa.operator.objects.object_state import Key
 
 # A list may hang. Objects that wait for it begin after this time all the same: an edge must not wait for the deadlines
 # of two requests.

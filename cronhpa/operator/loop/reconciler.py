@@ -33,6 +33,7 @@ from cronhpa.core.model.spec import CronWindow, Mode, ResourceMetric, Spec
 from cronhpa.core.schedules.bounds import quiet_until
 from cronhpa.core.schedules.conflicts import conflicts
 from cronhpa.core.standing import Standing, standing
+from cronhpa.core.sync_grid import caused_at, following, latest, remembered_at, resumed_at
 from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
@@ -40,9 +41,7 @@ from cronhpa.kube.metrics import PodMetricsByName
 from cronhpa.kube.pod_indexer import MatchedPods, PodIndexer
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.loop.budget_trackers import BudgetTrackers
-from cronhpa.operator.loop.delaying_queue import following
 from cronhpa.operator.loop.metric_queries import MetricQueries
-from cronhpa.operator.loop.sync_grid import caused_at, latest, remembered_at, resumed_at
 from cronhpa.operator.objects.contest import Contest
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import Inventory
@@ -147,9 +146,6 @@ class Reconciler:
         self._decide = decide
         self._check_standing = check_standing
         self._reported_at: Nanoseconds = 0
-        # The namespace, period and instant of the newest decision that stood, and the instant that the memory keeps.
-        self._instant: tuple[str, Nanoseconds, Nanoseconds] = ("", 0, 0)
-        self._remembered_at: Nanoseconds = 0
 
     def input_of(self, state: ObjectState, now: Nanoseconds, *, is_decided: bool = False) -> Input:
         """What the next reconciliation of an object waits for. is_decided: whether its decision does not stand."""
@@ -291,11 +287,9 @@ class Reconciler:
         self, state: ObjectState, stands: Standing, basis: Basis, usages: tuple[int, ...], now: Nanoseconds
     ) -> None:
         """Notes a period for which a decision stands."""
-        instant = (state.namespace, stands.spec.options.sync_period, now)
-        if instant != self._instant:  # most objects that are due together are of one namespace
-            namespace, period, _ = self._instant = instant
-            self._remembered_at = caused_at(latest(namespace, period, now), period, now)
-        stands.stand(usages, now, max(self._remembered_at, stands.remembered_at))
+        period = stands.spec.options.sync_period
+        at = caused_at(latest(state.namespace, period, now), period, now)
+        stands.stand(usages, now, max(at, stands.remembered_at))
         self.stood += 1
         if basis.load_index is not None and basis.load_series is not None:
             self._record_minute(state, basis.load_series, now, usages[basis.load_index] / MILLI)

@@ -15,8 +15,15 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 from msgspec import Struct
 
-from cronhpa.core.metrics.replicas import MetricProposal
-from cronhpa.core.model.decision import Decision, DecisionKind, ExpectedLoad, Proposal, Source, WindowState
+from cronhpa.core.model.decision import (
+    Decision,
+    DecisionKind,
+    ExpectedLoad,
+    MetricProposal,
+    Proposal,
+    Source,
+    WindowState,
+)
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent

@@ -19,8 +19,7 @@ from cronhpa.core.schedules.wall_clock import zone_problem
 from cronhpa.kube.depth import DEPTH_MAX, decoded
 from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.kube.resource_versions import SeenVersions, version_number, version_of
-from cronhpa.operator.loop.delaying_queue import Key
-from cronhpa.operator.objects.object_state import ObjectState, TargetKey, text_of
+from cronhpa.operator.objects.object_state import Key, ObjectState, TargetKey, text_of
 from cronhpa.operator.objects.owners import age, is_active
 from cronhpa.operator.objects.shortage import Shortage
 from cronhpa.operator.writes.decision_recorder import spec_text

@@ -25,12 +25,13 @@ from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.kube.client import path_of
 from cronhpa.kube.pod_indexer import MatchedPods
 from cronhpa.kube.scale import WatchedTarget
-from cronhpa.operator.loop.delaying_queue import Key
 from cronhpa.operator.objects.contest import Contest
 from cronhpa.operator.objects.recorded_change import RecordedChange
 from cronhpa.operator.objects.shortage import Shortage
 from cronhpa.operator.writes.written_status import WrittenStatus
 
+# (namespace, name) of an object.
+Key = tuple[str, str]
 # (namespace, API group, kind, name) of a scale target.
 TargetKey = tuple[str, str, str, str]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cronhpa.core.metrics.replicas import MetricProposal
-from cronhpa.core.model.decision import Decision
+from cronhpa.core.model.decision import Decision, MetricProposal
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, PodCounts, ScalarReading, Scale
 

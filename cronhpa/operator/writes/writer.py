@@ -29,14 +29,13 @@ from cronhpa.core.model.decision import Failed, Outcome, Scaled, Withheld
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.model.observation import Scale
 from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.sync_grid import LATE, following
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
 from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.resource_versions import version_number
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
-from cronhpa.operator.loop.delaying_queue import following
-from cronhpa.operator.loop.sync_grid import LATE
 from cronhpa.operator.objects.contest import Contest
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import Inventory

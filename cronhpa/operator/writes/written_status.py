@@ -18,8 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.api.status_text import Status
-from cronhpa.core.metrics.replicas import MetricProposal
-from cronhpa.core.model.decision import Decision
+from cronhpa.core.model.decision import Decision, MetricProposal
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, PodCounts, ScalarReading, Scale
 from cronhpa.core.model.reconciliation import Reconciliation

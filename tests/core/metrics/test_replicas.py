@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from core.situations import NOW, SHOP, cpu, groups_of_pods, observed, pod, queue, rules, sample, spec
 from cronhpa.core.metrics.pod_counts import pod_request
-from cronhpa.core.metrics.replicas import MetricProposal, Tolerance, measure, tolerance
+from cronhpa.core.metrics.replicas import Tolerance, measure, tolerance
+from cronhpa.core.model.decision import MetricProposal
 from cronhpa.core.model.instant import MINUTE, SECOND
 from cronhpa.core.model.observation import Absent, Container, ScalarReading
 from cronhpa.core.model.spec import (

@@ -11,8 +11,7 @@ from virtual_time import live
 from cronhpa.core.decide import decide
 from cronhpa.core.model.instant import DAY, HOUR, SECOND
 from cronhpa.core.model.memory import Memory, ScaleEvent
-from cronhpa.operator.loop.delaying_queue import following
-from cronhpa.operator.loop.sync_grid import latest, remembered_at
+from cronhpa.core.sync_grid import following, latest, remembered_at
 
 
 def shop(replicas=2, load=1000, **spec):

@@ -12,7 +12,8 @@ from virtual_time import live
 
 from cronhpa.core.model.instant import MILLISECOND, SECOND
 from cronhpa.core.model.spec import Mode
-from cronhpa.operator.loop.delaying_queue import DelayingQueue, following
+from cronhpa.core.sync_grid import following
+from cronhpa.operator.loop.delaying_queue import DelayingQueue
 from cronhpa.operator.objects.owners import Hpa, Owners
 
 A, B, C = ("prod", "a"), ("prod", "b"), ("test", "c")

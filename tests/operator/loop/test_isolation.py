@@ -12,7 +12,7 @@ from model_api import START, Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.model.instant import SECOND
-from cronhpa.operator.loop.delaying_queue import following
+from cronhpa.core.sync_grid import following
 
 NIGHT = {"name": "night", "start": "0 22 * * *", "end": "0 6 * * *", "minReplicas": 1}
 MEMORY = {

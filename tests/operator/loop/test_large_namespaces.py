@@ -8,7 +8,7 @@ from virtual_time import live
 
 from cronhpa.core.decide import decide
 from cronhpa.core.model.instant import SECOND
-from cronhpa.operator.loop.delaying_queue import following
+from cronhpa.core.sync_grid import following
 
 
 def test_the_first_objects_of_a_large_namespace_are_written_before_the_last_are_decided():

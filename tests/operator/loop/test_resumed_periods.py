@@ -1,5 +1,5 @@
 """
-cronhpa.operator.loop.sync_grid, cronhpa.operator.loop.reconciler: a restart into another period hastens no scale-down.
+cronhpa.core.sync_grid, cronhpa.operator.loop.reconciler: a restart into another period hastens no scale-down.
 """
 
 import pytest
@@ -8,7 +8,7 @@ from model_api import START, ModelApi
 from virtual_time import live
 
 from cronhpa.core.model.instant import SECOND
-from cronhpa.operator.loop.delaying_queue import following
+from cronhpa.core.sync_grid import following
 
 
 def on_grid(period, after):

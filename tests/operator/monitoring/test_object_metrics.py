@@ -14,8 +14,7 @@ from model_api import START, Fault, ModelApi
 from prometheus_client.parser import text_string_to_metric_families
 from virtual_time import live
 
-from cronhpa.core.metrics.replicas import MetricProposal
-from cronhpa.core.model.decision import BY_NOBODY, Decision, DecisionKind
+from cronhpa.core.model.decision import BY_NOBODY, Decision, DecisionKind, MetricProposal
 from cronhpa.core.model.forecast import Forecast, TrackRecord
 from cronhpa.core.model.instant import MINUTE, SECOND, format_instant, to_datetime
 from cronhpa.core.model.observation import Absent, Observation, PodCounts, ScalarReading, Scale

@@ -13,7 +13,7 @@ from lives import CPU, Life, ModelWatch, condition, cronhpa, deployment, status,
 from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
 
-from cronhpa.core.metrics.replicas import MetricProposal
+from cronhpa.core.model.decision import MetricProposal
 from cronhpa.core.model.instant import DAY, SECOND
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import ScalarReading, Scale
