@@ -40,8 +40,8 @@ from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.history.past.decisions import DECISIONS_BYTES_MAX, HOURS_KEPT, POINTS_KEPT
 from cronhpa.history.past.points import POINT_STEP, Point
 from cronhpa.history.store import Store
-from cronhpa.operator.objects.object_state import ObjectState
-from cronhpa.operator.writes.decision_recorder import DecisionRecorder, encoded, spec_text
+from cronhpa.operator.objects.object_state import ObjectState, spec_text
+from cronhpa.operator.writes.decision_recorder import DecisionRecorder, encoded
 
 T = TypeVar("T")
 

@@ -8,6 +8,7 @@ result is that of the upstream's reconcileAutoscaler, v1.36, to the letter.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -37,6 +38,14 @@ from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent, Observation, Scale
 from cronhpa.core.model.spec import Mode, Spec
 from cronhpa.core.schedules.bounds import Bounds, resolve
+
+
+class Decide(Protocol):
+    """`decide`, or a wrapper around it: of a test, or one that traces."""
+
+    def __call__(
+        self, spec: Spec, observation: Observation, forecast: Forecast | Absent | None, memory: Memory, now: Nanoseconds
+    ) -> Decision: ...
 
 
 def decide(

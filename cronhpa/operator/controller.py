@@ -11,6 +11,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from cronhpa.core.decide import Decide
 from cronhpa.core.decide import decide as decide_with
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import ControllerOptions
@@ -29,7 +30,7 @@ from cronhpa.operator.leader.replica import OnlyReplica, Replica
 from cronhpa.operator.leader.shard_handover import ShardHandover, ShardHolder
 from cronhpa.operator.learning import target_of
 from cronhpa.operator.loop.control_loop import ControlLoop
-from cronhpa.operator.loop.reconciler import Cluster, Decide, LatestForecasts, Reconciler
+from cronhpa.operator.loop.reconciler import Cluster, LatestForecasts, Reconciler
 from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import RIVALS_FEW, Inventory

@@ -19,13 +19,13 @@ from typing import Any, Protocol, TypeVar
 from msgspec.structs import replace
 
 from cronhpa.core.behavior import resume
+from cronhpa.core.decide import Decide
 from cronhpa.core.decide import decide as decide_with
 from cronhpa.core.forecasts.floor import MILLI, forecast_metric, forecast_source, load_of
 from cronhpa.core.metrics.observe import Measurement, active, observe
 from cronhpa.core.model.decision import Decision, Withheld
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY, MINUTE, SECOND, Nanoseconds
-from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record, encode
@@ -108,14 +108,6 @@ class LatestForecasts(Protocol):
     def latest(self, series: Series) -> Forecast | Absent: ...
 
     def forget(self, series: Series) -> None: ...
-
-
-class Decide(Protocol):
-    """`core.decide.decide`, or a test's wrapper around it."""
-
-    def __call__(
-        self, spec: Spec, observation: Observation, forecast: Forecast | Absent | None, memory: Memory, now: Nanoseconds
-    ) -> Decision: ...
 
 
 class Reconciler:

@@ -21,13 +21,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from cronhpa.core.decide import Decide
 from cronhpa.core.model.decision import Decision
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent, Observation
 from cronhpa.core.model.spec import Spec
-from cronhpa.operator.loop.reconciler import Decide
 from cronhpa.operator.objects.object_state import ObjectState
 from cronhpa.operator.writes.decision_recorder import RELEASE
 

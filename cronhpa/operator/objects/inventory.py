@@ -19,10 +19,9 @@ from cronhpa.core.schedules.wall_clock import zone_problem
 from cronhpa.kube.depth import DEPTH_MAX, decoded
 from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.kube.resource_versions import SeenVersions, version_number, version_of
-from cronhpa.operator.objects.object_state import Key, ObjectState, TargetKey, text_of
+from cronhpa.operator.objects.object_state import Key, ObjectState, TargetKey, spec_text, text_of
 from cronhpa.operator.objects.owners import age, is_active
 from cronhpa.operator.objects.shortage import Shortage
-from cronhpa.operator.writes.decision_recorder import spec_text
 
 LOG = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from contextvars import Context
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -240,6 +241,14 @@ def unpacked(status: bytes) -> Status:
 def text_of(status: bytes) -> bytes:
     """The JSON of `packed`."""
     return zlib.decompress(status)
+
+
+def spec_text(spec: Any) -> bytes:
+    """A spec as it was written, as compressed JSON, since it is rarely read; empty if JSON cannot represent it."""
+    try:
+        return compressed(_ENCODER.encode(spec))
+    except (TypeError, ValueError, RecursionError):
+        return b""
 
 
 def api_group(api_version: str) -> str:

@@ -32,7 +32,7 @@ from cronhpa.core.model.spec import Spec
 from cronhpa.history.past.decisions import KeptDecision
 from cronhpa.history.past.past_decision import PastDecision
 from cronhpa.history.past.points import POINT_STEP, Point
-from cronhpa.operator.objects.object_state import ObjectState, compressed
+from cronhpa.operator.objects.object_state import ObjectState
 from cronhpa.operator.objects.recorded_change import BURST
 
 # Room for an edge that 10,000 objects share, which is one change of each.
@@ -195,14 +195,6 @@ def _decided_from(record: Record) -> Record:
     if not isinstance(record.forecast, Forecast) or not record.forecast.loads_by_budget_level:
         return record
     return replace(record, forecast=replace(record.forecast, loads_by_budget_level=()))
-
-
-def spec_text(spec: Any) -> bytes:
-    """A spec as it was written, as compressed JSON, since it is rarely read; empty if JSON cannot represent it."""
-    try:
-        return compressed(_ENCODER.encode(spec))
-    except (TypeError, ValueError, RecursionError):
-        return b""
 
 
 def point_of(record: Record, decision: Decision) -> Point:

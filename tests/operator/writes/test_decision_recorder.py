@@ -22,8 +22,8 @@ from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record, decode
 from cronhpa.core.model.spec import ExternalMetric, MetricTarget
 from cronhpa.history.past.points import POINT_STEP
-from cronhpa.operator.objects.object_state import ObjectState
-from cronhpa.operator.writes.decision_recorder import DecisionRecorder, encoded, point_of, spec_text
+from cronhpa.operator.objects.object_state import ObjectState, spec_text
+from cronhpa.operator.writes.decision_recorder import DecisionRecorder, encoded, point_of
 
 SPEC = spec(metrics=(cpu(),))
 
