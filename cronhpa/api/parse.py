@@ -39,6 +39,7 @@ from cronhpa.core.model.spec import (
     ObjectMetric,
     OnceWindow,
     Override,
+    PodSelection,
     PodsMetric,
     Policy,
     ResourceMetric,
@@ -108,6 +109,7 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
         fallback=None
         if model.fallback is None
         else Fallback(model.fallback.replicas, model.fallback.after_seconds * SECOND),
+        pod_selection=PodSelection(model.pod_selection),
     )
 
 

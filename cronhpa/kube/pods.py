@@ -13,6 +13,7 @@ from msgspec import Struct
 from cronhpa.core.model.instant import parse_instant
 from cronhpa.core.model.observation import Container, Pod
 from cronhpa.core.model.quantity import parse_milli
+from cronhpa.kube.owner_references import OwnerReference, controller_of
 
 
 class ObjectMeta(Struct, frozen=True, rename="camel"):
@@ -28,6 +29,7 @@ class ObjectMeta(Struct, frozen=True, rename="camel"):
 
 class _PodMeta(ObjectMeta, frozen=True, rename="camel"):
     labels: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
 
 
 class _Resources(Struct):
@@ -135,6 +137,7 @@ def pod_from(raw: RawPod) -> Pod:
         overhead=_milli(raw.spec.overhead),
         ip=raw.status.pod_ip if len(raw.status.pod_ip) <= _IP_LENGTH_MAX else "",
         on_host_network=raw.spec.host_network,
+        controller=controller_of(raw.metadata.owner_references),
     )
 
 

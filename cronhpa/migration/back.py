@@ -10,6 +10,7 @@ _LOST = {
     "schedules": "an HPA has no windows: its bounds are minReplicas and maxReplicas, always",
     "timeZone": "",
     "forecast": "an HPA does not look ahead",
+    "podSelection": "an HPA counts all pods that the target's selector matches",
     "fallback": "an HPA keeps its replicas while a metric is unknown",
     "override": "an HPA has no override",
     "syncPeriodSeconds": "the cluster's own holds: --horizontal-pod-autoscaler-sync-period",
@@ -17,7 +18,7 @@ _LOST = {
     "initialReadinessDelaySeconds": "the cluster's own holds: --horizontal-pod-autoscaler-initial-readiness-delay",
     "metricMaxAgeSeconds": "an HPA takes samples of any age",
 }
-_DEFAULTS = {"mode": "Active", "timeZone": "UTC"}
+_DEFAULTS = {"mode": "Active", "podSelection": "All", "timeZone": "UTC"}
 
 
 def to_hpa(document: FieldReader) -> Json:

@@ -22,6 +22,7 @@ from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.informer import Informer
 from cronhpa.kube.lease import Leases
 from cronhpa.kube.pod_indexer import PodIndexer
+from cronhpa.kube.pod_owners import PodOwners
 from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
 from cronhpa.kube.shard_scope import ShardScope
@@ -110,6 +111,7 @@ class Controller:
             self._is_counted,
             self.installations,
             self.sources,
+            PodOwners(client, discovery),
         )
         self.reconciler = Reconciler(
             cluster, self.inventory, self.writer, forecasts, clock.now, decide, check_standing=check_standing

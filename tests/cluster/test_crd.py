@@ -83,6 +83,7 @@ ACCEPTED = {
     "a forecast": spec(forecast={"ignoreHistory": [{"from": "2026-10-03T06:00:00Z", "to": "2026-10-03T12:00:00Z"}]}),
     "a fallback": spec(fallback={"replicas": 10}),
     "a fallback at once": spec(fallback={"replicas": 1, "afterSeconds": 0}),
+    "pods that the target owns": spec(podSelection="Owned"),
     "methods to forecast by": spec(forecast={"methods": ["Clock", "ExponentialSmoothing", "a-package.Theta2"]}),
     "eight methods of the longest name": spec(forecast={"methods": [f"{number:063d}" for number in range(8)]}),
     "a bare number as a quantity": measured(type="AverageValue", averageValue=2),
@@ -221,6 +222,7 @@ REFUSED = {
         spec(forecast={"methods": ["os:system"]}), "spec.forecast.methods[0]", 'found "os:system": the name of',
     ),
     "a forecast of no load": (spec(metrics=[QUEUE], forecast={}), "spec.forecast", "needs a load to learn"),
+    "an unknown selection of pods": (spec(podSelection="Mine"), "spec.podSelection", '"All", "Owned"'),
     "a fallback of none": (spec(fallback={"replicas": 0}), "spec.fallback.replicas", "greater than or equal to 1"),
     "a fallback without a count": (spec(fallback={"afterSeconds": 5}), "spec.fallback.replicas", "Required"),
     "a fallback above the maximum": (

@@ -29,6 +29,7 @@ START = parse_instant("2027-01-15T07:00:00Z")
 KINDS = {
     ("/apis/cronhpa.io/v1alpha1", "cronhpas"): "CronHPA",
     ("/apis/apps/v1", "deployments"): "Deployment",
+    ("/apis/apps/v1", "replicasets"): "ReplicaSet",
     ("/apis/apps/v1", "statefulsets"): "StatefulSet",
     ("/apis/example.com/v1", "widgets"): "Widget",
     ("/apis/autoscaling/v2", "horizontalpodautoscalers"): "HorizontalPodAutoscaler",

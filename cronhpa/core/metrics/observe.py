@@ -57,6 +57,13 @@ def observe(
     )
 
 
+def samples_of(measured: Measurement, pods: Sequence[Pod]) -> Measurement:
+    """The measurement without samples of other pods: a metrics API selects by labels alone."""
+    if not isinstance(measured, Mapping):
+        return measured
+    return {pod.name: measured[pod.name] for pod in pods if pod.name in measured}
+
+
 def active(pods: Sequence[Pod]) -> int:
     """The number of pods that a workload counts in its status: those that have not ended and are not being deleted."""
     return sum(not pod.deleting and pod.phase not in _ENDED for pod in pods)

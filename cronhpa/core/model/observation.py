@@ -67,6 +67,8 @@ class Pod(Struct, frozen=True, gc=False):
     """From the pod's status; "" while there is none."""
     on_host_network: bool = False
     """Whether the IP is that of the node."""
+    controller: str = ""
+    """Its controller, as `apps/v1/ReplicaSet/shop-5d5f`; "" if there is none."""
 
 
 class Sample(Struct, frozen=True, gc=False):

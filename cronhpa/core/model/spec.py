@@ -22,6 +22,13 @@ class Mode(StrEnum):
     PREVIEW = "Preview"
 
 
+class PodSelection(StrEnum):
+    """Which pods count."""
+
+    ALL = "All"  # those that the target's selector matches, as upstream
+    OWNED = "Owned"  # those of them that the target owns
+
+
 class TargetRef(Struct, frozen=True):
     """The object whose scale subresource is read and written."""
 
@@ -254,6 +261,7 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     override: Override | None = None
     forecast: ForecastSettings | None = None
     fallback: Fallback | None = None
+    pod_selection: PodSelection = PodSelection.ALL
 
     @cached_property
     def computed(self) -> dict[str, Any]:

@@ -22,14 +22,14 @@ from cronhpa.core.behavior import resume
 from cronhpa.core.decide import Decide
 from cronhpa.core.decide import decide as decide_with
 from cronhpa.core.forecasts.floor import MILLI, forecast_metric, forecast_source, load_of
-from cronhpa.core.metrics.observe import Measurement, active, observe
+from cronhpa.core.metrics.observe import Measurement, active, observe, samples_of
 from cronhpa.core.model.decision import Decision, Withheld
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record, encode
-from cronhpa.core.model.spec import CronWindow, Mode, ResourceMetric, Spec
+from cronhpa.core.model.spec import CronWindow, Mode, PodSelection, ResourceMetric, Spec
 from cronhpa.core.schedules.bounds import quiet_until
 from cronhpa.core.schedules.conflicts import conflicts
 from cronhpa.core.standing import Standing, standing
@@ -39,6 +39,7 @@ from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.metrics import PodMetricsByName
 from cronhpa.kube.pod_indexer import MatchedPods, PodIndexer
+from cronhpa.kube.pod_owners import PodOwners
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.loop.budget_trackers import BudgetTrackers
 from cronhpa.operator.loop.metric_queries import MetricQueries
@@ -100,6 +101,7 @@ class Cluster:
     """Whether no pod of a namespace is too large to be counted."""
     installations: Installations
     sources: MetricSources
+    pod_owners: PodOwners
 
 
 class LatestForecasts(Protocol):
@@ -156,6 +158,7 @@ class Reconciler:
                 or target is None
                 or not target.is_current
                 or _takes_long(state, spec, now)
+                or spec.pod_selection is PodSelection.OWNED
                 or not all(isinstance(metric, ResourceMetric) for metric in spec.metrics)
             )
             is_of_pods = bool(spec.metrics)
@@ -268,7 +271,7 @@ class Reconciler:
         if state.served.status_unknown:  # it is read again first
             return None
         record, now = reconciliation.record, reconciliation.record.now
-        stands = standing(record, basis.match.pods, reconciliation.decision, reconciliation.memory)
+        stands = standing(record, basis.pods, reconciliation.decision, reconciliation.memory)
         if stands is not None:
             period = record.spec.options.sync_period
             # Contradictions are looked for a period late: other objects may share the edge.
@@ -299,6 +302,8 @@ class Reconciler:
         local = state.local
         stands, held = local.standing, local.basis
         if stands is None or held is None or basis is None or not held.is_current or held.match is not basis.match:
+            return False
+        if held.pod_names != basis.pod_names:  # of the same pods the target may own others by now
             return False
         usages = stands.usages_of(observation.readings)
         if self._check_standing and held.is_listed:
@@ -390,6 +395,13 @@ class Reconciler:
             # With outdated pods the load would be measured over the wrong number of pods.
             now = self._clock()
             return observe(spec, scale, pods, [pods_unknown] * len(spec.metrics), now), now, None
+        is_owned = spec.pod_selection is PodSelection.OWNED
+        if is_owned:
+            owned = await self._cluster.pod_owners.owned(spec.namespace, spec.target, pods)
+            if isinstance(owned, Absent):
+                now = self._clock()
+                return observe(spec, scale, (), [owned] * len(spec.metrics), now, selector_problem=owned), now, None
+            pods = owned
         measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
         measurements = (queries.measure(metric, measured_object, scale.selector) for metric in spec.metrics)
         if len(spec.metrics) == 1 or all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
@@ -397,11 +409,16 @@ class Reconciler:
             measured = [await measurement for measurement in measurements]
         else:
             measured = list(await asyncio.gather(*measurements))
+        if is_owned:
+            measured = [samples_of(measurement, pods) for measurement in measured]
         now = self._clock()
         unseen = self._unseen(state, spec, scale, pods, now)
-        return observe(spec, scale, pods, measured, now, unseen=unseen), now, self._basis(state, spec, scale, match)
+        basis = self._basis(state, spec, scale, match, pods)
+        return observe(spec, scale, pods, measured, now, unseen=unseen), now, basis
 
-    def _basis(self, state: ObjectState, spec: Spec, scale: Scale, match: MatchedPods) -> Basis | None:
+    def _basis(
+        self, state: ObjectState, spec: Spec, scale: Scale, match: MatchedPods, pods: tuple[Pod, ...]
+    ) -> Basis | None:
         """The values on which a decision rests; None if one is not watched, or newer than the observation."""
         key = state.target
         target = None if key is None else self._cluster.targets.watched(key)
@@ -413,7 +430,8 @@ class Reconciler:
             target=target,
             match=match,
             ownership=self._cluster.owners.ownership(key),
-            pod_names=tuple(pod.name for pod in match.pods),
+            pods=pods,
+            pod_names=tuple(pod.name for pod in pods),
             is_listed=all(isinstance(metric, ResourceMetric) for metric in spec.metrics),
             load_index=load_index,
             load_series=None if source is None else Series(state.namespace, state.name, source.name),

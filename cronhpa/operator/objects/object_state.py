@@ -18,6 +18,7 @@ from cronhpa.api.status_text import Status
 from cronhpa.core.model.decision import Decision
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Pod
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.spec import Spec
 from cronhpa.core.schedules.conflicts import Conflict
@@ -91,7 +92,9 @@ class Basis(Struct, gc=False):
 
     target: WatchedTarget
     match: MatchedPods
-    """The target's pods."""
+    """The pods that the target's selector matches."""
+    pods: tuple[Pod, ...]
+    """Those of them that count."""
     ownership: Ownership
     pod_names: tuple[str, ...]
     is_listed: bool
