@@ -31,14 +31,14 @@ LIMITED = {
 # Reasons of a selector that cannot be used, where the condition's reason and text differ from the event's.
 _SELECTOR_CONDITION = {"SelectorRequired": ("InvalidSelector", "the HPA target's scale is missing a selector")}
 _VALUES = {True: "True", False: "False", None: "Unknown"}
-_OPTIONAL = {"BoundsConsistent", "FallbackActive", "ForecastActive"}
+_OPTIONAL = {"BoundsConsistent", "FallbackActive", "ForecastActive", "RequestsStable"}
 
 
 def conditions(previous: Iterable[Condition], reconciliation: Reconciliation) -> list[Condition]:
     """The conditions after a reconciliation; transition times are carried over from the previous ones."""
     stated = (*_upstream_conditions(reconciliation), *_own_conditions(reconciliation))
     kinds = {kind for kind, *_ in stated}
-    # Conditions about schedules, a forecast or a fallback are dropped once the spec has none.
+    # Conditions about schedules, a forecast, a fallback or another autoscaler are dropped once there is none.
     conditions = [dict(old) for old in previous if old["type"] in kinds or old["type"] not in _OPTIONAL]
     stamp = format_instant(reconciliation.decision.at)
     # If somebody else wrote two conditions of one type, the first one counts.
@@ -163,6 +163,8 @@ def _own_conditions(reconciliation: Reconciliation) -> Iterator[ConditionText]:
         yield _forecast_active(reconciliation)
     if reconciliation.spec.fallback is not None:
         yield _fallback_active(decision)
+    if reconciliation.requests_changed:
+        yield "RequestsStable", False, "VerticalPodAutoscaler", reconciliation.requests_changed
     yield _ready(reconciliation, problems)
 
 

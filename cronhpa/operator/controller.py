@@ -38,6 +38,7 @@ from cronhpa.operator.objects.inventory import RIVALS_FEW, Inventory
 from cronhpa.operator.objects.object_state import Key, ObjectState
 from cronhpa.operator.objects.object_watch import ObjectWatch, Watch
 from cronhpa.operator.objects.owners import Hpa, Owners
+from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
 from cronhpa.operator.writes.event_recorder import EventRecorder
 from cronhpa.operator.writes.write_places import WritePlaces
 from cronhpa.operator.writes.writer import Writer
@@ -99,6 +100,7 @@ class Controller:
         self._pods = PodIndexer()
         # Pods that are too large to be counted; each is logged once.
         self._uncounted: set[Key] = set()
+        self.vertical_autoscalers = VerticalAutoscalers(client, namespaces, lambda: self.inventory)
         cluster = Cluster(
             client,
             discovery,
@@ -112,6 +114,7 @@ class Controller:
             self.installations,
             self.sources,
             PodOwners(client, discovery),
+            self.vertical_autoscalers,
         )
         self.reconciler = Reconciler(
             cluster, self.inventory, self.writer, forecasts, clock.now, decide, check_standing=check_standing
@@ -170,6 +173,7 @@ class Controller:
             ("watch of CronHPA objects", self.object_watch.watch()),
             ("events", self.events.run()),
             ("other installations", self.installations.run()),
+            ("vertical autoscalers", self.vertical_autoscalers.run()),
         ]
 
     async def _watch_targets(self, is_in: IsIn) -> None:

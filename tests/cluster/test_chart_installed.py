@@ -73,6 +73,7 @@ def test_every_object_is_accepted_where_only_restricted_pods_may_run(control_pla
         ("list", "external.metrics.k8s.io/queue_length"),
         ("get", "custom.metrics.k8s.io/pods", "requests_per_second"),
         ("list", "autoscaling/horizontalpodautoscalers"),
+        ("list", "autoscaling.k8s.io/verticalpodautoscalers"),
         ("create", "events"),
     ],
     ids=" ".join,

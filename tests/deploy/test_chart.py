@@ -36,6 +36,7 @@ RIGHTS = {
     ("", "replicationcontrollers/scale"): {"get", "patch"},
     ("", "pods"): {"list", "watch"},
     ("autoscaling", "horizontalpodautoscalers"): {"list", "watch"},
+    ("autoscaling.k8s.io", "verticalpodautoscalers"): {"list"},
     ("metrics.k8s.io", "pods"): {"list"},
     ("custom.metrics.k8s.io", "*"): {"get"},
     ("external.metrics.k8s.io", "*"): {"list"},

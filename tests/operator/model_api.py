@@ -33,6 +33,7 @@ KINDS = {
     ("/apis/apps/v1", "statefulsets"): "StatefulSet",
     ("/apis/example.com/v1", "widgets"): "Widget",
     ("/apis/autoscaling/v2", "horizontalpodautoscalers"): "HorizontalPodAutoscaler",
+    ("/apis/autoscaling.k8s.io/v1", "verticalpodautoscalers"): "VerticalPodAutoscaler",
     ("/api/v1", "pods"): "Pod",
     ("/api/v1", "events"): "Event",
     ("/apis/coordination.k8s.io/v1", "leases"): "Lease",

@@ -41,6 +41,8 @@ class Reconciliation(Struct, frozen=True):
     """The object's time zone."""
     contested: str = ""
     """Who keeps setting the replicas back; "" for nobody."""
+    requests_changed: str = ""
+    """Who changes the requests that a utilization is divided by; "" for nobody."""
 
     @property
     def spec(self) -> Spec:

@@ -48,6 +48,7 @@ from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Basis, ObjectState
 from cronhpa.operator.objects.owners import Owners
+from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
 from cronhpa.operator.writes.writer import Writer
 from cronhpa.sources.metric_sources import MetricSources
 from cronhpa.sources.source import MeasuredObject
@@ -102,6 +103,7 @@ class Cluster:
     installations: Installations
     sources: MetricSources
     pod_owners: PodOwners
+    vertical_autoscalers: VerticalAutoscalers
 
 
 class LatestForecasts(Protocol):
@@ -252,6 +254,7 @@ class Reconciler:
             conflicts=local.conflicts,
             zone=state.served.zone,
             contested="" if local.contest is None else local.contest.problem,
+            requests_changed=self._cluster.vertical_autoscalers.problem(state.target, spec),
         )
         local.standing, local.basis = None, basis
         if not reconciliation.scales:

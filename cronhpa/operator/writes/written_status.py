@@ -103,6 +103,7 @@ def _inputs(reconciliation: Reconciliation) -> tuple[object, ...]:
         reconciliation.budget_used,
         reconciliation.conflicts,
         reconciliation.contested,
+        reconciliation.requests_changed,
     )
 
 

@@ -132,6 +132,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [list, watch]
+# Who changes the requests that a utilization is divided by.
+- apiGroups: [autoscaling.k8s.io]
+  resources: [verticalpodautoscalers]
+  verbs: [list]
 # Metrics. The names of custom and external metrics are resources here, so they cannot be listed one by one.
 - apiGroups: [metrics.k8s.io]
   resources: [pods]
