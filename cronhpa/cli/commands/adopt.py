@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
@@ -35,7 +35,7 @@ from cronhpa.cli.objects.adoption import (
     version_of,
     where_they_differ,
 )
-from cronhpa.cli.objects.adoption_plan import served_without, show_plan
+from cronhpa.cli.objects.adoption_plan import Plan, served_without, show_plan
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connected
 from cronhpa.cli.objects.object_names import adoptable_names
 from cronhpa.cli.terminal.console import fail, say
@@ -62,6 +62,13 @@ def adopt(  # noqa: PLR0913, PLR0917 - the options of a command
     ] = None,
     namespace: Namespace = None,
     everywhere: AllNamespaces = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Adopt each HPA of the namespace, one after the other, and stop at a failure.")
+    ] = False,
+    pause: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="With --all: time from the end of one to the begin of the next."),
+    ] = 30,
     back: Annotated[bool, typer.Option("--back", help="Convert the CronHPA back to an HPA.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and check the steps, without a change.")] = False,
     timeout: Annotated[
@@ -94,27 +101,37 @@ def adopt(  # noqa: PLR0913, PLR0917 - the options of a command
     recommendation, so its first scale-down may come later than the HPA's, not earlier; the periods of rate policies
     start anew.
 
+    With --all it first prints the plan, then adopts one HPA after the other. After each pause it looks at the last one
+    again, and it stops at the first that does not behave. Run it again to go on: what is a CronHPA already is skipped,
+    and an HPA that was begun is finished. An HPA that the plan refuses is left.
+
     You need the rights to get, create and delete both kinds in the namespace.
 
         cronhpa adopt -A --dry-run
         cronhpa adopt shop -n prod
+        cronhpa adopt -n prod --all --pause 60
         cronhpa adopt shop -n prod --back
 
     Exit codes: 0 done; 1 it stopped and printed the reason; the HPA acts as before unless the message says otherwise;
-    2 an option is wrong.
+    with --all also if an HPA was left; 2 an option is wrong.
     """
     from cronhpa.kube.errors import ClusterError
     from cronhpa.migration.documents.document import Unconvertible
 
-    if name is None and (back or not dry_run):
-        raise typer.BadParameter("name an HPA, or give --dry-run for the plan of all")
+    if every and (name is not None or everywhere or back):
+        raise typer.BadParameter("--all takes neither a name nor -A nor --back: name a namespace with -n")
+    if name is None and (back or not (dry_run or every)):
+        raise typer.BadParameter("name an HPA, or give --all, or --dry-run for the plan of all")
     if name is not None and everywhere:
         raise typer.BadParameter("a name and -A: name a namespace with -n")
 
     async def move() -> None:
         async with connected(kubeconfig, context, namespace) as cluster:
             if name is None:
-                await show_plan(cluster.client, None if everywhere else cluster.namespace, time.time_ns())
+                plan = await show_plan(cluster.client, None if everywhere else cluster.namespace, time.time_ns())
+                if every and not dry_run:
+                    places = [_Place(cluster.client, cluster.namespace, one, timeout) for one in plan.adoptable]
+                    await _all_to_cron_hpas(places, plan, watch_seconds=watch, pause_seconds=pause)
                 return
             place = _Place(cluster.client, cluster.namespace, name, timeout)
             if back:
@@ -224,7 +241,8 @@ class _Place:
             await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _to_cron_hpa(place: _Place, *, watch_seconds: float | None, dry_run: bool) -> None:
+async def _to_cron_hpa(place: _Place, *, watch_seconds: float | None, dry_run: bool, is_of_many: bool = False) -> None:
+    """is_of_many: without the manifest on the standard output, which has the plan of all."""
     hpa, chpa = await place.both()
     if hpa is None and chpa is None:
         raise Stopped(f"there is neither an HPA nor a CronHPA {place.name} in namespace {place.namespace}")
@@ -239,6 +257,8 @@ async def _to_cron_hpa(place: _Place, *, watch_seconds: float | None, dry_run: b
             await place.check(place.cron_hpas, manifest)
         else:
             must_fit(hpa, chpa)
+        if chpa is None and not is_of_many:
+            _show(manifest)
         _say(_plan(place, hpa, chpa, manifest))
         if dry_run:
             return
@@ -250,6 +270,42 @@ async def _to_cron_hpa(place: _Place, *, watch_seconds: float | None, dry_run: b
         _say([f"both have their metrics and have decided the same for {watch_seconds:.0f} s; the CronHPA holds"])
         await _replace(place, hpa, watch_seconds, was_there=chpa is not None)
     _say([f"CronHPA {place.name} acts. Take the HPA out of where it is applied from, or it comes back."])
+
+
+async def _all_to_cron_hpas(
+    places: Sequence[_Place], plan: Plan, *, watch_seconds: float | None, pause_seconds: float
+) -> None:
+    """Adopts one after the other. Raises Stopped with the count of those that are done."""
+    from cronhpa.kube.errors import ClusterError
+    from cronhpa.migration.documents.document import Unconvertible
+
+    if plan.adopted:
+        _say([f"CronHPAs already: {', '.join(plan.adopted)}"])
+    done, at = 0, ""
+    try:
+        for number, place in enumerate(places):
+            if number:
+                _say([f"pause of {pause_seconds:g} s, then {place.name}, {number + 1} of {len(places)}"])
+                await asyncio.sleep(pause_seconds)
+                await _must_still_act(places[number - 1])
+            at = place.name
+            await _to_cron_hpa(place, watch_seconds=watch_seconds, dry_run=False, is_of_many=True)
+            done += 1
+    except (ClusterError, Stopped, Unconvertible) as reason:
+        raise Stopped(f"{at}: {reason}; {done} of {len(places)} are adopted: run it again to go on") from reason
+    except asyncio.CancelledError:
+        _say([f"interrupted at {at}; {done} of {len(places)} are adopted: run it again to go on"])
+        raise
+    _say([f"{done} of {len(places)} are adopted"])
+    if plan.refused:
+        raise Stopped(f"left, as the plan says why: {', '.join(plan.refused)}")
+
+
+async def _must_still_act(place: _Place) -> None:
+    """Raises Stopped if an object that was adopted does not decide any more."""
+    problem = until_it_acts(*await place.both())
+    if problem is not None:
+        raise Stopped(f"{place.name} was adopted and does not decide any more: {problem}")
 
 
 async def _replace(place: _Place, hpa: Json, watch_seconds: float, *, was_there: bool) -> None:
@@ -345,7 +401,6 @@ async def _to_hpa(place: _Place, *, dry_run: bool) -> None:
 def _plan(place: _Place, hpa: Json, chpa: Json | None, manifest: Json) -> list[str]:
     spec, status = manifest["spec"], hpa.get("status") or {}
     bounds = f"{spec['minReplicas']} to {spec['maxReplicas']} replicas, {status.get('currentReplicas', '?')} now"
-    _show(manifest if chpa is None else None)
     return [
         f"{place.namespace}/{place.name}: HorizontalPodAutoscaler to CronHPA, {target(hpa)}, {bounds}",
         *([] if chpa is None else where_they_differ(manifest, chpa)),

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import typer
+from msgspec import Struct
 
 from cronhpa.cli.objects.adoption import Stopped, conditions, converted, must_fit, target
 from cronhpa.cli.objects.cluster import read_all
@@ -21,19 +22,32 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _HEAD = ("NAMESPACE", "HPA", "TARGET", "REPLICAS", "PLAN")
+_REFUSED = "refused"
 _ALWAYS_ACTIVE = "external-metrics.datadoghq.com/always-active"
 
 
-async def show_plan(client: Client, namespace: str | None, now: Nanoseconds) -> None:
-    """Prints a row for each HPA of a namespace, None: of all. Raises ClusterError."""
+class Plan(Struct, frozen=True):
+    """What `adopt` would do with the HPAs of a namespace, in the order of their names."""
+
+    adoptable: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    adopted: tuple[str, ...] = ()
+    """CronHPAs without an HPA of their name."""
+
+
+async def show_plan(client: Client, namespace: str | None, now: Nanoseconds) -> Plan:
+    """Prints a row for each HPA of a namespace, None: of all; returns their names. Raises ClusterError."""
     hpas = await _read_hpas(client, namespace)
     cron_hpas = {_key(body): body for body in await read_all(client, namespace)}
     rows = [_row(hpa, cron_hpas.get(_key(hpa)), await served_without(client, hpa), now) for hpa in hpas]
+    adopted = tuple(name for _, name in sorted(cron_hpas.keys() - {_key(hpa) for hpa in hpas}))
     if not rows:
         typer.echo("there is no HorizontalPodAutoscaler")
-        return
+        return Plan(adopted=adopted)
     for line in _lines([_HEAD, *rows]):
         typer.echo(printable(line))
+    refused = tuple(name for _, name, *_, plan in rows if plan.startswith(_REFUSED))
+    return Plan(tuple(name for _, name, *_ in rows if name not in refused), refused, adopted)
 
 
 async def served_without(client: Client, hpa: Json) -> AbstractSet[str]:
@@ -74,12 +88,12 @@ def _plan(hpa: Json, chpa: Json | None, served: AbstractSet[str], now: Nanosecon
         if chpa is not None:
             must_fit(hpa, chpa)
     except Stopped as reason:
-        return f"refused: {reason}"
+        return f"{_REFUSED}: {reason}"
     except Unconvertible as refusal:
-        return f"refused: {refusal}"
+        return f"{_REFUSED}: {refusal}"
     active = conditions(hpa).get("ScalingActive", {})
     if active.get("status") != "True":
-        return f"refused until it has its metrics: {active.get('message', 'it has not looked at its target')}"
+        return f"{_REFUSED} until it has its metrics: {active.get('message', 'it has not looked at its target')}"
     return "adopt" if chpa is None else "finish: the CronHPA is there"
 
 
