@@ -16,6 +16,7 @@ from cronhpa.cli.commands import (
     backtest,
     convert,
     crd,
+    create,
     explain,
     history,
     override,
@@ -101,6 +102,7 @@ _named(main_options)
 app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(status.status))
 app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(explain.explain))
 app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(preview.preview))
+app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(create.create))
 app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(backtest.backtest))
 app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(override.override))
 app.command(cls=PlainCommand, rich_help_panel=_MOVING)(_named(report.report))

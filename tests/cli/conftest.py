@@ -20,7 +20,7 @@ def cronhpa(served, tmp_path):
 
     def run(*arguments, given=None):
         words = [str(argument) for argument in arguments]
-        clustered = words[0] in {"explain", "override", "adopt", "convert", "preview", "backtest", "history"}
+        clustered = words[0] in {"create", "explain", "override", "adopt", "convert", "preview", "backtest", "history"}
         where = ["--kubeconfig", str(file)] if clustered and "--kubeconfig" not in words else []
         return CliRunner().invoke(app, [*words, *where], input=given, color=True)
 
