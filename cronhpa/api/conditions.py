@@ -159,13 +159,18 @@ def _own_conditions(reconciliation: Reconciliation) -> Iterator[ConditionText]:
             )
         else:
             yield "BoundsConsistent", True, "Consistent", "no schedule contradicts another one or the spec's bounds"
+    yield from _of_sources(reconciliation)
+    yield _ready(reconciliation, problems)
+
+
+def _of_sources(reconciliation: Reconciliation) -> Iterator[ConditionText]:
+    """What forecast and fallback do, and who moves the requests that a utilization is divided by."""
     if reconciliation.spec.forecast is not None:
         yield _forecast_active(reconciliation)
     if reconciliation.spec.fallback is not None:
-        yield _fallback_active(decision)
+        yield _fallback_active(reconciliation.decision)
     if reconciliation.requests_changed:
         yield "RequestsStable", False, "VerticalPodAutoscaler", reconciliation.requests_changed
-    yield _ready(reconciliation, problems)
 
 
 def _fallback_active(decision: Decision) -> ConditionText:

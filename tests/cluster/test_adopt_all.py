@@ -1,4 +1,4 @@
-"""cronhpa.cli.commands.adopt, with --all: the HPAs of a namespace, one after the other, on a real API server."""
+"""cronhpa.cli.commands.adopt: --all HPAs of a namespace, one after the other, on a real API server."""
 
 import os
 import signal

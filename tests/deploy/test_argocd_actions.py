@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lupa import lua51
 
-from cronhpa.cli.objects.manifests import written_spec
+from cronhpa.api.written_spec import written_spec
 from cronhpa.core.model.instant import SECOND, parse_instant
 
 ACTIONS = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "argocd" / "actions.yaml").read_text())

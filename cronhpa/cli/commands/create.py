@@ -73,7 +73,7 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     wrong.
     """
     from cronhpa.api.parse import SpecError
-    from cronhpa.cli.objects.manifests import written_spec
+    from cronhpa.api.written_spec import written_spec
     from cronhpa.cli.objects.yaml_documents import as_yaml
     from cronhpa.kube.errors import ClusterError
 

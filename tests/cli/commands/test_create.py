@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from cronhpa.cli.objects.manifests import written_spec
+from cronhpa.api.written_spec import written_spec
 from kube.fake_api import answering
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/prod/deployments"

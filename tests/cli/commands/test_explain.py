@@ -34,6 +34,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import Failed, Withheld
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY as ONE_DAY
+from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent, Observation, Scale
 from cronhpa.core.model.spec import ControllerOptions
 
@@ -237,3 +238,32 @@ def test_any_two_reconciliations_of_an_object_are_told_without_a_fault_and_their
         assert row.word in {*StatusWord}
         # The status of the object, as the API server would have to accept it.
         CronHPAStatus.model_validate(status)
+
+
+def test_a_fallback_says_for_what_it_waits_and_what_it_keeps():
+    """A metric is unknown since 10:58 in Berlin: at 11:00 the fallback of 20 waits, and a shorter one has acted."""
+
+    def screen(seconds):
+        made = body(
+            stated(fallback={"replicas": 20, "afterSeconds": seconds}),
+            lambda of: observe_blind(of, NO_API),
+            memory=Memory(unmeasured_since=at("09:58")),
+        )
+        return " ".join(line.strip() for line in lines(made)), as_json(explanation(made))["fallback"]
+
+    waits, acts = screen(300), screen(60)
+
+    assert "fallback: not all metrics are known since 10:58 +01:00" in waits[0]
+    assert "at least 20 are kept from 11:03 +01:00" in waits[0]
+    assert "fallback: at least 20 are kept: not all metrics are known since 10:58 +01:00" in acts[0]
+    assert waits[1].startswith("not all metrics are known since 2026-11-23T09:58:00Z")
+    assert acts[1].startswith("at least 20 are kept")
+    assert as_json(explanation(body(stated(), pods_of(12, 580))))["fallback"] is None
+
+
+def test_a_vertical_autoscaler_is_a_problem_of_its_own():
+    told = "VerticalPodAutoscaler tuner changes the requests"
+
+    screen = lines(body(stated(), pods_of(12, 580), requests_changed=told))
+
+    assert f"  ! {told}" in screen

@@ -308,3 +308,12 @@ def test_an_option_that_makes_no_sense_is_refused(preview, options, said):
 
     assert 2 == result.exit_code
     assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_fallback_is_told_to_be_left_out(preview):
+    metrics = "{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}"
+    text = f"{SHOP}  metrics: [{metrics}]\n  fallback: {{replicas: 7}}\n"
+
+    told = " ".join(lines(preview(text, *MONDAY)))
+
+    assert "fallback: at least 7 once a metric is unknown for 5 min: not shown here" in told
