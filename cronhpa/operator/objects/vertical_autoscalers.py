@@ -25,8 +25,8 @@ from cronhpa.operator.objects.object_state import ObjectState, TargetKey, api_gr
 LOG = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 300.0
-# The objects are listed within the first seconds.
-_FIRST_LOOK_SECONDS = 10.0
+# Before the first list, and between two looks for an object with such a target.
+_PAUSE_SECONDS = 20.0
 # VPA changes running pods in these modes. In Initial and Off it does not.
 _CHANGING = {"Auto", "Recreate", "InPlaceOrRecreate"}
 _BOTH = ("cpu", "memory")
@@ -100,13 +100,13 @@ class VerticalAutoscalers:
 
     async def run(self) -> None:
         """Lists them from time to time, until cancelled."""
-        await asyncio.sleep(_FIRST_LOOK_SECONDS)
         while True:
+            await asyncio.sleep(_PAUSE_SECONDS)
             specs = (state.served.spec for state in self._objects())
             if any(spec is not None and any(utilizations(spec)) for spec in specs):
                 for namespace in self._namespaces:
                     await self._list(namespace)
-            await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_LOOK_SECONDS - _PAUSE_SECONDS)
 
     def problem(self, target: TargetKey, spec: Spec) -> str:
         """The VerticalPodAutoscaler that changes what a utilization of the spec is divided by; "" if none does."""

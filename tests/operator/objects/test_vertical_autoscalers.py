@@ -94,7 +94,7 @@ def test_a_condition_names_it_within_ten_minutes_and_it_is_listed_every_five():
 
     assert ("False", "VerticalPodAutoscaler") == (stated["status"], stated["reason"])
     assert "VerticalPodAutoscaler tuner (updateMode Auto) changes the requests of cpu" in stated["message"]
-    assert 3 == listed  # after 10, 310 and 610 s
+    assert 3 == listed  # after 20, 320 and 620 s
 
 
 def test_without_a_utilization_nobody_asks():
