@@ -144,7 +144,7 @@ def test_explain_and_status_tell_of_an_object_that_runs(control_plane, namespace
     web.says("ScalingActive", "True", "ValidMetricFound")
     options = ("-n", namespace, "--kubeconfig", str(control_plane.admin_kubeconfig))
 
-    explained = CliRunner().invoke(app, ["explain", "web", *options])
+    explained = CliRunner().invoke(app, ["explain", "web", "--verbose", *options])
     table = CliRunner().invoke(app, ["status", *options])
     as_json = CliRunner().invoke(app, ["explain", "web", "-o", "json", *options])
     everywhere = CliRunner().invoke(app, ["status", "-A", "-o", "json", *options[2:]])

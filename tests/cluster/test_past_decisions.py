@@ -73,8 +73,8 @@ def kept(operator, namespace):
 def test_what_was_explained_then_is_explained_again_after_a_sigkill(shop, command, operator, namespace):
     """Word for word. An edit moves a bound and no count, so that the status stands still while it is read."""
     shop.patch(minReplicas=2)
-    wait_until(lambda: command("explain").stdout, lambda text: "Bounds now: 2 to 20" in text)
-    told = command("explain").stdout
+    wait_until(lambda: command("explain", "--verbose").stdout, lambda text: "Bounds now: 2 to 20" in text)
+    told = command("explain", "--verbose").stdout
     then = time.time_ns()
     time.sleep(FLUSHED_SECONDS)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -35,6 +35,12 @@ def explained(body: dict[str, Any], now: Nanoseconds, zone: str | None = None) -
     return [*_lines(it if zone is None else replace(it, zone=zone), now)]
 
 
+def summary(body: dict[str, Any], now: Nanoseconds) -> list[str]:
+    """The first lines of `explained`: how many replicas, why, and until when."""
+    it = explanation(body)
+    return [*_lines(it, now, ("", "Next"))]
+
+
 def folded(line: str, width: int = _WIDTH) -> list[str]:
     """
     A line wrapped at so many characters; its words stay whole.
@@ -58,7 +64,8 @@ def folded(line: str, width: int = _WIDTH) -> list[str]:
     ]
 
 
-def _lines(it: Explanation, now: Nanoseconds) -> Iterator[str]:
+def _lines(it: Explanation, now: Nanoseconds, titles: Collection[str] | None = None) -> Iterator[str]:
+    """titles: of the paragraphs, None for all."""
     label = f"{it.namespace}/{it.name}"
     if not it.decided:
         yield f"{label} has not been decided upon yet: is the operator running, and does it watch this namespace?"
@@ -70,6 +77,8 @@ def _lines(it: Explanation, now: Nanoseconds) -> Iterator[str]:
         (f"Bounds now: {range_text(it.minimum, it.maximum)}", _bounds(it, now)),
     )
     for title, lines in (*paragraphs, ("Forecast", _forecast(it)), ("Next", _next(it, now))):
+        if titles is not None and title not in titles:
+            continue
         indented = [f"  {local_times(line, it.zone, now)}" for line in lines]
         if title and indented:
             yield title

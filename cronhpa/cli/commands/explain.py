@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cronhpa.api.explained.explanation import as_json, explanation
-from cronhpa.api.explained.explanation_text import explained, folded
+from cronhpa.api.explained.explanation_text import explained, folded, summary
 from cronhpa.cli.objects.cluster import (
     Context,
     Kubeconfig,
@@ -43,6 +43,9 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     end: Annotated[
         str | None, typer.Option("--to", metavar="TIME", help="Its end, or its length such as 2h. Default: now.")
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also print the metrics, the bounds and the forecast.")
+    ] = False,
     output: Annotated[ExplainOutput, typer.Option("--output", "-o", help="text or json.")] = ExplainOutput.TEXT,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the timeline into this file, .svg or .png.", dir_okay=False)
@@ -55,14 +58,16 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     context: Context = None,
 ) -> None:
     """
-    Explain an object's replica count: the measured metrics, the bounds with their sources and ends, the limits that
-    changed the count, the next change, the forecast with its cost, and each problem with what to do about it.
+    Explain an object's replica count: how many, why, and until when, with each problem and what to do about it.
+
+    --verbose adds the measured metrics, the bounds with their sources and ends, and the forecast with its cost.
 
     With --at the decision of that time, with --from and --to a timeline: the operator keeps each change for a week and
     a point of every hour for 90 days, and gives them to everybody who may get the object. Times are in the object's
     zone.
 
         cronhpa explain shop -n prod
+        cronhpa explain shop -n prod --verbose
         cronhpa explain shop --at "yesterday 08:02"
         cronhpa explain shop --from "monday 6:00" --to 4h
 
@@ -96,6 +101,6 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if output is ExplainOutput.JSON:
         show(json.dumps(as_json(explanation(body)), indent=2))
         return
-    for line in explained(body, time.time_ns()):
+    for line in (explained if verbose else summary)(body, time.time_ns()):
         for part in folded(line):
             say(part)

@@ -85,7 +85,7 @@ def status(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
     STATUS is the most urgent of: SpecUnreadable, NoTarget, NoMetrics, OtherOwner, Undecided (no operator has seen it),
     Holding, Maxed (at its maximum; it needs a person after 15 minutes), Learning, Preview, Deciding.
-    `cronhpa explain NAME` shows everything about one object.
+    `cronhpa explain NAME --verbose` shows everything about one object.
 
         cronhpa status -A
         cronhpa status -n prod --watch

@@ -24,7 +24,7 @@ from cli.glance import (
 from core.situations import at, reconciliation_of, situations
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.explained.explanation import as_json, explanation
-from cronhpa.api.explained.explanation_text import explained, folded
+from cronhpa.api.explained.explanation_text import explained, folded, summary
 from cronhpa.api.explained.object_rows import rows_of
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
@@ -51,6 +51,18 @@ def changed(made, **status):
 def test_each_situation_reads_as_it_did_when_a_person_looked_at_it(name):
     """`python tests/cli/glance.py` writes them anew."""
     assert (GOLDEN / f"explain-{name}.txt").read_text() == explanation_of(name)
+
+
+def test_a_summary_is_how_many_why_and_until_when():
+    """Found: twenty lines for who asks one question at three in the morning."""
+    assert [
+        "prod/good: from 12 to 20 replicas of Deployment/shop, decided by Override",
+        "  Override asks for at least 30",
+        "  limited to 20: scaleUp allows 8 pods more than 12 in 60 s",
+        "  scaled last 11:00 +01:00 (now)",
+        "Next",
+        "  13:00 +01:00 (in 2 h): the override ends; then 20 to 80 are allowed",
+    ] == summary(named("good"), NOW)
 
 
 def test_the_readme_shows_the_first_lines_of_the_good_situation():
