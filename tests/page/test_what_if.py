@@ -288,7 +288,7 @@ async def test_an_answer_gives_way_to_a_new_run():
     await runs.close()
 
 
-async def test_the_runs_of_namespaces_reconcile_ticks():
+async def test_the_runs_of_namespaces_take_turns():
     """Eight of `hostile` begin before one of `prod`: two of them run before it, and not eight."""
 
     class Counting(Pool):
