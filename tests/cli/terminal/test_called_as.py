@@ -22,7 +22,7 @@ from cronhpa.cli import app
 from cronhpa.cli.commands.completion import completions
 from cronhpa.cli.commands.version import UNKNOWN, commit_of, recorded_commit, release_of, version_text
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 
 
 def commands(group, *names):
