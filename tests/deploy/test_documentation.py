@@ -122,3 +122,26 @@ def test_the_site_is_built_without_a_warning():
     assert "https://github.com/cronhpa/cronhpa/tree/main/crds/examples" in page.read_text()
     # The theme's link to a repository asks api.github.com for its stars, from each reader.
     assert 'data-md-component="source"' not in page.read_text()
+
+
+def words(pages):
+    return sum(len(page.read_text().split()) for page in pages)
+
+
+def test_the_pages_are_short_enough_to_be_read():
+    """All Markdown: 45,000 words. What a user meets (no reference, no figures, no decisions, no changelog): 18,000."""
+    folders = [DOCS, PROJECT / "changes", PROJECT / "deploy", PROJECT / "tests" / "conformance", PROJECT / ".github"]
+    every = {page for folder in folders for page in folder.rglob("*.md")} | {*PROJECT.glob("*.md")}
+    for_reviewers = {page for name in ("reference", "engineering", "decisions") for page in (DOCS / name).rglob("*.md")}
+    changes = {PROJECT / "CHANGELOG.md", *(PROJECT / "changes").rglob("*.md")}
+
+    assert words(every) <= 45_000
+    assert words(every - for_reviewers - changes) <= 18_000
+
+
+def test_readme_and_architecture_fit_their_readers():
+    readme, architecture = (PROJECT / name for name in ("README.md", "ARCHITECTURE.md"))
+
+    assert 80 <= len(readme.read_text().splitlines()) <= 100
+    assert words([architecture]) <= 1_600
+    assert all("docs/explanation/decision.md" in page.read_text() for page in (readme, architecture))
