@@ -1,4 +1,4 @@
-"""benchmarks.traces: the shipped traces are those of the published figures, and their page names all of them."""
+"""benchmarks.traces: the shipped traces are those of the published figures, and SOURCES.txt names all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 TRACES = PROJECT / "benchmarks" / "traces"
-PAGE = (PROJECT / "docs" / "engineering" / "traces.md").read_text()
+PAGE = (TRACES / "SOURCES.txt").read_text()
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def rows(points, every_minutes=1, decimals=6):
     return convert.Recipe("x", "y", "z", "p", points, every_minutes * convert.MINUTE, decimals, "").rows
 
 
-def test_the_page_lists_what_is_shipped_and_what_is_not():
+def test_the_sources_list_what_is_shipped_and_what_is_not():
     import convert
 
     assert shipped() == listed("Shipped")
