@@ -41,7 +41,7 @@ class WalkedDay:
 
     metric: str
     begin: Nanoseconds
-    """Of the day."""
+    """Begin of the day."""
     fitted: FittedPolicy | Absent
     """The policy, or why there is none."""
     provisioned: Provisioned | None

@@ -131,7 +131,7 @@ class _Shape(NamedTuple):
 
     windows: int
     bins: int
-    """Of the distribution that gives the level; zero without one."""
+    """Bins of the distribution that gives the level; zero without one."""
     is_priced: bool
     """Whether that distribution is the candidate's own."""
     has_spikes: bool

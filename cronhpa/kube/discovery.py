@@ -35,7 +35,7 @@ class Resource(Struct, frozen=True):
         return path_of("apis", self.group, self.version) if self.group else path_of("api", self.version)
 
     def path(self, namespace: str, *name: str) -> str:
-        """Of one object, or of all in a namespace."""
+        """The path of one object, or of all in a namespace."""
         return self.root + path_of("namespaces", namespace, self.name, *name)
 
     @property

@@ -75,7 +75,7 @@ class _Listing(Struct, Generic[T]):
 
 @lru_cache(maxsize=8)
 def _pod_decoders(quantities: Any) -> tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]:
-    """Of a list, and of one of its items."""
+    """The metadata of a list, or of one of its items."""
     pod_metrics = PodMetrics[quantities]
     return msgspec.json.Decoder(_Listing[pod_metrics]), msgspec.json.Decoder(pod_metrics)
 

@@ -23,12 +23,12 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class ConnectionLimits(Struct, frozen=True):
-    """How many connections a port has at a time, and how long each lasts."""
+    """Limits of a port's connections."""
 
     connections: int = 64
-    """Of all addresses."""
+    """Connections of all addresses at a time."""
     per_peer: int = 48
-    """Of one address; behind a proxy all callers have one."""
+    """Connections of one address at a time; behind a proxy all callers have one address."""
     life_seconds: float = 120.0
 
 

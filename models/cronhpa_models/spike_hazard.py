@@ -99,7 +99,7 @@ class FittedHazard:
 
     @property
     def minutes(self) -> int:
-        """Of the history, at most eight days."""
+        """Minutes of the history, at most eight days."""
         return len(self.log_load)
 
     def spikes(self, later: Floats, exceeded: Flags, origins: Minutes, enough: Floats) -> Spikes:

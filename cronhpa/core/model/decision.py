@@ -83,8 +83,10 @@ class Recommendation(Struct, frozen=True, gc=False, omit_defaults=True):
     by: SourceRef | None = None
     """The source of the merged count; None if that was not recorded."""
     asked_at: Nanoseconds | None = None
-    """When it was made, if nobody makes it at `at`: a restart assumes it until `at`, or a cap took its count
-    away. It holds pods and keeps back a rise, and is never pursued."""
+    """
+    The original time of a recommendation that was carried over to `at`: by a restart, or because a cap took its count
+    away. It delays scale-down and scale-up and never causes a scale-up.
+    """
 
     @property
     def highest(self) -> int:
@@ -163,7 +165,7 @@ class Proposal(Struct, frozen=True, gc=False):
     role: Role
     replicas: int
     until: Nanoseconds | None = None
-    """When the proposal ends."""
+    """The end of the proposal."""
     basis: ExpectedLoad | Ahead | Yielding | Unmeasured | None = None
     """The numbers behind the count."""
 

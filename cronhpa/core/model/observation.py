@@ -40,7 +40,7 @@ class Container(Struct, frozen=True, gc=False):
     restartable: bool = False
     """An init container that keeps running (a sidecar)."""
     ports: Mapping[str, int] = {}
-    """Of TCP, by name."""
+    """TCP ports by name."""
 
 
 class Pod(Struct, frozen=True, gc=False):

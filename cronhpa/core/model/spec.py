@@ -252,7 +252,7 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     min_replicas: int
     max_replicas: int
     namespace: str = ""
-    """Of the object and its target."""
+    """Namespace of the object and its target."""
     metrics: tuple[Metric, ...] = ()
     behavior: Behavior | None = None
     options: ControllerOptions = field(default=ControllerOptions(), name="tuning")

@@ -27,11 +27,11 @@ class Point(Struct, frozen=True):
 
     at: Nanoseconds
     replicas: int
-    """Of the target, before the decision."""
+    """Replicas of the target before the decision."""
     ready: int | None
     """Running and ready pods, None if no metric counted them."""
     load: float | None
-    """Of the forecast's metric, else of the first metric that has one, in its own unit."""
+    """Load of the forecast's metric, else of the first metric that has one, in its own unit."""
     floor: int
     """The lower bound in force."""
     cap: int

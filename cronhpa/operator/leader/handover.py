@@ -40,7 +40,7 @@ class Handover(Protocol):
 
     @property
     def state(self) -> str:
-        """What this replica leads, for people."""
+        """The part of the fleet that this replica leads, in words."""
 
     @property
     def shards(self) -> int:

@@ -64,7 +64,7 @@ class Request(Struct, frozen=True):
     query: str
     """As sent, quoted."""
     fields: Mapping[str, str]
-    """Of the head, by name in any case."""
+    """Fields of the head, by name in any case."""
 
 
 RequestRoute = Callable[[Request], Awaitable[Answer]]

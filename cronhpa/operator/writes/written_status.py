@@ -167,7 +167,7 @@ def _lasting(status: Status) -> dict[str, Any]:
 
 def _holding(recommendations: list[Any]) -> Iterator[Any]:
     """
-    The recommendations without those of the metrics that hold no pods, because a later one has at least their count.
+    Drop each metric recommendation that a later one of the same or a larger count makes irrelevant to stabilization.
 
     If a restart does not find these, at most a scale-up is lost, for which the metrics ask again.
     """
