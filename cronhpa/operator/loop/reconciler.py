@@ -43,11 +43,11 @@ from cronhpa.kube.pod_owners import PodOwners
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.loop.budget_trackers import BudgetTrackers
 from cronhpa.operator.loop.metric_queries import MetricQueries
-from cronhpa.operator.objects.contest import Contest
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Basis, ObjectState
 from cronhpa.operator.objects.owners import Owners
+from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
 from cronhpa.operator.writes.writer import Writer
 from cronhpa.sources.metric_sources import MetricSources
@@ -253,7 +253,7 @@ class Reconciler:
             budget_used=self._count_budget(state, record, decision, forecast, owner_problem),
             conflicts=local.conflicts,
             zone=state.served.zone,
-            contested="" if local.contest is None else local.contest.problem,
+            contested="" if local.replica_conflict is None else local.replica_conflict.problem,
             requests_changed=self._cluster.vertical_autoscalers.problem(state.target, spec),
         )
         local.standing, local.basis = None, basis
@@ -269,7 +269,11 @@ class Reconciler:
     def _standing(self, state: ObjectState, reconciliation: Reconciliation) -> Standing | None:
         """How long a decision stands whose reconciliation is remembered."""
         local, basis = state.local, state.local.basis
-        if basis is None or not basis.is_current or (local.contest is not None and local.contest.is_open):
+        if (
+            basis is None
+            or not basis.is_current
+            or (local.replica_conflict is not None and local.replica_conflict.is_open)
+        ):
             return None
         if state.served.status_unknown:  # it is read again first
             return None
@@ -362,10 +366,10 @@ class Reconciler:
         if local.resumed:
             memory = local.memory.settled(current, now)
         else:
-            local.contest = Contest.resumed(state.served.status, now)
+            local.replica_conflict = ReplicaConflict.resumed(state.served.status, now)
             memory = resume(local.memory, current, now, spec.behavior, held_until)
-        if local.contest is not None:
-            local.contest.found(current, now)
+        if local.replica_conflict is not None:
+            local.replica_conflict.found(current, now)
         local.kept_memory = memory
         local.resumed, state.writes.scale_unknown = True, False
         return held_until

@@ -215,7 +215,7 @@ class Inventory:
         if _is_retargeted(state, before):
             # These belong to the former target and its pods.
             state.replace_memory(Memory())
-            state.local.contest = state.local.unseen_since = None
+            state.local.replica_conflict = state.local.unseen_since = None
         self._changed(key)
 
     def apply_event(self, kind: str | None, body: Mapping[str, Any] | msgspec.Raw) -> None:
@@ -309,7 +309,7 @@ class Inventory:
         self._read_memory(state)
         local, writes = state.local, state.writes
         local.resumed = state.served.status_unknown = False
-        local.latest = local.contest = None
+        local.latest = local.replica_conflict = None
         local.shortage = Shortage()
         writes.scale_unknown = local.memory.intent is not None
         writes.status_at = writes.reported = None  # the other process wrote the events of its statuses

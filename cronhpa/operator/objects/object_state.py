@@ -27,8 +27,8 @@ from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.kube.client import path_of
 from cronhpa.kube.pod_indexer import MatchedPods
 from cronhpa.kube.scale import WatchedTarget
-from cronhpa.operator.objects.contest import Contest
 from cronhpa.operator.objects.recorded_change import RecordedChange
+from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.objects.shortage import Shortage
 from cronhpa.operator.writes.written_status import WrittenStatus
 
@@ -127,7 +127,7 @@ class LocalState(Struct):
     """The highest load of the current minute, not stored yet."""
     shortage: Shortage = field(default_factory=Shortage)
     """The time for which the pods were too few."""
-    contest: Contest | None = None
+    replica_conflict: ReplicaConflict | None = None
     """Whether another writer sets back the replicas; None before the first write."""
     conflicts: tuple[Conflict, ...] = ()
     """The schedules that contradict each other."""

@@ -36,10 +36,10 @@ from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.resource_versions import version_number
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
-from cronhpa.operator.objects.contest import Contest
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import ObjectState, packed, path_to, unpacked
+from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.writes.decision_recorder import DecisionRecorder
 from cronhpa.operator.writes.event_recorder import EventRecorder
 from cronhpa.operator.writes.state_log import log_changes, log_event, log_scaled
@@ -107,13 +107,13 @@ class Writer:
 
         Nothing is rendered and compared then: most reconciliations of a fleet change nothing.
         """
-        written, contest = state.writes.status, state.local.contest
+        written, conflict = state.writes.status, state.local.replica_conflict
         if (
             written is None
             or written.packed is not state.served.packed_status
             or reconciliation.scales
             or state.writes.change.left_out
-            or (contest is not None and contest.is_unnamed)
+            or (conflict is not None and conflict.is_unnamed)
             or self._claims(state)
             or not self._is_current(state, reconciliation)
         ):
@@ -152,7 +152,7 @@ class Writer:
             if scaled is None:
                 return
             reconciliation = scaled
-        reconciliation = await self._with_contest(state, reconciliation)
+        reconciliation = await self._with_conflict(state, reconciliation)
         new_events = [*events(reconciliation), *new_conflict_events(conflicts_before, reconciliation)]
         if new_events and not await self._claim(state, reconciliation):
             state.local.changed = True
@@ -205,14 +205,14 @@ class Writer:
                 return Failed("the status could not be written, and a scale-down is written down before it is acted")
             if not self._is_current(state, reconciliation):
                 return Withheld()
-        contest = state.local.contest
+        conflict = state.local.replica_conflict
         try:
             await self._targets.write(state.namespace, spec.target, observation.scale, decision.desired)
         except ClusterError as error:
             self.failed += 1
             state.writes.scale_unknown = is_ambiguous(error)
-            if contest is not None:
-                contest.wrote(None)
+            if conflict is not None:
+                conflict.wrote(None)
             LOG.warning("scaling %s/%s to %d: %s", state.namespace, state.name, decision.desired, error.message)
             return Failed(error.message)
         except asyncio.CancelledError:
@@ -221,22 +221,22 @@ class Writer:
             state.local.kept_memory = state.local.memory.intending(decision, spec, observation)
             raise
         self.scaled["down" if is_down else "up"] += 1
-        state.local.contest = contest or Contest()
-        state.local.contest.wrote(decision.desired)
+        state.local.replica_conflict = conflict or ReplicaConflict()
+        state.local.replica_conflict.wrote(decision.desired)
         log_scaled(state, decision)
         waited = round((asyncio.get_running_loop().time() - handed_over) * SECOND)
         # A write that waited for long must not let the next step come early.
         is_late = waited > spec.options.sync_period // LATE
         return Scaled(reconciliation.now + waited if is_late else reconciliation.now)
 
-    async def _with_contest(self, state: ObjectState, reconciliation: Reconciliation) -> Reconciliation:
+    async def _with_conflict(self, state: ObjectState, reconciliation: Reconciliation) -> Reconciliation:
         """The reconciliation with the name of who keeps setting the replicas back, which is looked up once."""
-        contest = state.local.contest
-        if contest is None or not contest.is_unnamed:
+        conflict = state.local.replica_conflict
+        if conflict is None or not conflict.is_unnamed:
             return reconciliation
         target = reconciliation.spec.target
-        contest.name(await self._targets.other_manager(state.namespace, target), target)
-        return replace(reconciliation, contested=contest.problem)
+        conflict.name(await self._targets.other_manager(state.namespace, target), target)
+        return replace(reconciliation, contested=conflict.problem)
 
     async def _report(self, state: ObjectState, reconciliation: Reconciliation) -> None:
         """

@@ -18,10 +18,10 @@ from cronhpa.core.model.instant import DAY, SECOND
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import ScalarReading, Scale
 from cronhpa.core.model.spec import ControllerOptions
-from cronhpa.operator.objects.contest import Contest
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_watch import ObjectWatch
 from cronhpa.operator.objects.owners import Owners
+from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 
 KEY = ("prod", "shop")
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
@@ -236,11 +236,11 @@ def test_an_object_that_was_pointed_elsewhere_by_way_of_an_unreadable_spec_remem
 def test_reversals_on_a_target_say_nothing_of_the_next_one():
     told = Told()
     told.inventory.put(body(10))
-    told.item.local.contest = Contest()
+    told.item.local.replica_conflict = ReplicaConflict()
 
     told.inventory.put(body(11, generation=2, scaleTargetRef=OTHER))
 
-    assert told.item.local.contest is None
+    assert told.item.local.replica_conflict is None
 
 
 def test_the_time_in_which_another_replica_led_is_not_under_provisioned_here():

@@ -1,5 +1,5 @@
 """
-cronhpa.operator.objects.contest: who sets back what was scaled is named after the third time, and scaling goes on.
+cronhpa.operator.objects.replica_conflict: who sets back what was scaled is named after the third time, and scaling goes on.
 """
 
 from lives import Life, condition, cronhpa, deployment, status, timeline, until
@@ -7,7 +7,7 @@ from model_api import START, ModelApi
 from virtual_time import live
 
 from cronhpa.core.model.instant import MINUTE
-from cronhpa.operator.objects.contest import Contest
+from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 
 CALM = {"scaleDown": {"stabilizationWindowSeconds": 0}}
 ARGO = {"manager": "argocd-controller", "time": "2027-01-15T07:00:00Z", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
@@ -98,7 +98,7 @@ def test_a_restart_tells_it_no_second_time():
 
 
 def test_a_write_that_may_not_have_been_done_is_no_reversal():
-    contest = Contest()
+    contest = ReplicaConflict()
     for number in range(6):
         contest.wrote(4)
         contest.wrote(None)
@@ -108,7 +108,7 @@ def test_a_write_that_may_not_have_been_done_is_no_reversal():
 
 
 def test_a_count_that_stays_as_it_was_written_is_no_reversal_and_each_write_is_reversed_once():
-    contest = Contest()
+    contest = ReplicaConflict()
     contest.wrote(4)
     contest.found(4, START)
     for number in range(1, 6):

@@ -1,7 +1,7 @@
 """
 Contested replicas: another field manager sets back the replicas that this object writes, again and again.
 
-Scaling goes on from the current count, as upstream. A condition and an event report the contest, because neither of
+Scaling goes on from the current count, as upstream. A condition and an event report the conflict, because neither of
 the two writers can notice it.
 """
 
@@ -16,7 +16,7 @@ _REVERSALS = 3
 _WITHIN = 10 * MINUTE
 
 
-class Contest:
+class ReplicaConflict:
     """
     The scale writes of one object that another writer reversed.
 
@@ -34,19 +34,19 @@ class Contest:
 
     @property
     def is_open(self) -> bool:
-        """Whether a reconciliation may change the contest even if nobody sets the replicas back."""
+        """Whether a reconciliation may change the conflict even if nobody sets the replicas back."""
         return bool(self._reversals) or self.is_unnamed
 
     @classmethod
-    def resumed(cls, status: Status, now: Nanoseconds) -> Contest | None:
-        """The contest that the status reports, written by an earlier process; None if it reports none."""
+    def resumed(cls, status: Status, now: Nanoseconds) -> ReplicaConflict | None:
+        """The conflict that the status reports, written by an earlier process; None if it reports none."""
         told = [condition for condition in status.get("conditions", ()) if condition.get("type") == "TargetOwned"]
         if not told or told[0].get("reason") != REASON:
             return None
-        contest = cls()
-        contest.problem = str(told[0].get("message", ""))
-        contest._reversals = (now,) * _REVERSALS
-        return contest
+        conflict = cls()
+        conflict.problem = str(told[0].get("message", ""))
+        conflict._reversals = (now,) * _REVERSALS
+        return conflict
 
     def wrote(self, replicas: int | None) -> None:
         """Records a written count; None for a write whose result is unknown."""
