@@ -240,7 +240,7 @@ class Reconciler:
         owner_problem = self._cluster.owners.problem(state, self._inventory.rivals_on(state.target))
         state.due.next_edge = None if decision.next_edge is None else decision.next_edge.at
         local.bounds_until = quiet_until(spec, state.due.next_edge, now)
-        local.shortage.note(record.observation, decision, now)
+        local.under_provisioned.note(record.observation, decision, now)
         self._writer.decisions.note_point(state, record, decision)
         reconciliation = Reconciliation(
             record=record,

@@ -153,7 +153,7 @@ def write(state: ObjectState, ready: ReadyReplicas, now: Nanoseconds, lines: Lin
         put(of.DESIRED_REPLICAS, decision.desired)
     put(of.MIN_REPLICAS, decision.minimum)
     put(of.MAX_REPLICAS, decision.maximum)
-    put(of.UNDER_PROVISIONED, state.local.shortage.seconds(now))
+    put(of.UNDER_PROVISIONED, state.local.under_provisioned.seconds(now))
     if decision.decided_by is not None:
         by = decision.decided_by
         lines[of.DECIDED_BY.name].append(

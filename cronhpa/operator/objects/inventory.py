@@ -21,7 +21,7 @@ from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.kube.resource_versions import SeenVersions, version_number, version_of
 from cronhpa.operator.objects.object_state import Key, ObjectState, TargetKey, spec_text, text_of
 from cronhpa.operator.objects.owners import age, is_active
-from cronhpa.operator.objects.shortage import Shortage
+from cronhpa.operator.objects.under_provisioned import UnderProvisioned
 
 LOG = logging.getLogger(__name__)
 
@@ -310,7 +310,7 @@ class Inventory:
         local, writes = state.local, state.writes
         local.resumed = state.served.status_unknown = False
         local.latest = local.replica_conflict = None
-        local.shortage = Shortage()
+        local.under_provisioned = UnderProvisioned()
         writes.scale_unknown = local.memory.intent is not None
         writes.status_at = writes.reported = None  # the other process wrote the events of its statuses
 

@@ -29,7 +29,7 @@ from cronhpa.kube.pod_indexer import MatchedPods
 from cronhpa.kube.scale import WatchedTarget
 from cronhpa.operator.objects.recorded_change import RecordedChange
 from cronhpa.operator.objects.replica_conflict import ReplicaConflict
-from cronhpa.operator.objects.shortage import Shortage
+from cronhpa.operator.objects.under_provisioned import UnderProvisioned
 from cronhpa.operator.writes.written_status import WrittenStatus
 
 # (namespace, name) of an object.
@@ -125,7 +125,7 @@ class LocalState(Struct):
     """The newest reconciliation of this process."""
     minute_load: LoadSample | None = None
     """The highest load of the current minute, not stored yet."""
-    shortage: Shortage = field(default_factory=Shortage)
+    under_provisioned: UnderProvisioned = field(default_factory=UnderProvisioned)
     """The time for which the pods were too few."""
     replica_conflict: ReplicaConflict | None = None
     """Whether another writer sets back the replicas; None before the first write."""

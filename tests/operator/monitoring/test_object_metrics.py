@@ -1,6 +1,6 @@
 """
-cronhpa.operator.monitoring.object_metrics, cronhpa.operator.objects.shortage, cronhpa.operator.monitoring.families:
-what /metrics tells.
+cronhpa.operator.monitoring.object_metrics, cronhpa.operator.objects.under_provisioned,
+cronhpa.operator.monitoring.families: what /metrics tells.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from cronhpa.core.model.instant import MINUTE, SECOND, format_instant, to_dateti
 from cronhpa.core.model.observation import Absent, Observation, PodCounts, ScalarReading, Scale
 from cronhpa.operator.monitoring.families import FAMILIES, OBJECT_FAMILIES, FamilyKind
 from cronhpa.operator.monitoring.object_metrics import ObjectMetrics, escaped
-from cronhpa.operator.objects.shortage import Shortage
+from cronhpa.operator.objects.under_provisioned import UnderProvisioned
 
 WINDOW = {"name": "rush", "minReplicas": 5, "leadTimeSeconds": 0}
 
@@ -269,11 +269,11 @@ def _reconciliation(asked, ready):
 
 def test_pods_are_too_few_from_the_reconciliation_that_sees_it_to_the_one_that_sees_enough():
     """Short from 10 s to 40 s and from 60 s on: 30 s, and 50 s at 80 s."""
-    shortage = Shortage()
+    under_provisioned = UnderProvisioned()
     for at, asked, ready in ((0, 2, 2), (10, 4, 2), (25, 4, 3), (40, 4, 4), (60, 9, 4)):
-        shortage.note(*_reconciliation(asked, ready), at * SECOND)  # type: ignore[call-arg]  # the star gives two
+        under_provisioned.note(*_reconciliation(asked, ready), at * SECOND)  # type: ignore[call-arg]  # the star gives two
 
-    assert (30, 50) == (shortage.seconds(60 * SECOND), shortage.seconds(80 * SECOND))
+    assert (30, 50) == (under_provisioned.seconds(60 * SECOND), under_provisioned.seconds(80 * SECOND))
 
 
 @pytest.mark.parametrize(("proposal", "short"), [
@@ -287,16 +287,16 @@ def test_of_an_average_of_one_value_all_pods_of_the_target_count(proposal, short
 
     Found: an object with an External metric by AverageValue was under-provisioned all the time.
     """
-    shortage = Shortage()
+    under_provisioned = UnderProvisioned()
     decision = Decision(0, DecisionKind.COMPUTED, 5, proposal.replicas, BY_NOBODY, metrics=(proposal,))
-    shortage.note(Observation(Scale(5, 5, ""), (ScalarReading(50_000, 0),)), decision, 0)
+    under_provisioned.note(Observation(Scale(5, 5, ""), (ScalarReading(50_000, 0),)), decision, 0)
 
-    assert short == shortage.seconds(60 * SECOND)
+    assert short == under_provisioned.seconds(60 * SECOND)
 
 
 def test_a_metric_that_is_absent_asks_for_nothing():
-    shortage = Shortage()
+    under_provisioned = UnderProvisioned()
     decision = Decision(0, DecisionKind.HELD, 2, 2, metrics=(Absent("FailedGetResourceMetric", "none"),))
-    shortage.note(Observation(Scale(2, 2, ""), (Absent("FailedGetResourceMetric", "none"),)), decision, 0)
+    under_provisioned.note(Observation(Scale(2, 2, ""), (Absent("FailedGetResourceMetric", "none"),)), decision, 0)
 
-    assert 0 == shortage.seconds(99 * SECOND)
+    assert 0 == under_provisioned.seconds(99 * SECOND)

@@ -248,12 +248,12 @@ def test_the_time_in_which_another_replica_led_is_not_under_provisioned_here():
     told = Told()
     told.inventory.put(body(10))
     seen = SimpleNamespace(scale=Scale(1, 1, "app=shop"), readings=(ScalarReading(90_000, 0),))
-    told.item.local.shortage.note(seen, SimpleNamespace(metrics=(MetricProposal("queue", 9),)), 0)
-    assert 60.0 == told.item.local.shortage.seconds(60 * SECOND)
+    told.item.local.under_provisioned.note(seen, SimpleNamespace(metrics=(MetricProposal("queue", 9),)), 0)
+    assert 60.0 == told.item.local.under_provisioned.seconds(60 * SECOND)
 
     told.inventory.resume(told.item)
 
-    assert 0.0 == told.item.local.shortage.seconds(3 * DAY)
+    assert 0.0 == told.item.local.under_provisioned.seconds(3 * DAY)
 
 
 def test_a_spec_that_is_mended_remembers_what_it_did():

@@ -1,5 +1,6 @@
 """
-cronhpa.operator.objects.replica_conflict: who sets back what was scaled is named after the third time, and scaling goes on.
+cronhpa.operator.objects.replica_conflict: who sets back what was scaled is named after the third time, and scaling goes
+on.
 """
 
 from lives import Life, condition, cronhpa, deployment, status, timeline, until
@@ -98,20 +99,20 @@ def test_a_restart_tells_it_no_second_time():
 
 
 def test_a_write_that_may_not_have_been_done_is_no_reversal():
-    contest = ReplicaConflict()
+    conflict = ReplicaConflict()
     for number in range(6):
-        contest.wrote(4)
-        contest.wrote(None)
-        contest.found(2, START + number * MINUTE)
+        conflict.wrote(4)
+        conflict.wrote(None)
+        conflict.found(2, START + number * MINUTE)
 
-    assert (False, "") == (contest.is_unnamed, contest.problem)
+    assert (False, "") == (conflict.is_unnamed, conflict.problem)
 
 
 def test_a_count_that_stays_as_it_was_written_is_no_reversal_and_each_write_is_reversed_once():
-    contest = ReplicaConflict()
-    contest.wrote(4)
-    contest.found(4, START)
+    conflict = ReplicaConflict()
+    conflict.wrote(4)
+    conflict.found(4, START)
     for number in range(1, 6):
-        contest.found(2, START + number)
+        conflict.found(2, START + number)
 
-    assert not contest.is_unnamed
+    assert not conflict.is_unnamed

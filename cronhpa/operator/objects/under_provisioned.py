@@ -7,7 +7,7 @@ from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, PodCounts, ScalarReading, Scale
 
 
-class Shortage:
+class UnderProvisioned:
     """The time for which the metrics of an object asked for more pods than count as ready."""
 
     __slots__ = ("_since", "_total")
