@@ -16,7 +16,7 @@ from cronhpa.operator.leader.election import Leadership
 from cronhpa.operator.loop import reconciler
 from cronhpa.operator.objects.owners import Owners
 from cronhpa.operator.writes import writer
-from cronhpa.operator.writes.written_status import Need, WrittenStatus
+from cronhpa.operator.writes.written_status import StatusWrite, WrittenStatus
 
 # A quarter of a second of CPU each. A test each, so that several workers share them.
 _SEEDS = 200
@@ -89,7 +89,7 @@ def test_a_broken_rule_of_the_shell_is_found(monkeypatch, where, name, broken, s
 def test_a_status_in_each_period_is_found(monkeypatch):
     """Three rules keep a quiet object's status from being written: each alone would."""
     monkeypatch.setattr(reconciler, "standing", lambda *_: None)
-    monkeypatch.setattr(WrittenStatus, "need", lambda *_: Need.STATUS)
-    monkeypatch.setattr(writer, "need", lambda *_: Need.STATUS)
+    monkeypatch.setattr(WrittenStatus, "need", lambda *_: StatusWrite.STATUS)
+    monkeypatch.setattr(writer, "need", lambda *_: StatusWrite.STATUS)
 
     assert "S7" == first_violation(range(3))

@@ -44,7 +44,7 @@ from cronhpa.operator.writes.decision_recorder import DecisionRecorder
 from cronhpa.operator.writes.event_recorder import EventRecorder
 from cronhpa.operator.writes.state_log import log_changes, log_event, log_scaled
 from cronhpa.operator.writes.write_places import Urgency, WritePlaces
-from cronhpa.operator.writes.written_status import Need, WrittenStatus, need
+from cronhpa.operator.writes.written_status import StatusWrite, WrittenStatus, need
 
 LOG = logging.getLogger(__name__)
 
@@ -119,7 +119,9 @@ class Writer:
         ):
             return False
         needed = written.need(reconciliation)
-        return needed is Need.NOTHING or (needed is Need.NUMBERS and not self._numbers_are_due(state, reconciliation))
+        return needed is StatusWrite.NOTHING or (
+            needed is StatusWrite.NUMBERS and not self._numbers_are_due(state, reconciliation)
+        )
 
     async def _finish(
         self,
@@ -248,9 +250,11 @@ class Writer:
         status = self._rendered(state, before, reconciliation)
         self.decisions.note(state, reconciliation, status)
         needed = need(before, status)
-        if needed is Need.NOTHING or (needed is Need.NUMBERS and not self._numbers_are_due(state, reconciliation)):
+        if needed is StatusWrite.NOTHING or (
+            needed is StatusWrite.NUMBERS and not self._numbers_are_due(state, reconciliation)
+        ):
             served = state.served.packed_status
-            state.writes.status = WrittenStatus.of(served, reconciliation, has_numbers=needed is Need.NOTHING)
+            state.writes.status = WrittenStatus.of(served, reconciliation, has_numbers=needed is StatusWrite.NOTHING)
             return
         # Thousands of reports wait at a shared edge. Dicts would take far more memory.
         text = packed(status)

@@ -30,7 +30,7 @@ _DERIVED = "columns"
 _DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
 
 
-class Need(Enum):
+class StatusWrite(Enum):
     """What must be written of a status."""
 
     NOTHING = "nothing"
@@ -76,18 +76,18 @@ class WrittenStatus(Struct):
         numbers = _numbers(reconciliation) if has_numbers else None
         return cls(packed, _inputs(reconciliation), numbers, until)
 
-    def need(self, reconciliation: Reconciliation) -> Need:
+    def need(self, reconciliation: Reconciliation) -> StatusWrite:
         """What must be written after a reconciliation. STATUS if only a rendered status can tell."""
         if reconciliation.now >= self.until or self.inputs != _inputs(reconciliation):
-            return Need.STATUS
-        return Need.NOTHING if self.numbers == _numbers(reconciliation) else Need.NUMBERS
+            return StatusWrite.STATUS
+        return StatusWrite.NOTHING if self.numbers == _numbers(reconciliation) else StatusWrite.NUMBERS
 
 
-def need(before: Status, after: Status) -> Need:
+def need(before: Status, after: Status) -> StatusWrite:
     """What must be written where the API serves a status and another one was rendered."""
     if _matters(before, after):
-        return Need.STATUS
-    return Need.NUMBERS if _has_drifted(before, after) else Need.NOTHING
+        return StatusWrite.STATUS
+    return StatusWrite.NUMBERS if _has_drifted(before, after) else StatusWrite.NOTHING
 
 
 def _inputs(reconciliation: Reconciliation) -> tuple[object, ...]:
