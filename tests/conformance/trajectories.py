@@ -1,7 +1,11 @@
 """
-Replays recorded lives of an upstream HorizontalPodAutoscaler through observe, decide, Memory.after and render.
+Replays recorded runs of an upstream HorizontalPodAutoscaler through observe, decide, Memory.after and render.
 
-A line of trajectories.jsonl is one object's life; each of its ticks holds what the upstream saw and what it did.
+vectors/ holds answers of `k8s.io/kubernetes` v1.36.3 (Apache-2.0), gates HPAScaleToZero and HPAConfigurableTolerance
+on; nothing in it was written by hand, and nothing is to be edited. A line of trajectories.jsonl is one run of one
+object: what the whole controller of pkg/controller/podautoscaler saw at each reconciliation and what it did, in fake
+time. Masked are two accidents of the upstream: which pod a message names is map order, and an average over no pods
+overflows.
 """
 
 from __future__ import annotations
