@@ -177,6 +177,7 @@ STATE = {
     "operator.writes.write_places:WritePlaces._reports": "writes under way",
     "operator.writes.write_places:WritePlaces._waiting": "writes that wait",
     "operator.writes.write_places:WritePlaces._next": "writes that wait",
+    "operator.writes.writer:Writer._told": "the latest problems that were logged",
 }
 
 
