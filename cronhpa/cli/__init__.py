@@ -20,6 +20,7 @@ from cronhpa.cli.commands import (
     explain,
     history,
     override,
+    page,
     preview,
     replay,
     report,
@@ -105,6 +106,7 @@ app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(preview.preview))
 app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(create.create))
 app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(backtest.backtest))
 app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(override.override))
+app.command(cls=PlainCommand, rich_help_panel=_OBJECTS)(_named(page.page))
 app.command(cls=PlainCommand, rich_help_panel=_MOVING)(_named(report.report))
 app.command(cls=PlainCommand, rich_help_panel=_MOVING)(_named(convert.convert))
 app.command(cls=PlainCommand, rich_help_panel=_MOVING)(_named(adopt.adopt))

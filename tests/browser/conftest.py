@@ -58,7 +58,7 @@ def opened(browser):
     """Opens a page of the browser; at the end of the test nothing may have gone wrong in it."""
     wrong, contexts = [], []
 
-    def open_page(address, *, scheme="light", size=None, **more):
+    def open_page(address, *, scheme="light", size=None, hash="", **more):  # noqa: A002 - as browsers call it
         context = browser.new_context(
             viewport=size or WIDE, color_scheme=scheme, timezone_id="Europe/Berlin", locale="en-GB", **more
         )
@@ -69,7 +69,7 @@ def opened(browser):
         page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
         page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
         page.on("request", lambda request: None if request.url.startswith(address) else wrong.append(request.url))
-        page.goto(f"{address}/")
+        page.goto(f"{address}/{hash and '#'}{hash}")
         return page
 
     open_page.wrong = wrong  # type: ignore[attr-defined]  # a fixture that is called, with what it noted

@@ -1,6 +1,9 @@
 """The page in a real browser: what people see, with which keys, on which screens."""
 
+import asyncio
 import re
+import threading
+from contextlib import contextmanager
 
 import msgspec
 import pytest
@@ -9,6 +12,7 @@ from playwright.sync_api import expect
 
 from browser.conftest import NARROW, WIDE
 from cli.glance import named
+from cronhpa.cli.objects.page_proxy import PageProxy
 from cronhpa.core.model.instant import HOUR
 from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.history.past.decisions import KeptDecision
@@ -238,6 +242,129 @@ def test_a_caller_signs_in_and_sees_what_is_theirs(opened, lived):
     # A browser logs each refused request.
     assert all("401" in text or "404" in text for text in opened.wrong)
     opened.wrong.clear()
+
+
+def test_the_command_signs_a_browser_in_and_leaves_nothing_in_the_address(opened, lived):
+    """The code is gone from the address and from the history; what the tab keeps is a session and no token."""
+    made = MadeObjects([lived[1]])
+    with served(made, rights=Told(("", "")), authentication=Authentication()) as page_url, signed_in(page_url) as proxy:
+        page = opened(proxy.address.rstrip("/"), hash=proxy.sign_in_address.partition("#")[2])
+        page.wait_for_selector(".rows .row")
+        expect(page.locator("#who")).to_have_text("anna")
+        assert f"{proxy.address}#/" == page.url
+        kept = page.evaluate("() => JSON.stringify([{...sessionStorage}, {...localStorage}])")
+        assert "t-anna" not in kept
+
+        page.goto("about:blank")
+        page.goto(proxy.sign_in_address)
+        page.wait_for_selector(".rows .row")  # the code is spent; the tab has its session
+        other = opened(proxy.address.rstrip("/"), hash=proxy.sign_in_address.partition("#")[2])
+        expect(other.locator(".wrong")).to_contain_text("used already")
+        assert f"{proxy.address}#/" == other.url
+    opened.wrong[:] = [text for text in opened.wrong if "40" not in text]
+
+
+@contextmanager
+def signed_in(url):
+    """The proxy of `cronhpa page` before a page, in a thread with an event loop of its own."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+
+    async def token():
+        return "t-anna"
+
+    async def started():
+        proxy = PageProxy(url, token, lambda _why: None, clock=loop.time)
+        await proxy.start()
+        return proxy
+
+    proxy = asyncio.run_coroutine_threadsafe(started(), loop).result(20)
+    try:
+        yield proxy
+    finally:
+        asyncio.run_coroutine_threadsafe(proxy.close(), loop).result(20)
+        loop.call_soon_threadsafe(loop.stop)
+
+
+def test_arrows_and_enter_work_from_the_body(opened, url):
+    page = opened(url)
+    page.wait_for_selector(".rows .row")
+    assert "BODY" == page.evaluate("document.activeElement.tagName")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".row.active")).to_have_attribute("aria-rowindex", "3")
+    name = page.locator(".row.active a").text_content()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text(name)
+
+
+def test_all_times_are_in_one_zone_that_a_key_turns_to_utc(opened, url):
+    """11:20 in Berlin is 10:20 UTC; the object's own schedules are in Berlin's time."""
+    page = opened(url)
+    go(page, "object")
+    expect(page.locator("#zone")).to_have_text(re.compile("Times in Europe/Berlin"))
+    expect(page.locator("#sentence")).to_contain_text("11:20 (now)")
+    page.keyboard.press("z")
+    expect(page.locator("#sentence")).to_contain_text("10:20 (now)")
+    expect(page.locator(".explained")).to_contain_text("+00:00")
+    expect(page.locator(".facts")).to_contain_text("its schedules are in Europe/Berlin")
+    go(page, "calendar")
+    expect(page.locator(".facts")).to_contain_text("times in UTC")
+
+
+@pytest.mark.parametrize("width", [1440, 800, 390])
+def test_what_runs_at_its_maximum_says_so_with_its_metric_and_its_whole_name(opened, width):
+    made = named("maxed")
+    name = "ledger-reconciliation-worker-for-the-northern-region-0"
+    with served(MadeObjects([*fleet_of(20), live("prod", name, made["spec"], made["status"])])) as address:
+        page = opened(address, size={"width": width, "height": 800})
+        row = page.locator(".rows .row").first
+        expect(row).to_contain_text("Maxed")
+        expect(row).to_contain_text("cpu: 981%/60%")
+        expect(row).to_contain_text("197 replicas are asked for, and 12 are allowed, since Mon 23 Nov 10:40")
+        expect(row.locator("a")).to_have_text(name)
+        tail = row.locator(".cut-tail").bounding_box()
+        assert (
+            tail["x"] + tail["width"]
+            <= row.locator("a").bounding_box()["x"] + row.locator("a").bounding_box()["width"] + 1
+        )
+        assert 0 >= page.evaluate("document.documentElement.scrollWidth - innerWidth")
+
+
+def test_ready_stands_first_and_the_other_conditions_are_folded(opened, url):
+    page = opened(url)
+    go(page, "object")
+    expect(page.locator(".conditions tbody tr:visible")).to_have_count(1)
+    expect(page.locator(".conditions tbody tr:visible")).to_contain_text("Ready")
+    page.locator(".others summary").click()
+    expect(page.get_by_text("ScalingActive")).to_be_visible()
+
+
+def test_the_yaml_to_copy_has_the_order_of_the_reference_and_no_defaults(opened, tmp_path):
+    """As the API server has it: sorted by letter, with its defaults."""
+    schedule = {
+        "end": "0 18 * * *",
+        "minReplicas": 4,
+        "name": "day",
+        "priority": 0,
+        "start": "0 8 * * *",
+        "suspend": False,
+    }
+    spec = {
+        "maxReplicas": 9, "metrics": SPEC["metrics"], "minReplicas": 2, "mode": "Active",
+        "scaleTargetRef": SPEC["scaleTargetRef"], "schedules": [schedule],
+    }  # fmt: skip
+    with served(MadeObjects([live("prod", "shop", spec, {})]), store=tmp_path / "none.db") as address:
+        page = opened(address)
+        go(page, "what-if")
+        page.get_by_label("leadTimeSeconds").first.fill("60")
+        text = page.locator("textarea").input_value()
+    found = re.findall(r"^ *(?:- )?([a-zA-Z]+):", text, re.MULTILINE)
+    keys = [key for key in found if key in {*spec, *schedule, "leadTimeSeconds"} - {"name"}]
+    assert [
+        "scaleTargetRef", "minReplicas", "maxReplicas", "metrics", "schedules", "start", "end", "minReplicas",
+        "leadTimeSeconds",
+    ] == keys  # fmt: skip
 
 
 def test_a_replica_that_does_not_lead_says_so(opened):

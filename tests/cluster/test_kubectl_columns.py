@@ -183,7 +183,7 @@ def test_desired_is_blank_before_the_first_decision_and_never_zero(control_plane
 
 
 @pytest.mark.usefixtures("no_operator")
-def test_the_eight_situations_read_as_they_did_when_a_person_looked_at_them(server, namespace):
+def test_the_situations_read_as_they_did_when_a_person_looked_at_them(server, namespace):
     """The table is what the real kubectl printed; ages apart."""
     for name in SITUATIONS:
         made = named(name)

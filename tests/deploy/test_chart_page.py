@@ -31,6 +31,28 @@ def test_by_default_the_page_is_at_loopback_and_asks_for_tokens():
     assert "page" not in {port["name"] for port in container(objects)["ports"]}
 
 
+@pytest.mark.parametrize(("values", "kind"), [({}, "ClusterRole"), ({"namespaces": ["shop", "search"]}, "Role")])
+def test_the_account_of_the_page_may_get_cronhpas_and_nothing_else_and_no_pod_runs_as_it(values, kind):
+    objects = render(**values)
+    subject = {"kind": "ServiceAccount", "name": "cronhpa-page", "namespace": "cronhpa-system"}
+    bindings = [each for each in of_kind(objects, f"{kind}Binding") if subject in each["subjects"]]
+    roles = {binding["roleRef"]["name"] for binding in bindings}
+
+    assert len(values.get("namespaces", [""])) == len(bindings)
+    assert [{"apiGroups": ["cronhpa.io"], "resources": ["cronhpas"], "verbs": ["get"]}] == [
+        rule for role in of_kind(objects, kind) if role["metadata"]["name"] in roles for rule in role["rules"]
+    ][:1]
+    assert named(objects, "ServiceAccount", "cronhpa-page")["automountServiceAccountToken"] is False
+    assert "cronhpa" == pod(objects)["serviceAccountName"]
+
+
+@pytest.mark.parametrize(
+    "values", [{"page": {"viewer": False}}, {"page": {"enabled": False}}, {"rbac": {"create": False}}]
+)
+def test_the_account_of_the_page_can_be_left_out(values):
+    assert "cronhpa-page" not in {each["metadata"]["name"] for each in of_kind(render(**values), "ServiceAccount")}
+
+
 def test_with_a_certificate_it_is_served_to_those_who_are_named():
     objects = render(page={"tlsSecret": "page-tls", "from": INGRESS})
 

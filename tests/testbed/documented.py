@@ -37,6 +37,7 @@ NOT_FOLLOWED = (
     (r"kind .*|kubectl apply -f https://.*|kubectl patch deployment metrics-server .*|kubectl top nodes",
      "containers and a kubelet's own metrics are needed, which a machine without an engine has not"),
     (r"git clone .*|python3 -m venv .*|pip install .*", "the network is needed; `make setup` does it from the lock"),
+    (r"kubectl cronhpa page.*", "it runs until Ctrl-C: tests/cluster/test_port_forward.py opens it and ends it"),
     (r"helm test .*", "tests/cluster/test_helm_test.py is the kubelet that its pod needs"),
     (r"kubectl apply -k .*", "tests/cluster/test_kustomization_applied.py does, without a trace, beside the release"),
     (r"kubectl delete crd .*", "it takes every object with it, those of the other pages too"),

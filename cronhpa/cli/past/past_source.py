@@ -10,22 +10,18 @@ HTTPS: port-forward carries it from here within the connection to the API server
 
 from __future__ import annotations
 
-import asyncio
-import os
-import re
-import signal
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 import typer
 from msgspec import Struct
 
-from cronhpa.api.identity import AUDIENCE
+from cronhpa.cli.objects.operator_port import OperatorPortError, account_token, forwarded, parse_operators
 from cronhpa.cli.past.past_of_replicas import PastSource, PastSourceError, Replicas
 from cronhpa.cli.terminal.console import say
 from cronhpa.core.model.instant import Nanoseconds, format_instant_exact
@@ -83,10 +79,8 @@ PORT = 8082
 # Runs in the operator's pod, where the chart puts the store: the image has no tar, which `kubectl cp` would need.
 COPYING = "cronhpa history copy /var/lib/cronhpa/history.db -"
 _TOKEN_SECONDS = 600
-_FORWARD_SECONDS = 20
 _ANSWER_SECONDS = 40
 _ANSWER_BYTES = 2**26
-_FORWARDING = re.compile(rb"Forwarding from (127\.0\.0\.1:[0-9]+) ")
 
 
 class PastLocation(Struct, frozen=True):
@@ -100,14 +94,6 @@ class PastLocation(Struct, frozen=True):
     context: str | None = None
     copy_option: str = "--store"
     """The option that names a copy of the store."""
-
-
-class _TokenStatus(Struct):
-    token: str
-
-
-class _TokenRequest(Struct):
-    status: _TokenStatus
 
 
 @asynccontextmanager
@@ -125,12 +111,20 @@ async def opened(where: PastLocation) -> AsyncIterator[PastSource]:
         session = await held.enter_async_context(_session())
         sources: list[PastSource] = []
         problems: list[PastSourceError] = []
-        for operator in _operators(where.operator):
+        for operator in _operators(where):
             try:
-                url = await held.enter_async_context(_reached(where, operator))
-                sources.append(_OperatorPast(session, url, token, operator))
-            except PastSourceError as problem:
-                problems.append(problem)
+                port = await held.enter_async_context(
+                    forwarded(
+                        operator,
+                        PORT,
+                        kubeconfig=where.kubeconfig,
+                        context=where.context,
+                        otherwise=f"use {where.copy_option}",
+                    )
+                )
+                sources.append(_OperatorPast(session, port.url, token, operator))
+            except OperatorPortError as problem:
+                problems.append(PastSourceError(str(problem)))
         if not sources:
             raise PastSourceError(f"{problems[0]}{_copying(where)}")
         # What an unreachable replica kept is missing: the others do not have it.
@@ -139,15 +133,12 @@ async def opened(where: PastLocation) -> AsyncIterator[PastSource]:
         yield Replicas(sources)
 
 
-def _operators(text: str) -> list[str]:
-    """Each pod as NAMESPACE/POD, or the URL. Raises PastSourceError."""
-    if text.startswith(("http://", "https://")):
-        return [text]
-    namespace, _, pods = text.partition("/")
-    names = pods.split(",")
-    if not namespace or not all(names):
-        raise PastSourceError(f'--operator: "{text}" is neither NAMESPACE/POD nor a URL')
-    return [f"{namespace}/{name}" for name in names]
+def _operators(where: PastLocation) -> list[str]:
+    """The pods, or the URL. Raises PastSourceError."""
+    try:
+        return parse_operators(where.operator)
+    except OperatorPortError as problem:
+        raise PastSourceError(str(problem)) from problem
 
 
 def _copying(where: PastLocation) -> str:
@@ -270,7 +261,7 @@ async def _token(where: PastLocation, configuration: Configuration) -> str:
         except (OSError, UnicodeDecodeError) as problem:
             raise PastSourceError(f"{where.token_file}: {problem}") from problem
     if where.service_account is not None:
-        return await _account_token(where.service_account, configuration)
+        return await account_token(where.service_account, configuration, _TOKEN_SECONDS)
     value = bearer_token(configuration)
     if value is None:
         raise PastSourceError(
@@ -279,66 +270,3 @@ async def _token(where: PastLocation, configuration: Configuration) -> str:
             "create, or a token with --token-file"
         )
     return value.removeprefix("Bearer ")
-
-
-async def _account_token(account: str, configuration: Configuration) -> str:
-    from cronhpa.kube.client import Client, path_of
-
-    namespace, _, name = account.rpartition("/")
-    path = path_of("api", "v1", "namespaces", namespace or "default", "serviceaccounts", name, "token")
-    body = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"audiences": [AUDIENCE], "expirationSeconds": _TOKEN_SECONDS},
-    }
-    async with Client(configuration) as client:
-        return (await client.create(path, body, _TokenRequest)).status.token
-
-
-@asynccontextmanager
-async def _reached(where: PastLocation, operator: str) -> AsyncIterator[str]:
-    """The URL at which a replica answers. Raises PastSourceError."""
-    if operator.startswith(("http://", "https://")):
-        host = urlsplit(operator).hostname
-        if not operator.startswith("https://") and host not in {"127.0.0.1", "::1", "localhost"}:
-            raise PastSourceError(
-                f"{operator}: a token is sent to this machine alone, or by https: forward the operator's port"
-            )
-        yield operator
-        return
-    namespace, _, pod = operator.partition("/")
-    named = (("--kubeconfig", where.kubeconfig), ("--context", where.context))
-    options = [f"{option}={value}" for option, value in named if value is not None]
-    command = ["kubectl", *options, f"--namespace={namespace}", "port-forward", f"pod/{pod}", f":{PORT}"]
-    try:
-        forwarding = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-    except FileNotFoundError:
-        raise PastSourceError(
-            f"kubectl is not installed: it forwards the operator's port; or use {where.copy_option}"
-        ) from None
-    try:
-        yield f"http://{await _forwarded(forwarding, operator)}"
-    finally:
-        # Not forwarding.kill(): it takes the exit code of a kubectl that has ended from asyncio, which complains.
-        with suppress(ProcessLookupError):
-            os.kill(forwarding.pid, signal.SIGKILL)
-        await forwarding.communicate()
-
-
-async def _forwarded(forwarding: asyncio.subprocess.Process, operator: str) -> str:
-    """The local address, as soon as kubectl prints it."""
-    assert forwarding.stdout is not None
-    assert forwarding.stderr is not None
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_FORWARD_SECONDS):
-            async for line in forwarding.stdout:
-                address = _FORWARDING.match(line)
-                if address:
-                    return address[1].decode()
-            said = (await forwarding.stderr.read(2000)).decode(errors="replace").strip()
-            if "(Forbidden)" in said:
-                said += ": the chart binds who may by decisionHistory.readers"
-            raise PastSourceError(f"kubectl cannot forward the port of {operator}: {said or 'it says nothing'}")
-    raise PastSourceError(f"kubectl does not forward the port of {operator} within {_FORWARD_SECONDS} s")
