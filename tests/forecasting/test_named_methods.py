@@ -21,6 +21,7 @@ from cronhpa.history.database.series import STEP, Series
 from cronhpa.history.store import Store
 from cronhpa_models import catalog
 from forecasting.packages import THETA, install
+from forecasting.worker_tasks import fits_patiently, forecasts_patiently
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 NOW = MIDNIGHT + 5 * HOUR + 57 * MINUTE
@@ -150,9 +151,20 @@ def test_a_fit_is_made_anew_when_other_methods_are_named():
     assert digest(target("Clock").spec) != digest(target("NearClock").spec)
 
 
+def patient(store):
+    return ForecastService(
+        store.address,
+        time.monotonic,
+        deadline_seconds=600,
+        fit_deadline_seconds=600,
+        fit_task=fits_patiently,
+        forecast_task=forecasts_patiently,
+    )
+
+
 async def test_an_object_that_asks_for_a_method_of_statsmodels_is_forecast_by_it(store):
     """By a worker process, as the operator asks it."""
-    service = ForecastService(store.address, time.monotonic)
+    service = patient(store)
     try:
         await service.fit([target("ExponentialSmoothing")], NOW)
         made = service.latest(WEB)
@@ -167,7 +179,7 @@ async def test_an_object_that_asks_for_a_method_of_statsmodels_is_forecast_by_it
 
 
 async def test_an_object_that_asks_for_a_method_of_another_package_is_forecast_by_it(store, installed):
-    service = ForecastService(store.address, time.monotonic)
+    service = patient(store)
     try:
         await service.fit([target("Theta")], NOW)
         made = service.latest(WEB)

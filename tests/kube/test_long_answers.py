@@ -154,9 +154,9 @@ async def test_the_loop_goes_on_while_a_long_list_of_pods_is_read():
     body = ('{"items": [' + pod_list(100_000) + "]}").encode()
     gc.collect()
     gc.freeze()  # as the operator does once it is ready: what the other tests left is not looked through any more
-    begun = time.perf_counter()
+    begun = time.thread_time()
     msgspec.json.decode(body, type=dict[str, list[PodMetrics]])
-    at_once = time.perf_counter() - begun
+    at_once = time.thread_time() - begun
 
     pauses = [await _longest_pause(list_pod_metrics(Answered(body), "prod")) for _ in range(3)]
 
@@ -168,9 +168,9 @@ async def test_the_loop_goes_on_while_the_numbers_of_a_long_answer_are_read():
     """A megabyte of numbers in the slowest form: read at once, they block the loop for a fifth of a second."""
     body = ('{"items": [' + ",".join(['{"value":"1.5e-3"}'] * 55_000) + "]}").encode()
     values = [ExternalMetricValue("1.5e-3")] * 55_000
-    begun = time.perf_counter()
+    begun = time.thread_time()
     assert 110_000 == external_value(values)
-    at_once = time.perf_counter() - begun
+    at_once = time.thread_time() - begun
 
     pauses = [await _longest_pause(MetricReader(Answered(body), None).external("prod", QUEUE)) for _ in range(3)]
 
@@ -179,12 +179,13 @@ async def test_the_loop_goes_on_while_the_numbers_of_a_long_answer_are_read():
 
 
 async def _longest_pause(work):
+    """(what it gives, the longest that it held the loop): CPU of this thread, since other work must not decide."""
     task = asyncio.create_task(work)
     longest = 0.0
     while not task.done():
-        begun = time.perf_counter()
+        begun = time.thread_time()
         await asyncio.sleep(0)
-        longest = max(longest, time.perf_counter() - begun)
+        longest = max(longest, time.thread_time() - begun)
     return task.result(), longest
 
 
