@@ -73,6 +73,10 @@ test-faults: $(VENV)/.ready  ## break the API server, its etcd, its certificates
 unit: $(VENV)/.ready  ## run the tests that need no control plane
 	$(RUN)/pytest -n 2 -m "not cluster and not long and not faults" $(ARGS)
 
+ROOM ?=
+coverage: $(VENV)/.ready  ## print what each module's own tests run of it, and fail below tests/own_coverage.py's least (ROOM=core: of one room)
+	@PYTHONPATH=tests $(RUN)/python -m own_coverage $(ROOM)
+
 chart-test: $(VENV)/.ready  ## render, lint, install, upgrade and `helm test` the chart, and its policy's refusals, on a real API server (2 min)
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -m "not long" tests/deploy/test_chart*.py tests/cluster/test_chart_*.py tests/cluster/test_helm_test.py \
@@ -151,7 +155,6 @@ crds: $(VENV)/.ready  ## write the CRD of the models to crds/ and into the chart
 reference: $(VENV)/.ready  ## write docs/reference/ from the code
 	@$(RUN)/python docs/generate.py
 
-ROOM ?=
 map: $(VENV)/.ready  ## print where things are: each module with its first line, and the lines of code of each room (ROOM=operator)
 	@$(RUN)/python docs/map.py $(ROOM)
 
@@ -205,4 +208,4 @@ artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes int
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts
+.PHONY: help setup lock check test coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts
