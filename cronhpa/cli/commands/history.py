@@ -362,14 +362,14 @@ def copy(
 
 def _print_file(address: StoreAddress) -> None:
     """Prints a SQLite file as of one instant."""
+    from cronhpa.history.database.copy import copy_file
     from cronhpa.history.database.database import StoreError
-    from cronhpa.history.database.sqlite import backup
 
     if not isinstance(address, Path) or not address.exists():
         _end(f"{address}: there is no such file: - prints a SQLite file")
     with tempfile.TemporaryDirectory() as folder:
         try:
-            copied = backup(address, Path(folder) / "copy.db")
+            copied = copy_file(address, Path(folder) / "copy.db")
         except StoreError as problem:
             _end(problem)
         with copied.open("rb") as file:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.history.database.database import Fault, StoreError, question_marks
 from cronhpa.history.database.series import STEP
+from cronhpa.history.database.sqlite import backup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from cronhpa.history.database.database import Connection, Database
     from cronhpa.history.store import Store
@@ -106,6 +108,11 @@ def copy_store(
     # A copy that is run again has left its first fits behind.
     _write(target.database, lambda db: db.execute("DELETE FROM fit WHERE id NOT IN (SELECT fit FROM fitted)"))
     return [Copied(name, before[name], _count(target.database, name)) for name in names]
+
+
+def copy_file(path: Path, copy: Path) -> Path:
+    """Copy a SQLite file as of one instant while others write to it; returns the copy. Raises StoreError."""
+    return backup(path, copy)
 
 
 def newest_step(store: Store) -> Nanoseconds | None:
