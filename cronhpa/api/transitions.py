@@ -17,7 +17,7 @@ from cronhpa.api.events import Event
 from cronhpa.api.range_text import range_text
 from cronhpa.api.status_text import Status
 from cronhpa.core.model.instant import Nanoseconds, parse_instant
-from cronhpa.core.model.local_time import format_moment, local_times
+from cronhpa.core.model.local_time import format_ahead, local_times
 
 # The reason of ForecastActive and FallbackActive in a reconciliation that asked neither.
 _NOT_ASKED = "NotAsked"
@@ -36,7 +36,7 @@ def transition_events(before: Status, after: Status, zone: str, now: Nanoseconds
     yield from _target(before, after)
     yield from _contested(before, after)
     yield from _override(before, after, zone, now)
-    yield from _windows(before, after, zone)
+    yield from _windows(before, after, zone, now)
     for event in (*_forecast(before, after), *_fallback(before, after)):
         yield replace(event, message=local_times(event.message, zone, now))
 
@@ -48,9 +48,9 @@ def _target(before: Status, after: Status) -> Iterator[Event]:
         return
     if is_lost:
         message = _condition(after, "AbleToScale")["message"].removeprefix(_UPSTREAM_PREFIX)
-        yield Event(_WARNING, "TargetLost", f"{after['target']} cannot be read, and nothing is scaled: {message}")
+        yield Event(_WARNING, "TargetLost", f"{after['target']} cannot be read, nothing is scaled: {message}")
     else:
-        yield Event(_NORMAL, "TargetFound", f"{after['target']} is there, with {_count(after, 'currentReplicas')}")
+        yield Event(_NORMAL, "TargetFound", f"{_count(after, 'currentReplicas')}: {after['target']} is there")
 
 
 def _contested(before: Status, after: Status) -> Iterator[Event]:
@@ -71,19 +71,15 @@ def _override(before: Status, after: Status, zone: str, now: Nanoseconds) -> Ite
     if old == new:
         return
     if new:
-        replaced = f"; it replaces {_bounds(old)}" if old else ""
-        yield Event(
-            _NORMAL,
-            "OverrideSet",
-            f"the override asks for {_bounds(new)}{_until(new, zone)}{replaced}; {_in_force(before, after)}",
-        )
+        what = "override replaced," if old else "override"
+        yield Event(_NORMAL, "OverrideSet", _effect(before, after, f"{what}{_until(new, zone, now)}"))
         return
     end = max((parse_instant(bound["until"]) for bound in old if "until" in bound), default=now)
-    how = "is over" if end <= now else f"was taken back before its end at {format_moment(end, zone)}"
-    yield Event(_NORMAL, "OverrideEnded", f"the override of {_bounds(old)} {how}; {_in_force(before, after)}")
+    what = "override over" if end <= now else f"override taken back before {format_ahead(end, zone, now)}"
+    yield Event(_NORMAL, "OverrideEnded", _effect(before, after, what))
 
 
-def _windows(before: Status, after: Status, zone: str) -> Iterator[Event]:
+def _windows(before: Status, after: Status, zone: str, now: Nanoseconds) -> Iterator[Event]:
     """
     Windows that opened or closed. A window that leads is not open yet.
 
@@ -94,17 +90,14 @@ def _windows(before: Status, after: Status, zone: str) -> Iterator[Event]:
     for name in (*new, *(gone for gone in old if gone not in new)):
         was, now_is = old.get(name), new.get(name)
         if now_is == "Open" and was != "Open":
-            asked = _stated(after, "Schedule", name)
-            asks = f", and asks for {_bounds(asked)}" if asked else ""
-            yield Event(
-                _NORMAL, "WindowOpened", f"{name} is open{_until(asked, zone)}{asks}; {_in_force(before, after)}"
-            )
+            until = _until(_stated(after, "Schedule", name), zone, now)
+            yield Event(_NORMAL, "WindowOpened", _effect(before, after, f"{name} open{until}"))
         elif was == "Open" and now_is not in {"Open", "Unreadable"}:
-            how = _CLOSED.get(now_is, "is closed")
-            yield Event(_NORMAL, "WindowClosed", f"{name} {how}; {_in_force(before, after)}")
+            how = _CLOSED.get(now_is, "closed")
+            yield Event(_NORMAL, "WindowClosed", _effect(before, after, f"{name} {how}"))
 
 
-_CLOSED = {None: "is not in the spec any more", "Suspended": "is suspended"}
+_CLOSED = {None: "no longer in the spec", "Suspended": "suspended"}
 
 
 def _forecast(before: Status, after: Status) -> Iterator[Event]:
@@ -113,10 +106,10 @@ def _forecast(before: Status, after: Status) -> Iterator[Event]:
         return
     was, acts = old.get("status") == "True", new.get("status") == "True"
     if acts and not was:
-        yield Event(_NORMAL, "ForecastOn", f"the forecast acts: {new['message']}")
+        yield Event(_NORMAL, "ForecastOn", new["message"])
     elif was and not acts:
-        why = f"{new['reason']}: {new['message']}" if new else "the spec has none any more"
-        yield Event(_NORMAL, "ForecastOff", f"the forecast acts no more: {why}")
+        why = f"{new['reason']}: {new['message']}" if new else "no longer in the spec"
+        yield Event(_NORMAL, "ForecastOff", why)
 
 
 def _fallback(before: Status, after: Status) -> Iterator[Event]:
@@ -125,7 +118,7 @@ def _fallback(before: Status, after: Status) -> Iterator[Event]:
     if acts and not was:
         yield Event(_WARNING, "FallbackOn", new["message"])
     elif was and not acts and new.get("reason") != _NOT_ASKED:
-        yield Event(_NORMAL, "FallbackOff", new.get("message", "the spec has no fallback any more"))
+        yield Event(_NORMAL, "FallbackOff", new.get("message", "no longer in the spec"))
 
 
 # --- words -------------------------------------------------------------------------------------------------------
@@ -144,25 +137,24 @@ def _stated(status: Status, source: str, name: str | None = None) -> list[dict[s
     ]
 
 
-def _bounds(stated: list[dict[str, Any]]) -> str:
-    roles = {bound["role"]: bound["replicas"] for bound in stated}
-    return f"{range_text(roles.get('Floor'), roles.get('Cap'))} replicas"
-
-
-def _until(stated: list[dict[str, Any]], zone: str) -> str:
+def _until(stated: list[dict[str, Any]], zone: str, now: Nanoseconds) -> str:
     end = next((bound["until"] for bound in stated if "until" in bound), None)
-    return "" if end is None else f" until {format_moment(parse_instant(end), zone)}"
+    return "" if end is None else f" until {format_ahead(parse_instant(end), zone, now)}"
 
 
-def _in_force(before: Status, after: Status) -> str:
-    """The effect of a change: the bounds now and before, and the replicas now and wanted."""
+def _effect(before: Status, after: Status, what: str) -> str:
+    """
+    Such as `8 -> 16: day open until Mon 18:00 +01:00; 20 to 80 allowed, 2 to 120 before`.
+
+    The numbers come first, and a line of a terminal has room for all: `kubectl get events` wraps no message.
+    """
     old, new = (_allowed(status) for status in (before, after))
-    allowed = f"{new} are allowed" if old in {new, ""} else f"{new} are allowed, {old} before"
+    allowed = f"{new} allowed" if old in {new, ""} else f"{new} allowed, {old} before"
     current, desired = after.get("currentReplicas"), after.get("desiredReplicas")
     if current is None:
-        return allowed
-    wants = f", {desired} are wanted" if desired not in {None, current} else ""
-    return f"{allowed}; there {'is' if current == 1 else 'are'} {current}{wants}"
+        return f"{what}; {allowed}"
+    counts = _count(after, "currentReplicas") if desired in {None, current} else f"{current} -> {desired}"
+    return f"{counts}: {what}; {allowed}"
 
 
 def _allowed(status: Status) -> str:

@@ -65,15 +65,14 @@ def test_a_window_that_opens_and_closes_is_told_with_what_it_did():
         Event(
             "Normal",
             "WindowOpened",
-            "day is open until Mon 2026-11-23 19:00 +01:00, and asks for 20 to 80 replicas; "
-            "20 to 80 are allowed, 2 to 120 before; there are 8, 16 are wanted",
+            "8 -> 16: day open until Mon 19:00 +01:00; 20 to 80 allowed, 2 to 120 before",
         )
     ] == opened
     assert [
         Event(
             "Normal",
             "WindowClosed",
-            "day is closed; 2 to 120 are allowed, 20 to 80 before; there are 20, 8 are wanted",
+            "20 -> 8: day closed; 2 to 120 allowed, 20 to 80 before",
         )
     ] == closed
 
@@ -85,10 +84,7 @@ def test_a_lead_is_not_the_window():
 
     assert [] == life.reconcile(of, queued(80, current=8), "07:45") + life.reconcile(of, queued(80, current=8), "07:50")
     (opened,) = life.reconcile(of, queued(80, current=20), "08:00")
-    assert (
-        "day is open until Mon 2026-11-23 18:00 +00:00, and asks for at least 20 replicas; 20 to 120 are allowed; "
-        "there are 20"
-    ) == opened.message
+    assert "20 replicas: day open until Mon 18:00 +00:00; 20 to 120 allowed" == opened.message
 
 
 def test_a_window_that_an_edit_ends_says_so():
@@ -101,8 +97,8 @@ def test_a_window_that_an_edit_ends_says_so():
     removed = life.reconcile(spec(), queued(80, current=20), "10:03")
 
     assert ["WindowClosed", "WindowClosed"] == [event.reason for event in (*suspended, *removed)]
-    assert suspended[0].message.startswith("day is suspended; 2 to 120 are allowed, 20 to 80 before")
-    assert removed[0].message.startswith("day is not in the spec any more; 2 to 120")
+    assert suspended[0].message.endswith(": day suspended; 2 to 120 allowed, 20 to 80 before")
+    assert removed[0].message.endswith(": day no longer in the spec; 2 to 120 allowed, 20 to 80 before")
 
 
 def test_a_window_that_cannot_be_read_any_more_neither_opened_nor_closed():
@@ -118,7 +114,7 @@ def test_a_zero_by_night_is_told_as_exactly_that():
     life = Life()
     life.reconcile(night, queued(80, current=8), "07:00")
 
-    assert "and asks for exactly 0 replicas; exactly 0 are allowed, 2 to 120 before" in (
+    assert "8 -> 0: night open until Mon 18:00 +00:00; exactly 0 allowed, 2 to 120 before" == (
         life.reconcile(night, queued(80, current=8), "08:00")[0].message
     )
 
@@ -135,12 +131,11 @@ def test_an_override_is_told_when_it_is_set_replaced_and_over():
 
     assert [] == again
     assert ["OverrideSet", "OverrideSet", "OverrideEnded"] == [event.reason for event in (*set_, *changed, *over)]
-    assert set_[0].message.startswith(
-        "the override asks for at least 30 replicas until Mon 2026-11-23 12:00 +00:00; 30 to 120 are allowed, "
-        "2 to 120 before; there are 8, 16 are wanted"
+    assert "8 -> 16: override until Mon 12:00 +00:00; 30 to 120 allowed, 2 to 120 before" == set_[0].message
+    assert changed[0].message.endswith(
+        ": override replaced, until Mon 12:00 +00:00; 40 to 120 allowed, 30 to 120 before"
     )
-    assert "; it replaces at least 30 replicas; 40 to 120" in changed[0].message
-    assert over[0].message.startswith("the override of at least 40 replicas is over; 2 to 120 are allowed, 40 to 120")
+    assert over[0].message.endswith(": override over; 2 to 120 allowed, 40 to 120 before")
 
 
 def test_an_override_that_is_withdrawn_was_taken_back():
@@ -148,10 +143,7 @@ def test_an_override_that_is_withdrawn_was_taken_back():
     life.reconcile(spec(override=Override(at("12:00"), "x", None, 5)), queued(80, current=8), "10:00")
 
     (ended,) = life.reconcile(spec(), queued(80, current=5), "10:01")
-    assert (
-        "the override of at most 5 replicas was taken back before its end at Mon 2026-11-23 12:00 +00:00; "
-        "2 to 120 are allowed, 2 to 5 before; there are 5, 8 are wanted"
-    ) == ended.message
+    assert "5 -> 8: override taken back before Mon 12:00 +00:00; 2 to 120 allowed, 2 to 5 before" == ended.message
 
 
 def test_a_forecast_that_begins_and_ceases_to_act_is_told():
@@ -172,10 +164,10 @@ def test_a_forecast_that_begins_and_ceases_to_act_is_told():
     # That the count is above maxReplicas says nothing of the forecast.
     assert [] == learning + same + jump + back
     assert ["ForecastOn", "ForecastOff"] == [event.reason for event in (*on, *off)]
-    assert on[0].message.startswith("the forecast acts: ")
-    assert off[0].message.startswith("the forecast acts no more: CoverageLost: ")
+    assert on[0].message.startswith("a load of 1255 or more from ")
+    assert off[0].message.startswith("CoverageLost: ")
     life.reconcile(of, blind, "10:01:30", told)
-    assert ["the forecast acts no more: the spec has none any more"] == [
+    assert ["no longer in the spec"] == [
         event.message for event in life.reconcile(spec(metrics=(requests,)), blind, "10:02")
     ]
 
@@ -190,14 +182,12 @@ def test_a_target_that_is_lost_and_found_is_told_once_each():
     reconciliation_events = life.reconcile(spec(), queued(80, current=8), "10:03")
 
     assert [] == never_seen + still
-    assert (
-        [Event("Normal", "TargetFound", "Deployment/shop is there, with 8 replicas")] == there == reconciliation_events
-    )
+    assert [Event("Normal", "TargetFound", "8 replicas: Deployment/shop is there")] == there == reconciliation_events
     assert [
         Event(
             "Warning",
             "TargetLost",
-            'Deployment/shop cannot be read, and nothing is scaled: deployments.apps "shop" not found',
+            'Deployment/shop cannot be read, nothing is scaled: deployments.apps "shop" not found',
         )
     ] == lost
 
@@ -232,6 +222,4 @@ def test_a_fallback_that_is_taken_out_of_the_spec_ends():
     life = Life()
     life.reconcile(of, gone, "10:00")
 
-    assert [Event("Normal", "FallbackOff", "the spec has no fallback any more")] == life.reconcile(
-        spec(), gone, "10:01"
-    )
+    assert [Event("Normal", "FallbackOff", "no longer in the spec")] == life.reconcile(spec(), gone, "10:01")
