@@ -331,6 +331,18 @@ def test_what_runs_at_its_maximum_says_so_with_its_metric_and_its_whole_name(ope
         assert 0 >= page.evaluate("document.documentElement.scrollWidth - innerWidth")
 
 
+@pytest.mark.parametrize("width", [1010, 1200])
+def test_a_metric_that_is_unknown_is_not_cut_where_the_table_is_narrow(opened, width):
+    made = named("maxed")
+    status = msgspec.json.decode(msgspec.json.encode(made["status"]).replace(b"cpu: 981%/60%", b"cpu: <unknown>/60%"))
+    with served(MadeObjects([*fleet_of(20), live("prod", "shop", made["spec"], status)])) as address:
+        page = opened(address, size={"width": width, "height": 800})
+        metric = page.locator(".rows .row", has_text="shop").locator(".c-metric")
+        expect(metric).to_have_text("cpu: <unknown>/60%")
+        assert 0 >= metric.evaluate("cell => cell.scrollWidth - cell.clientWidth")
+        assert 0 >= page.locator(".rows").evaluate("rows => rows.firstChild.scrollWidth - rows.clientWidth")
+
+
 def test_ready_stands_first_and_the_other_conditions_are_folded(opened, url):
     page = opened(url)
     go(page, "object")
