@@ -31,25 +31,25 @@ _BUDGET = 5
 
 
 def tables(scores: Scores) -> str:
-    """A row a policy, then a row a series."""
+    """A row a policy, then a row a series. Units are in the headings."""
     lines = [
-        "| policy | stressed minutes | pod-hours, mean / worst | actions, mean / most | even, odd places |",
+        "| policy | stressed minutes, % | even, odd places, % | pod-hours, mean / worst, % | actions x, mean / most |",
         "| --- | --- | --- | --- | --- |",
     ]
     for policy in next(iter(scores.values())):
         of_all = summary(scores, policy)
-        by_half = ", ".join(f"{-summary(half, policy).reduction:+.1f} %" for half in halves(scores) if half)
+        by_half = ", ".join(f"{-summary(half, policy).reduction:+.1f}" for half in halves(scores) if half)
         lines.append(
-            f"| {policy} | {-of_all.reduction:+.1f} % | {of_all.extra:+.1f} / {of_all.worst:+.1f} % "
-            f"| {of_all.actions:.2f} / {of_all.actions_most:.2f} x | {by_half} |"
+            f"| {policy} | {-of_all.reduction:+.1f} | {by_half} | {of_all.extra:+.1f} / {of_all.worst:+.1f} "
+            f"| {of_all.actions:.2f} / {of_all.actions_most:.2f} |"
         )
-    budgets = " | ".join(f"{budget} % | pod-hours" for budget in BUDGETS)
+    budgets = " | ".join(f"{budget} % | pod-hours, %" for budget in BUDGETS)
     lines += ["", f"| series | reactive, min a day | {budgets} |", "| --- | --- |" + " --- | --- |" * len(BUDGETS)]
     for name, policy_scores in scores.items():
         plain = policy_scores[REACTIVE]
         cells = [
             f"{policy_scores[ours(budget)].minutes:.2f} | "
-            f"{100 * (policy_scores[ours(budget)].pod_hours / plain.pod_hours - 1):+.1f} %"
+            f"{100 * (policy_scores[ours(budget)].pod_hours / plain.pod_hours - 1):+.1f}"
             for budget in BUDGETS
         ]
         lines.append(f"| {name} | {plain.minutes:.2f} | {' | '.join(cells)} |")
@@ -61,7 +61,7 @@ def settings_table(base: Scores, slow: Scores, high: Scores) -> str:
     A row a series that is stressed, then their means: minutes with pods that take 120 s and 240 s, at a budget of 5 %,
     and the pod-hours of the higher target where it has no more minutes than the lower one without a forecast.
     """
-    lines = ["| series | 120 s | 240 s | 80 %, pod-hours |", "| --- | --- | --- | --- |"]
+    lines = ["| series | 120 s, % | 240 s, % | at 80 %: pod-hours, % |", "| --- | --- | --- | --- |"]
     rows: dict[str, list[float | None]] = {}
     for name, policy_scores in base.items():
         if policy_scores[REACTIVE].minutes >= STRESSED_MINUTES and name in slow:
@@ -71,7 +71,7 @@ def settings_table(base: Scores, slow: Scores, high: Scores) -> str:
     columns = [[value for value in column if value is not None] for column in zip(*rows.values(), strict=True)]
     rows["mean"] = [sum(column) / len(column) if column else None for column in columns]
     for name, values in rows.items():
-        lines.append(f"| {name} | {' | '.join('-' if value is None else f'{value:+.1f} %' for value in values)} |")
+        lines.append(f"| {name} | {' | '.join('-' if value is None else f'{value:+.1f}' for value in values)} |")
     return "\n".join(lines)
 
 
