@@ -33,10 +33,12 @@ from cronhpa.sources.registry import KINDS
 DOCS = Path(__file__).parent.resolve()
 CHART = DOCS.parent / "deploy" / "chart"
 _REPOSITORY = "https://github.com/cronhpa/cronhpa"
-# Parts of the status that repeat upstream's, or that nobody but the operator and `kubectl get` reads.
-_FOR_THE_OPERATOR = {"currentMetrics", "memory", "columns"}
-# Commands that have an option in common, from which on it stands above them.
-_SEVERAL = 3
+# Parts that Kubernetes has everywhere, or that nobody but the operator and `kubectl get` reads.
+_ELSEWHERE = {"metrics[].pods.metric.selector", "conditions", "currentMetrics", "memory", "columns"}
+# Words of a description, from which on it stands at its first field alone.
+_REPEATED = 8
+# Every command has it; the page says so once.
+_OPTION_IS_WRONG = re.compile(r"; 2\s+an\s+option\s+is\s+wrong(?=[.;])")
 _SOURCES = re.compile(r'^    "sources": \{\n.*?^    \},\n', re.MULTILINE | re.DOTALL)
 _SOURCES_SCHEMA = """\
     "sources": {
@@ -111,17 +113,22 @@ def _fields(node: dict[str, Any]) -> list[str]:
 
 
 def _walk(node: dict[str, Any], path: str, seen: dict[str, str] | None = None) -> Iterator[tuple[str, str, str, bool]]:
-    """Path, type, description and whether it is required, of each field; equal parts of some size are shown once."""
+    """Path, type, description and whether it is required, of each field; equal parts and long texts are shown once."""
     seen = {} if seen is None else seen
     for name, child in node.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
         inner = child.get("items", child)
         fields = json.dumps(inner.get("properties", {}), sort_keys=True)
         first = seen.setdefault(fields, here) if len(inner.get("properties", {})) > 1 else here
-        if here in _FOR_THE_OPERATOR:
+        if here in _ELSEWHERE:
             yield here, _type(child), f"{_description(child)} Fields: `kubectl explain`.", False
             continue
-        text = _description(child) if first == here else f"{_description(child)} Fields: as `{first}`."
+        text = _description(child)
+        alike = seen.setdefault(text, here) if len(text.split()) >= _REPEATED else here
+        if first != here:
+            text = f"{text} Fields: as `{first}`."
+        elif alike != here:
+            text = f"As `{alike}`."
         yield here, _type(child), text, name in node.get("required", ())
         if first == here:
             yield from _walk(inner, f"{here}[]" if "items" in child else here, seen)
@@ -131,7 +138,7 @@ def _type(node: dict[str, Any]) -> str:
     if node.get("x-kubernetes-int-or-string"):
         return "quantity"
     if "items" in node:
-        return f"list of {_type(node['items'])}"
+        return f"[]{_type(node['items'])}"
     return str(node.get("type", ""))
 
 
@@ -139,12 +146,17 @@ def _description(node: dict[str, Any]) -> str:
     text = [node.get("description") or node.get("items", {}).get("description", "")]
     if "enum" in node:
         text.append(f"One of {', '.join(map(str, node['enum']))}.")
-    if "default" in node:
-        text.append(f"Default: `{node['default']}`.")
+    if node.get("default", {}) != {}:
+        text.append(f"Default: `{_default(node['default'])}`.")
     lowest, highest = node.get("minimum"), node.get("maximum")
     if lowest is not None and highest is not None and highest < 2**31 - 1:
         text.append(f"{lowest} to {highest}.")
     return " ".join(part for part in text if part)
+
+
+def _default(value: object) -> str:
+    """As it stands in YAML."""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 # --- the commands ------------------------------------------------------------------------------------------------
@@ -154,22 +166,25 @@ def commands_page() -> str:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     commands = [*_commands(group, "cronhpa")]
-    counted = Counter(row for _, command in commands for row in _rows(command))
-    common = [row for row, count in counted.items() if count >= _SEVERAL]
+    common = _common([row for _, command in commands for row in _rows(command)])
     lines = [
         "# The commands",
         "",
         _NOTE,
         "`cronhpa NAME` and `kubectl cronhpa NAME` are one program; `--help` says the same as this page.",
+        "Exit code 2 also means that an option is wrong.",
         "",
-        "Options that several commands have, those about a cluster first of all:",
+        "Options that several commands have:",
         "",
         *common,
         "",
     ]
     for path, command in commands:
         rows = [*_rows(command)]
-        lines += [f"## {path}", "", inspect.cleandoc(command.help or ""), ""]
+        lines += [f"## {path}", "", _OPTION_IS_WRONG.sub("", inspect.cleandoc(command.help or "")), ""]
+        if path == "cronhpa run":
+            lines += [f"Options: {', '.join(map(_name, rows))}; [the settings](settings.md) say what they mean.", ""]
+            continue
         if shared := [_name(row) for row in rows if row in common]:
             lines += [f"Above: {', '.join(shared)}.", ""]
         lines += [*(row for row in rows if row not in common), ""]
@@ -190,6 +205,15 @@ def _rows(command: Any) -> Iterator[str]:
     for each in command.params:
         if not getattr(each, "hidden", False) and each.name != "help":
             yield f"- `{_written(each)}`: {_in_line(each.help or '')}"
+
+
+def _common(rows: list[str]) -> list[str]:
+    """The options that more than one command has; of several rows of one name, the one that most have."""
+    named: dict[str, str] = {}
+    for row, count in Counter(rows).most_common():
+        if count > 1 and row.startswith("- `--"):
+            named.setdefault(_name(row), row)
+    return [*named.values()]
 
 
 def _name(row: str) -> str:

@@ -130,9 +130,9 @@ class ForecastSettingsModel(Model):
     )
     methods: Annotated[list[MethodName], Field(min_length=1, max_length=METHODS_MAX)] | None = Field(
         default=None,
-        description="Names of the forecasting methods to choose from, such as Clock or ExponentialSmoothing: the one "
-        "that does best on past days is used. A method that is not installed, or fails, is left out and named in the "
-        "condition ForecastActive. Absent, the methods that did best on recorded loads.",
+        description="Names of the methods to choose from, such as Clock: the one that does best on past days is used. "
+        "One that fails, or is not installed, is named in the condition ForecastActive. Absent, those that did best on "
+        "recorded loads.",
         json_schema_extra={"x-kubernetes-list-type": "set"},
     )
 

@@ -214,8 +214,8 @@ class Settings(BaseSettings):
     page_groups_separator: Literal[",", ""] = Field(
         ",",
         description=(
-            "What stands between the groups of that header: a comma, which makes two groups of a name with a comma, or"
-            " nothing, where each group has a header line of its own."
+            "What separates the groups of that header: a comma, or nothing, where each group has a header line of its"
+            " own."
         ),
     )
     page_proxy_secret_file: Path | None = Field(
@@ -227,8 +227,8 @@ class Settings(BaseSettings):
     page_proxy_names: str = Field(
         "",
         description=(
-            "Names of the proxy, separated by commas: its certificate has one of them as its common name or DNS name;"
-            " empty, every certificate of that authority is a proxy's."
+            "Common or DNS names of the proxy's certificate, separated by commas; empty, every certificate of that"
+            " authority is a proxy's."
         ),
     )
     page_tls_key_file: Path | None = Field(None, description="The key of the page's certificate.")
@@ -315,8 +315,8 @@ class Settings(BaseSettings):
         pattern=r"^[A-Za-z0-9._:-]*$",
         max_length=512,
         description=(
-            "This replica's name in the Lease, unlike that of any other process. Empty: host name and a random part."
-            " With the pod's uid in it, a container that starts again leads again at once."
+            "This replica's name in the Lease, which no other process has. Empty: host name and a random part. With the"
+            " pod's uid in it, a restarted container leads again at once."
         ),
     )
 

@@ -18,9 +18,7 @@ _OBJECTS = """\
 
 Each has the labels `namespace` and `name` of the CronHPA object, and comes from the replica that decides alone. It is
 about the newest decision; what is not known is absent: there is no `desired_replicas` before the first decision.
-`CRONHPA_METRICS_OBJECTS=false` (chart: `metrics.objects: false`) leaves all of them out, `CRONHPA_METRICS_NAMESPACES`
-(`metrics.namespaces`) limits them to some namespaces. An object has 19 series with one metric, 33 with two schedules
-and a forecast.
+[Fewer of them](../monitoring.md#metrics).
 
 """
 _KUBE_STATE_METRICS = """

@@ -206,10 +206,9 @@ class ScheduleModel(Model):
         default=None,
         ge=0,
         le=86_400,
-        description="How long before its start the window leads, so that its pods are Ready when it opens. minReplicas "
-        "(or replicas) that raise the lower bound, and headroomPercent, apply while it leads. maxReplicas, and values "
-        "that lower a bound, apply from the start on. Meanwhile maxReplicas of other schedules of no higher priority "
-        "that close by the start are raised to what this window needs. Absent: podStartupSeconds (60 until measured) + "
+        description="How long before its start the window leads, so that its pods are Ready when it opens: a raised "
+        "lower bound and headroomPercent apply then; all else from the start on. maxReplicas of schedules of no higher "
+        "priority that close by the start are raised meanwhile. Absent: podStartupSeconds (60 until measured) + "
         "syncPeriodSeconds + the time that behavior takes from the lower bound before. 0: the window does not lead.",
     )
     exclude: DaysModel | None = Field(

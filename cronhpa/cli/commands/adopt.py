@@ -62,9 +62,7 @@ def adopt(  # noqa: PLR0913, PLR0917 - the options of a command
     ] = None,
     namespace: Namespace = None,
     everywhere: AllNamespaces = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Adopt each HPA of the namespace, one after the other, and stop at a failure.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Adopt each HPA of the namespace.")] = False,
     pause: Annotated[
         float,
         typer.Option(min=0, metavar="SECONDS", help="With --all: time from the end of one to the begin of the next."),
@@ -90,20 +88,17 @@ def adopt(  # noqa: PLR0913, PLR0917 - the options of a command
     Move a live HorizontalPodAutoscaler over to CronHPA without a change of replicas, or back.
 
     The command creates the CronHPA while the HPA still acts; the operator decides and does not scale. Once both have
-    had their metrics and decided the same for two sync periods, the command deletes the HPA and nothing else. It
-    watches the CronHPA as long again: if a metric goes, or the CronHPA is not Ready any more, it puts the HPA back as
-    it was. If it is interrupted, one of the two goes on acting; run it again to finish.
+    had their metrics and decided the same for two sync periods, the command deletes the HPA. It watches the CronHPA as
+    long again: if a metric goes, or the CronHPA is not Ready any more, it puts the HPA back as it was. If it is
+    interrupted, one of the two goes on acting; run it again to finish.
 
-    The command refuses an HPA whose metrics end with it: those of kube-metrics-adapter (annotations metric-config.*),
-    and those of Datadog without always-active.
+    The command refuses an HPA whose metrics end with it: see docs/migrating.md.
 
-    The memory of an HPA's controller cannot be read. The CronHPA starts with the current replicas as its
-    recommendation, so its first scale-down may come later than the HPA's, not earlier; the periods of rate policies
-    start anew.
+    The memory of an HPA's controller cannot be read, so the first scale-down of the CronHPA may come later than the
+    HPA's, not earlier; the periods of rate policies start anew.
 
-    With --all it first prints the plan, then adopts one HPA after the other. After each pause it looks at the last one
-    again, and it stops at the first that does not behave. Run it again to go on: what is a CronHPA already is skipped,
-    and an HPA that was begun is finished. An HPA that the plan refuses is left.
+    With --all it prints the plan, then adopts one HPA after the other. After each pause it looks at the last one again,
+    and it stops at the first that does not behave. Run it again to go on. An HPA that the plan refuses is left.
 
     You need the rights to get, create and delete both kinds in the namespace.
 

@@ -111,11 +111,11 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     Show what an object would have done under a recorded load: metrics alone, with schedules, with the forecast.
 
-    The operator's own code decides every reconciliation, in virtual time; pods take time to start. A forecast is fitted
-    once a day on the load before it. Time counts as under-provisioned if the load is above the capacity of the ready
-    pods. A pod's capacity is --pod-capacity, else podCapacityPercent of its target, else its request for a Utilization
-    target and its target for others. A file needs no cluster. For an object in the cluster the request and the start-up
-    time of its pods are read from there, and the operator gives its recorded load to everybody who may get the object.
+    The operator's own code decides every reconciliation, in virtual time. A forecast is fitted once a day on the load
+    before it. Time counts as under-provisioned if the load is above the capacity of the ready pods: --pod-capacity,
+    else podCapacityPercent of the target, else the request for a Utilization target and the target for others. A file
+    needs no cluster. Of an object in the cluster the pods' request and start-up time are read there, and the operator
+    gives its recorded load to everybody who may get the object.
 
         cronhpa backtest shop -n prod
         cronhpa backtest shop -n prod --history http://localhost:9090

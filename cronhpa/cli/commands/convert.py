@@ -61,22 +61,18 @@ def convert(  # noqa: PLR0913, PLR0917 - the options of a command
     Convert other autoscalers' objects to CronHPA manifests, and name each field that cannot be carried over.
 
     Accepted are HorizontalPodAutoscalers (autoscaling/v1, v2beta1, v2beta2, v2), KEDA ScaledObjects, the cron HPAs of
-    Aliyun, tkestack, Huawei CCE, dtaniwaki and d-kuro, Crane, Kapacity, PHPA, ScalingSchedules of Zalando with their
+    Aliyun, tkestack, Huawei CCE, dtaniwaki and d-kuro, Crane, Kapacity, PHPA, Zalando's ScalingSchedules with their
     HPAs, workloads with annotations of kube-downscaler, SleepInfos of kube-green with their workloads, and the JSON in
     which AWS and Google Cloud describe scheduled actions. docs/reference/conversion.md says what becomes of each. Give
-    related objects in one call, or name a namespace of a cluster. CronHPAs, other workloads and Secrets are passed
-    over.
+    related objects in one call, or name a namespace of a cluster.
 
-    A query that KEDA asks a Prometheus becomes a named metric source, which the operator asks itself, and so does the
-    URL of a metrics-api trigger: --sources writes the chart values that define it. Scalers of queues and databases
-    become sources on what a Prometheus exporter serves if --prometheus names that Prometheus.
+    Prometheus queries of KEDA and URLs of metrics-api triggers become metric sources: --sources writes the chart values
+    that define them. Scalers of queues and databases do if --prometheus names the Prometheus that scrapes an exporter.
 
     Manifests go to standard output, remarks to standard error, one a line: FILE:OBJECT.FIELD: value: meaning. No
     manifest is made of an object without an equivalent CronHPA.
 
-    Differences without a remark: a window's floor is exact; with KEDA and Crane it is a metric within 10 %.
-    The clock decides whether a window is open, so an outage of the controller misses nothing, and a replica count that
-    was set by hand lasts until the next reconciliation. A time in a spring gap moves to the first instant after it.
+    docs/migrating.md names the differences without a remark.
 
         cronhpa convert -n prod -o out/ --sources values.yaml
         kubectl get hpa,scaledobject -n prod -o yaml | cronhpa convert - -o out/

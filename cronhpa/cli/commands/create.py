@@ -61,9 +61,8 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     Print a CronHPA as YAML, or create it with --apply.
 
-    If a cluster can be reached, the target is looked up there: which kind it is, and whether it has what the CronHPA
-    needs. Without a cluster a NAME is taken for a Deployment. Without --cpu, --memory and --schedule it scales by 80 %
-    CPU, as an HPA does.
+    The target is looked up in the cluster, if one can be reached; else a NAME is taken for a Deployment. Without --cpu,
+    --memory and --schedule it scales by 80 % CPU, as an HPA does.
 
         cronhpa create shop --min 2 --max 20 --cpu 60
         cronhpa create sts/db --max 5 --schedule '0 8 * * mon-fri to 0 18 * * mon-fri: 3' --time-zone Europe/Berlin

@@ -101,11 +101,9 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     Add the load of past days to an object's history, from `timestamp,value` in a file or from a Prometheus.
 
     The value is the total over all pods in the metric's own unit (cores, bytes, requests per second), the timestamp
-    RFC 3339 with an offset; an empty value is a gap. Five-minute maxima of the newest 28 days are kept. Where the store
-    has a value already, the larger one wins, so importing a file twice changes nothing.
-
-    The command checks in the cluster that there is such an object with such a metric: a history under a wrong name
-    would be kept for 28 days and never used. Values of more than a day ahead are refused.
+    RFC 3339 with an offset; an empty value is a gap. Five-minute maxima of the newest 28 days are kept; of two values
+    the larger one. The command checks in the cluster that there is such an object with such a metric. Values of more
+    than a day ahead are refused.
 
         cronhpa history import shop -n prod load.csv.gz --store history.db
         cronhpa history import prod/shop --store history.db --prometheus http://localhost:9090
@@ -318,9 +316,9 @@ def copy(
     """
     Copy a store: loads, fits, forecasts and spend.
 
-    Use it to move the history of a file into a PostgreSQL before replicas share it, or back. Stop the operator first:
-    rows that both stores have are overwritten from FROM. Run an interrupted copy again. FROM is not changed, and at the
-    end the rows of each table are counted in both stores.
+    It moves a file into a PostgreSQL before replicas share it, or back. Stop the operator first: rows that both stores
+    have are overwritten from FROM, which is not changed. Run an interrupted copy again. At the end the rows of each
+    table are counted in both.
 
         cronhpa history copy history.db postgresql://cronhpa@db.prod/cronhpa
         kubectl exec -n cronhpa-system cronhpa-0 -- cronhpa history copy /var/lib/cronhpa/history.db - > copy.db

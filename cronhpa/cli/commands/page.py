@@ -96,10 +96,9 @@ def page(
     """
     Open the operator's page in a browser, signed in, until Ctrl-C.
 
-    The port of the operator's pod is forwarded by kubectl. The token stays in this process and is renewed; the browser
-    gets a session that ends with it. Needed: the right to forward the pod's port, and an account that may get CronHPAs.
-    The chart makes one, NAME-page, for whoever may create its tokens; other users are shown what they may get
-    themselves.
+    The token stays in this process and is renewed; the browser gets a session that ends with it. Needed: the right to
+    forward the pod's port, and an account that may get CronHPAs. The chart makes one, NAME-page, for whoever may create
+    its tokens; other users are shown what they may get themselves.
 
         cronhpa page
         cronhpa page --service-account team-a/viewer

@@ -87,8 +87,8 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
     Metrics and forecasts move the replicas within these bounds. BY names the schedules that are open or lead, each with
     the bound that it sets: (min), (max), or both if nothing is added; an empty BY means the spec. Clock changes, days
-    without a window and schedules that contradict each other are marked. Files need no cluster. For an object in the
-    cluster its override and the measured start-up time of its pods count, too.
+    without a window and contradictions are marked. Files need no cluster. Of an object in the cluster its override and
+    the measured start-up time of its pods count, too.
 
         cronhpa preview shop.yaml --to 30d
         cronhpa preview deploy/ -R --fail-on-conflict

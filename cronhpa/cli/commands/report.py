@@ -133,11 +133,10 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
     HorizontalPodAutoscalers, ScaledObjects, cron scalers and CronHPAs are read with their targets, pods and
     ReplicaSets, and the loads of up to four weeks from a Prometheus. The last week is replayed by the operator's own
-    decisions: with the autoscaler as it is, and with each change that the weeks before suggest: a forecast, schedules
-    found in the load, another target, behavior or bounds. The answer names what is worth doing, most worth first, with
-    minutes that pods were short and pod-hours before and after; and where there is nothing to gain. Figures of a target
-    are those of `cronhpa backtest` with the same settings. A minute with too few pods counts as much as twenty minutes
-    of all pods.
+    decisions, as in `cronhpa backtest`: with the autoscaler as it is, and with each change that the weeks before
+    suggest: a forecast, schedules found in the load, another target, behavior or bounds. What is worth doing comes
+    first, with minutes that pods were short and pod-hours before and after. A minute with too few pods counts as much
+    as twenty minutes of all pods.
 
         cronhpa report --prometheus http://localhost:9090 -A
         cronhpa report --prometheus http://localhost:9090 -n shop --html report.html --write proposals/
