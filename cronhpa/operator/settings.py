@@ -242,8 +242,8 @@ class Settings(BaseSettings):
     object_watch: Literal["kopf", "informer"] = Field(
         "kopf",
         description=(
-            "kopf or informer: what watches the CronHPA objects. The informer takes less CPU and memory for more than"
-            " some 2,000 objects, and watches them in any case where there are shards."
+            "What watches the CronHPA objects: kopf; or informer, which takes less CPU and memory for more than some"
+            " 2,000 of them, and which shards always use."
         ),
     )
     check_standing: bool = Field(

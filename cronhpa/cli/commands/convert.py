@@ -61,10 +61,9 @@ def convert(  # noqa: PLR0913, PLR0917 - the options of a command
     Convert other autoscalers' objects to CronHPA manifests, and name each field that cannot be carried over.
 
     Accepted are HorizontalPodAutoscalers (autoscaling/v1, v2beta1, v2beta2, v2), KEDA ScaledObjects, the cron HPAs of
-    Aliyun, tkestack, Huawei CCE, dtaniwaki and d-kuro, Crane, Kapacity, PHPA, Zalando's ScalingSchedules with their
-    HPAs, workloads with annotations of kube-downscaler, SleepInfos of kube-green with their workloads, and the JSON in
-    which AWS and Google Cloud describe scheduled actions. docs/reference/conversion.md says what becomes of each. Give
-    related objects in one call, or name a namespace of a cluster.
+    Aliyun, tkestack, Huawei CCE, dtaniwaki and d-kuro, and what Crane, Kapacity, PHPA, Zalando, kube-downscaler,
+    kube-green, AWS and Google Cloud have: docs/reference/conversion.md says which objects, and what becomes of each.
+    Give related objects in one call, or name a namespace of a cluster.
 
     Prometheus queries of KEDA and URLs of metrics-api triggers become metric sources: --sources writes the chart values
     that define them. Scalers of queues and databases do if --prometheus names the Prometheus that scrapes an exporter.
