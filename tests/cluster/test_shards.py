@@ -213,7 +213,7 @@ def test_four_replicas_share_the_objects_and_each_is_decided_by_one_at_every_ins
 ):
     """Leases as by default: 15 s. One ends, one is killed, two come; sixteen objects in as many namespaces."""
     with ControlPlane(audit=True, shards_lists=by_server) as plane, Plant(plane.admin_kubeconfig) as plant:
-        plane.install_chart(values={"shards": SHARDS, "shardSelector": by_server})
+        plane.install_chart(values={"shards": SHARDS, "advanced": {"shardSelector": by_server}})
         fleet = Fleet(plane, tmp_path, ElectionTiming(15, 10, 2), by_server=by_server)
         swaying = swayed(plane, plant, "of-the-fleet", 16)
         next(swaying)

@@ -268,7 +268,7 @@ def test_the_objects_are_watched_by_what_the_values_name(values, expected):
 
 @pytest.mark.parametrize("by_server", [False, True])
 def test_with_shards_the_leases_that_the_operator_writes_are_those_that_it_may_write(by_server):
-    objects = render(shards=16, shardSelector=by_server)
+    objects = render(shards=16, advanced={"shardSelector": by_server})
     (election,) = [
         manifest for manifest in of_kind(objects, "Role") if manifest["metadata"]["name"].endswith("leader-election")
     ]
@@ -497,7 +497,7 @@ def test_a_network_policy_with_nobody_named_lets_nobody_in():
         ({"prometheus": {"url": "https://prometheus.example.com"}}, 443),
         ({"prometheus": {"url": "http://prometheus"}}, 80),
         ({"prometheus": {"url": "http://[fd00::1]:9091"}}, 9091),
-        ({"daskScheduler": "tls://dask:8786", "daskTlsSecret": "dask-client"}, 8786),
+        ({"advanced": {"daskScheduler": "tls://dask:8786", "daskTlsSecret": "dask-client"}}, 8786),
     ],
 )
 def test_a_network_policy_lets_it_talk_to_what_its_own_settings_name(values, port):
@@ -525,10 +525,12 @@ def test_learning_is_set_up_by_values():
     """The names are those that the operator reads; what it makes of them, it accepts."""
     queries = {"requests": 'sum(rate(http_requests_total{namespace="$namespace", path=~"/.*$$"}[2m]))'}
     objects = render(
-        forecastWorkers=3,
-        learningSharePercent=80,
-        daskScheduler="tls://dask:8786",
-        daskTlsSecret="dask-client",
+        advanced={
+            "forecastWorkers": 3,
+            "learningSharePercent": 80,
+            "daskScheduler": "tls://dask:8786",
+            "daskTlsSecret": "dask-client",
+        },
         prometheus={
             "url": "http://prometheus.monitoring:9090",
             "queries": queries,
@@ -559,9 +561,9 @@ def test_a_dask_scheduler_without_certificates_is_a_risk_that_is_named():
     """A client of the scheduler controls the operator's worker."""
     for values in ({"daskScheduler": "tcp://dask:8786", "daskTlsSecret": "x"}, {"daskScheduler": "tls://dask:8786"}):
         with pytest.raises(ControlPlaneError, match="daskInsecure: true takes that risk"):
-            render(**values)
+            render(advanced=values)
 
-    stated = environment(render(daskScheduler="tcp://dask:8786", daskInsecure=True))
+    stated = environment(render(advanced={"daskScheduler": "tcp://dask:8786", "daskInsecure": True}))
     assert (
         DaskCluster("tcp://dask:8786")
         == Settings(dask_scheduler=stated["CRONHPA_DASK_SCHEDULER"], dask_insecure=stated["CRONHPA_DASK_INSECURE"]).dask
@@ -607,9 +609,9 @@ def test_a_tag_is_the_charts_version_until_one_is_given():
         ({"scaleTargets": [{"resource": "rollouts"}]}, "apiGroup"),
         ({"replicas": -1}, "replicas"),
         ({"leaderElection": {"leaseDuration": 15}}, "leaseDuration"),
-        ({"forecastWorkers": 0}, "forecastWorkers"),
-        ({"learningSharePercent": 101}, "learningSharePercent"),
-        ({"daskScheduler": "dask:8786"}, "daskScheduler"),
+        ({"advanced": {"forecastWorkers": 0}}, "forecastWorkers"),
+        ({"advanced": {"learningSharePercent": 101}}, "learningSharePercent"),
+        ({"advanced": {"daskScheduler": "dask:8786"}}, "daskScheduler"),
         ({"prometheus": {"url": "prometheus:9090"}}, "url"),
         ({"prometheus": {"queries": {"requests": 1}}}, "requests"),
     ],
@@ -676,7 +678,9 @@ def test_volumes_and_objects_of_the_user_are_added():
     assert "cronhpa-ca" in {manifest["metadata"]["name"] for manifest in of_kind(objects, "ConfigMap")}
 
 
-@pytest.mark.parametrize("values", [(), ("--set=policy.enabled=true", "--set=page.insecure=true", "--set=shards=16")])
+@pytest.mark.parametrize(
+    "values", [(), ("--set=policy.enabled=true", "--set=advanced.pageInsecure=true", "--set=shards=16")]
+)
 def test_helms_linter_finds_nothing(values):
     told = subprocess.run([binaries() / "helm", "lint", "--strict", *values, CHART], capture_output=True, check=False)
 

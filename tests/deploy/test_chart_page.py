@@ -73,7 +73,7 @@ def test_where_nobody_is_named_nobody_reaches_it():
 
 def test_a_proxy_proves_itself_by_a_secret_or_a_certificate():
     by_secret = render(page={"tlsSecret": "t", "authentication": "proxy", "proxy": {"secret": {"name": "p"}}})
-    by_certificate = render(page={"tlsSecret": "t", "authentication": "proxy", "proxy": {"clientCa": True}})
+    by_certificate = render(page={"tlsSecret": "t", "authentication": "proxy"}, advanced={"proxyClientCa": True})
 
     assert "/var/run/secrets/page-proxy/secret" == str(settings_of(by_secret).page_proxy_secret_file)
     assert "/var/run/secrets/page/ca.crt" == str(settings_of(by_certificate).page_client_ca_file)
@@ -83,9 +83,11 @@ def test_a_proxy_proves_itself_by_a_secret_or_a_certificate():
 
 def test_a_proxy_has_the_names_and_the_separator_that_are_stated():
     """A common name may have blanks; without names any certificate of the authority is the proxy's."""
-    proxy = {"clientCa": True, "certificateNames": ["page proxy", "proxy.ingress.svc"], "groupsSeparator": ""}
-    stated = render(page={"tlsSecret": "t", "authentication": "proxy", "proxy": proxy})
-    unnamed = render(page={"tlsSecret": "t", "authentication": "proxy", "proxy": {"clientCa": True}})
+    proxy = {"certificateNames": ["page proxy", "proxy.ingress.svc"], "groupsSeparator": ""}
+    stated = render(
+        page={"tlsSecret": "t", "authentication": "proxy", "proxy": proxy}, advanced={"proxyClientCa": True}
+    )
+    unnamed = render(page={"tlsSecret": "t", "authentication": "proxy"}, advanced={"proxyClientCa": True})
 
     assert ({"page proxy", "proxy.ingress.svc"}, "") == (
         settings_of(stated).page_proxy_certificate_names, settings_of(stated).page_groups_separator,
@@ -93,7 +95,7 @@ def test_a_proxy_has_the_names_and_the_separator_that_are_stated():
     assert (set(), ",") == (
         settings_of(unnamed).page_proxy_certificate_names, settings_of(unnamed).page_groups_separator,
     )  # fmt: skip
-    with pytest.raises(ControlPlaneError, match=r"set page\.proxy\.clientCa, too"):
+    with pytest.raises(ControlPlaneError, match=r"set advanced\.proxyClientCa, too"):
         render(page={"tlsSecret": "t", "authentication": "proxy",
                      "proxy": {"secret": {"name": "p"}, "certificateNames": ["page-proxy"]}})  # fmt: skip
 

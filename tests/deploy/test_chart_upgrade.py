@@ -102,6 +102,34 @@ def merged(defaults, values):
     return both | {name: value for name, value in values.items() if not isinstance(both.get(name), dict)}
 
 
+FORMER_NAMES = [
+    ({"shards": 16, "shardSelector": True}, {"shards": 16}, {"shardSelector": True}),
+    ({"forecastWorkers": 3, "learningSharePercent": 80}, {}, {"forecastWorkers": 3, "learningSharePercent": 80}),
+    (
+        {"daskScheduler": "tcp://dask:8786", "daskInsecure": True, "daskTlsSecret": "dask"},
+        {},
+        {"daskScheduler": "tcp://dask:8786", "daskInsecure": True, "daskTlsSecret": "dask"},
+    ),
+    ({"page": {"insecure": True}}, {}, {"pageInsecure": True}),
+    (
+        {"page": {"tlsSecret": "t", "authentication": "proxy", "proxy": {"clientCa": True}}},
+        {"page": {"tlsSecret": "t", "authentication": "proxy"}},
+        {"proxyClientCa": True},
+    ),
+]
+
+
+@pytest.mark.parametrize(("former", "others", "advanced"), FORMER_NAMES, ids="+".join)
+def test_a_setting_that_moved_is_read_by_its_former_name(rendered_over, of_today, former, others, advanced):
+    """In the values of a user, and in the former defaults; what is set under the present name wins over the latter."""
+    now = rendered_over(VALUES, **others, advanced=advanced)
+
+    assert of_today != now
+    assert now == rendered_over(VALUES, **former)
+    (first,) = [yaml.safe_load(path.read_text()) for path in FORMER if path.stem == "first"]
+    assert rendered_over(first, **former) == rendered_over(first, **others, advanced=advanced)
+
+
 def test_what_was_set_stays_also_where_it_is_false_or_nothing(rendered_over):
     """A merge of sprig would take false, 0 and "" for absent."""
     kinds = {each["kind"] for each in rendered_over({}, networkPolicy={"enabled": False}, replicas=1) if each}

@@ -1,9 +1,19 @@
 {{/*
 Adds the chart's defaults to values that lack them. Each template begins with it: `helm upgrade --reuse-values` takes the
-defaults of the former release, which lack whatever came later.
+defaults of the former release, which lack whatever came later. Settings that moved to `advanced` are read by their former
+names, too.
 */}}
 {{- define "cronhpa.complete" -}}
-{{- include "cronhpa.addDefaults" (list .Values (.Files.Get "files/defaults.json" | fromJson)) -}}
+{{- $defaults := .Files.Get "files/defaults.json" | fromJson -}}
+{{- include "cronhpa.addDefaults" (list .Values $defaults) -}}
+{{- $former := dict "daskInsecure" .Values.daskInsecure "daskScheduler" .Values.daskScheduler "daskTlsSecret" .Values.daskTlsSecret "forecastWorkers" .Values.forecastWorkers "learningSharePercent" .Values.learningSharePercent "shardSelector" .Values.shardSelector "pageInsecure" .Values.page.insecure "proxyClientCa" .Values.page.proxy.clientCa -}}
+{{- $advanced := .Values.advanced -}}
+{{- /* What is set under the present name wins: former values also hold the former defaults. */ -}}
+{{- range $name, $value := $former -}}
+{{- if and (not (kindIs "invalid" $value)) (eq (toString (get $advanced $name)) (toString (get $defaults.advanced $name))) -}}
+{{- $_ := set $advanced $name $value -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Of maps whose keys are the user's, such as resources, a missing key stays away: null removes it. */}}
@@ -153,5 +163,5 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* Not empty if the page is served to other machines. */}}
 {{- define "cronhpa.servesPage" -}}
-{{- if and .Values.page.enabled (or .Values.page.tlsSecret .Values.page.insecure) }}true{{ end }}
+{{- if and .Values.page.enabled (or .Values.page.tlsSecret .Values.advanced.pageInsecure) }}true{{ end }}
 {{- end }}
