@@ -215,7 +215,7 @@ class ModelApi:
         if resource is None:
             raise RefusedError(404, "NotFound", f'{plural} "{name}" not found')
         if method == "GET":
-            return _scale(resource) if parts["below"] == "scale" else resource
+            return scale_of(resource) if parts["below"] == "scale" else resource
         if method == "PUT":
             return self._replaced(plural, resource, body)
         assert method == "PATCH", f"{method} {path} is not modelled"
@@ -259,7 +259,7 @@ class ModelApi:
         self._changed(plural, before, resource)
         if self.on_write is not None and self.on_write(number, True):
             raise ConnectionResetError("stopped after the write")
-        return _scale(resource) if below == "scale" else resource
+        return scale_of(resource) if below == "scale" else resource
 
     def _changed(self, plural: str, before: dict[str, Any], resource: dict[str, Any]) -> None:
         for unknown in self.unknown:
@@ -337,7 +337,7 @@ class ModelApi:
         return {"items": items}
 
 
-def _scale(deployment: dict[str, Any]) -> dict[str, Any]:
+def scale_of(deployment: dict[str, Any]) -> dict[str, Any]:
     meta = {key: deployment["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
     replicas = deployment["spec"]["replicas"]
     return {

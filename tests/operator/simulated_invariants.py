@@ -11,10 +11,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from model_api import START
 from simulated_replica import LEASE
 from simulated_world import LEASES, Violation, World
 
-from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.instant import MINUTE, SECOND
 from cronhpa.kube.lease import LeaseName
 
 # A decision is remembered under its grid instant, at most a tenth of a period and an answer earlier.
@@ -30,6 +31,8 @@ _WRITTEN = 10.0
 _HARMLESS = ("load", "blind", "half blind", "foreign", "silence", "watch", "by hand")
 # A list of all objects every five minutes finds what every watch has missed.
 _SWEPT = 330.0
+# No measured lead is longer in these hours: pods start within 20 s, and a status may be forged to say an hour.
+_LEAD_MINUTES = 60.0
 
 
 @dataclass
@@ -63,9 +66,42 @@ class Judge:
         self.since.pop(what, None)
         self.stir(f"{what} ends")
 
-    def note(self, who: str, _spec: Any, decision: Any) -> None:
+    def note(self, who: str, spec: Any, decision: Any) -> None:
+        self._check_bounds(who, spec, decision)
         if decision.recommended is not None:
             self.recommended.append((self.world.seconds(), who, decision.recommended.highest))
+
+    # At each decision.
+
+    def _check_bounds(self, who: str, spec: Any, decision: Any) -> None:
+        """
+        S3 and S6: the bounds are those of the windows that are open by the time alone, else those of the spec.
+
+        Each window opens at a minute past 7 and lasts some minutes. Before that its floor may lead, and a cap yield.
+        """
+        if spec.override is not None or not decision.maximum:
+            return
+        minute = (decision.at - START) / MINUTE
+        begins = {schedule.name: int(schedule.window.start.split()[0]) for schedule in spec.schedules}
+        is_open = [
+            schedule
+            for schedule in spec.schedules
+            if begins[schedule.name] <= minute < begins[schedule.name] + schedule.window.duration / MINUTE
+        ]
+        ahead = [
+            schedule.floor
+            for schedule in spec.schedules
+            if schedule.floor is not None and minute < begins[schedule.name] <= minute + _LEAD_MINUTES
+        ]
+        lowest = max((one.floor for one in is_open if one.floor is not None), default=spec.min_replicas)
+        highest = min((one.cap for one in is_open if one.cap is not None), default=spec.max_replicas)
+        if lowest > highest or len(is_open) > 1:
+            return  # ranks decide, which tests of the core hold
+        text = f"{who} decides within {decision.minimum} to {decision.maximum} at minute {minute:.2f}"
+        if decision.minimum < lowest or decision.maximum < highest:
+            self.fail("S6", f"{text}, where {lowest} to {highest} are stated")
+        if decision.minimum > max(lowest, *ahead, 0) or decision.maximum > max(highest, *ahead, 0):
+            self.fail("S3", f"{text}, where {lowest} to {highest} are stated")
 
     # At each write.
 

@@ -58,6 +58,10 @@ class Hour:
         self._has_forger = seed % 5 == 1
         # Of each seventh somebody deletes the Lease. Not both: a forged status can hide whose Lease it was.
         self._has_deleter = seed % 7 == 5 and not self._has_forger
+        # In each sixth the API server, its watches and the metrics are odder than any fault of the others.
+        self._has_odd_api = seed % 6 == 4
+        # In each ninth etcd is restored from a backup.
+        self._has_restore = seed % 9 == 8
         self._deciding = deciding
         self._starts = 0
 
@@ -65,6 +69,7 @@ class Hour:
         self.world = world = World(self.dice)
         self.judge = judge = Judge(world)
         world.check = judge.check
+        world.keeps_former = self._has_odd_api
         if self._has_shards:
             judge.lease = shard_lease(LEASE, shard_of(judge.namespace, SHARDS), SHARDS)
         dice = self.dice
@@ -139,6 +144,8 @@ class Hour:
         """Everything is mended and stays as it is."""
         world = self.world
         world.operators_offset = 0
+        for replica in self.replicas:
+            replica.drift = 0
         self.judge.stir("clock is right")
         await asyncio.sleep(max(_STIRRED - world.seconds(), 0))
         while world.seconds() < HOUR:
@@ -152,7 +159,9 @@ class Hour:
             self._kill: 4, self._stop: 2, self._freeze: 2, self._partition: 2, self._edit: 3, self._recreate: 1,
             self._recreate_target: 1, self._by_hand: 2, self._foreign: 1, self._blindness: 3, self._clock: 1,
             self._join: 4 * self._has_shards, self._forge: 4 * self._has_forger,
-            self._delete_lease: 6 * self._has_deleter,
+            self._delete_lease: 6 * self._has_deleter, self._odd_events: 4 * self._has_odd_api,
+            self._stale_reads: 3 * self._has_odd_api, self._drift: 3 * self._has_odd_api,
+            self._odd_metrics: 3 * self._has_odd_api, self._restore: 4 * self._has_restore,
         }  # fmt: skip
 
     async def _lasting(self, what: str, least: float, most: float) -> None:
@@ -343,6 +352,58 @@ class Hour:
         await self._lasting("half blind" if how == "half" else "blind", 20, 400)
         self.world.weather.blind = ""
         self.judge.end("half blind" if how == "half" else "blind")
+
+    async def _odd_events(self) -> None:
+        """Watches of every kind lose events and repeat old ones, and bookmarks hide it."""
+        weather = self.world.weather
+        weather.lost_events, weather.doubled_events = self.dice.choice([0.1, 0.5]), self.dice.choice([0.1, 0.5])
+        weather.lying_bookmarks = self.dice.random() < 0.5
+        await self._lasting("silence of some events", 30, 300)
+        weather.lost_events = weather.doubled_events = 0.0
+        weather.lying_bookmarks = False
+        self.judge.end("silence of some events")
+
+    async def _stale_reads(self) -> None:
+        self.world.weather.stale_reads = self.dice.choice([0.1, 0.5, 1.0])
+        await self._lasting("stale reads", 20, 200)
+        self.world.weather.stale_reads = 0.0
+        self.judge.end("stale reads")
+
+    async def _drift(self) -> None:
+        for place in self._any_replica():
+            self.replicas[place].drift = round(self.dice.uniform(-60, 60) * SECOND)
+            self.judge.stir(f"clock of {self.replicas[place].who} drifts")
+
+    async def _odd_metrics(self) -> None:
+        """The metrics server hangs, or answers what no pod uses."""
+        if self.world.weather.blind:
+            return
+        how = self.dice.choice(["hanging", "lying"])
+        what = "blind" if how == "hanging" else "half blind by lies"
+        self.world.weather.blind = how
+        await self._lasting(what, 20, 300)
+        self.world.weather.blind = ""
+        self.judge.end(what)
+
+    async def _restore(self) -> None:
+        """Etcd is put back to what it was up to five minutes before, specs, replicas and statuses with it."""
+        if self.judge.since.keys() & {"deleted", "foreign"}:
+            return
+        backup, spec = self.world.snapshot(), copied(self.judge.spec or {})
+        await asyncio.sleep(self.dice.uniform(1, 300))
+        key = ("prod", "shop")
+        whole = key in backup.objects["cronhpas"] and key in backup.objects["deployments"]
+        if not whole or self.judge.since.keys() & {"deleted", "foreign"}:
+            return
+        if any(
+            stir.startswith(("foreign", "object")) for at, stir in self.judge.stirs if at > self.world.seconds() - 301
+        ):
+            return
+        self.judge.stir("target restored")
+        self.judge.stir("edit undone")
+        self.world.counts["restores"] += 1
+        self.judge.spec = spec
+        self.world.restore(backup)
 
     async def _clock(self) -> None:
         step = self.dice.choice([-1, 1]) * self.dice.choice([7.0, 90.0, 900.0, 7200.0])

@@ -88,7 +88,9 @@ class SimulatedReplica:
     def __init__(self, world: World, who: str, noted: Callable[..., None], deciding: Any = decide) -> None:
         self.who, self.world = who, world
         self._noted, self._deciding = noted, deciding
-        clock = Clock(world.operators_now, world.seconds)
+        # How far the clock of its node is ahead of the others'.
+        self.drift = 0
+        clock = Clock(lambda: world.operators_now() + self.drift, world.seconds)
         self.lease_client = SimulatedClient(world, who, fence=unfenced, seconds=TIMING.renew_deadline / 2)
         self.candidate = self.candidate_by(clock)
         self.client = SimulatedClient(world, who, fence=self.candidate.fence)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 from copied import copied
 from kubernetes.client import Configuration
-from model_api import PATH, START, ModelApi, RefusedError
+from model_api import PATH, START, ModelApi, RefusedError, scale_of
 
 from cronhpa.api.identity import PLURAL
 from cronhpa.core.model.instant import SECOND
@@ -34,6 +34,9 @@ LEASES = "leases"
 
 
 _API_SERVER = Context()
+_STALE_SECONDS = 60.0
+_FORMER_KEPT = 20
+_LIES = ("0", "1n", "5", "1000", "900000", "-1")
 # A timer may ring a rounding error early.
 _EARLY = 1e-6
 
@@ -44,6 +47,13 @@ class Request(NamedTuple):
     path: str
     query: dict[str, str]
     body: Any
+
+
+class Backup(NamedTuple):
+    """What etcd had: its version, and the objects by kind, namespace and name."""
+
+    version: int
+    objects: dict[str, dict[tuple[str, str], dict[str, Any]]]
 
 
 class Violation(AssertionError):  # noqa: N818 - what it is called
@@ -62,6 +72,12 @@ class Weather:
         self.is_down = False
         self.silent: set[str] = set()
         self.blind = ""
+        # Of each event of a watch: that it is lost, and that it comes twice, the second time as it was before.
+        self.lost_events = self.doubled_events = 0.0
+        # Whether bookmarks name the newest version, whatever a watch has lost.
+        self.lying_bookmarks = False
+        # Of each read of an object: that it is answered as the object was up to a minute ago.
+        self.stale_reads = 0.0
 
 
 class World(ModelApi):
@@ -78,6 +94,8 @@ class World(ModelApi):
         self.operators_offset = 0
         self.check: Any = lambda *_: None
         self.unlistable: set[str] = set()
+        # Whether reads may be stale: what objects were is kept then.
+        self.keeps_former = False
         self.counts: dict[str, int] = defaultdict(int)
         # By Lease, who held it last: it may have been deleted since.
         self.led_last: dict[tuple[str, str], str] = {}
@@ -85,6 +103,8 @@ class World(ModelApi):
         self._news: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._epochs: dict[str, int] = defaultdict(int)
         self._writer: SimulatedClient | None = None
+        # By object, what it was, and until when.
+        self._former: dict[tuple[str, str, str], list[tuple[float, dict[str, Any]]]] = defaultdict(list)
         self._loop = asyncio.get_running_loop()
 
     def now(self) -> int:
@@ -113,6 +133,9 @@ class World(ModelApi):
 
     async def answer_to(self, asked: Request, until: float) -> bytes:
         """The answer of the API server, also if its caller was cancelled. Raises TimeoutError at the second `until`."""
+        if self.weather.blind == "hanging" and "/apis/metrics.k8s.io/" in asked.path:
+            await asyncio.sleep(until - self.seconds())
+            raise TimeoutError
         seconds = self.weather.latency * (0.5 + self.dice.random())
         if self.seconds() + seconds >= until:
             await asyncio.sleep(until - self.seconds())
@@ -145,10 +168,45 @@ class World(ModelApi):
             raise RefusedError(403, "Forbidden", f"{asked.client.who} cannot list it")
         after = self._befall(asked.method)
         self._writer = asked.client
-        answer = msgspec.json.encode(self._do(asked.method, asked.path, asked.query, asked.body))
+        answer = msgspec.json.encode(self._stale(asked) or self._do(asked.method, asked.path, asked.query, asked.body))
         if after == "lost":
             raise ConnectionResetError("the answer was lost")
         return answer, self.dice.uniform(1, 30) if after == "slow" else 0.0
+
+    def _stale(self, asked: Request) -> Any:
+        """An object as it was, where an API server answers that is behind; None: as it is."""
+        parts = PATH.fullmatch(asked.path)
+        if asked.method != "GET" or parts is None or parts["name"] is None or parts["plural"] not in _WATCHED:
+            return None
+        if not self.weather.stale_reads or self.dice.random() >= self.weather.stale_reads:
+            return None
+        former = self._former[parts["plural"], parts["namespace"], parts["name"]]
+        recent = [body for until, body in former if until > self.seconds() - _STALE_SECONDS]
+        if not recent:
+            return None
+        self.counts["stale reads"] += 1
+        return scale_of(recent[0]) if parts["below"] == "scale" else recent[0]
+
+    def _changed(self, plural: str, before: dict[str, Any], resource: dict[str, Any]) -> None:
+        if plural in _WATCHED and self.keeps_former:
+            meta = resource["metadata"]
+            former = self._former[plural, meta["namespace"], meta["name"]]
+            former.append((self.seconds(), before))
+            del former[:-_FORMER_KEPT]
+        super()._changed(plural, before, resource)
+
+    def snapshot(self) -> Backup:
+        """What etcd has now, but for Leases: a restored Lease that names another live replica is not judged here."""
+        return Backup(self.version, {plural: copied(self.objects[plural]) for plural in sorted(_WATCHED)})
+
+    def restore(self, backup: Backup) -> None:
+        """Puts etcd back to a backup: objects and versions are as they were then, and every watch breaks."""
+        self.version = backup.version
+        for plural, objects in backup.objects.items():
+            self.objects[plural] = copied(objects)
+            self._log[plural] = [entry for entry in self._log[plural] if entry[0] <= backup.version]
+            self._former = defaultdict(list)
+            self.cut_watches(plural)
 
     def _befall(self, method: str) -> str:
         """Raises what befalls a request before it is done; the fault that befalls its answer, "" for none."""
@@ -200,6 +258,9 @@ class World(ModelApi):
         metrics = self._used(super()._measured(api, namespace, what), namespace)
         if blind == "empty":
             return {"items": []}
+        if blind == "lying":
+            for sample in metrics["items"]:
+                sample["containers"][0]["usage"]["cpu"] = self.dice.choice(_LIES)
         if blind == "half":  # the pods of the later half have no sample
             return {"items": metrics["items"][: len(metrics["items"]) // 2]}
         if blind == "nonsense":
@@ -240,6 +301,10 @@ class World(ModelApi):
             deployment["status"]["readyReplicas"] = count
             self._changed("deployments", before, deployment)
 
+    def bookmark(self) -> bytes:
+        meta = {"resourceVersion": str(self.version)} if self.weather.lying_bookmarks else {}
+        return msgspec.json.encode({"type": "BOOKMARK", "object": {"metadata": meta}})
+
     async def follow(self, client: SimulatedClient, plural: str, version: int, idle_seconds: float):
         """The events of a kind behind a version, with their namespaces; (None, "") is a bookmark."""
         log, epoch = self._log[plural], self._epochs[plural]
@@ -249,7 +314,13 @@ class World(ModelApi):
                 _, namespace, line = log[position]
                 position += 1
                 await client.reachable()
-                if plural not in self.weather.silent:
+                weather = self.weather
+                if plural in weather.silent or (weather.lost_events and self.dice.random() < weather.lost_events):
+                    continue
+                yield line, namespace
+                if weather.doubled_events and self.dice.random() < weather.doubled_events:
+                    self.counts["doubled events"] += 1
+                    _, namespace, line = log[self.dice.randint(max(position - 3, 0), position - 1)]
                     yield line, namespace
             news = self._news[plural]
             with suppress(TimeoutError):
@@ -330,7 +401,7 @@ class SimulatedClient(Client):
             events = self._world.follow(self, parts["plural"], int(resource_version or 0), idle_seconds)
             async for line, namespace in events:
                 if line is None:
-                    yield b'{"type":"BOOKMARK","object":{}}'
+                    yield self._world.bookmark()
                 elif parts["namespace"] in {None, namespace}:
                     yield line
         except (OSError, TimeoutError) as error:
