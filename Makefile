@@ -126,6 +126,9 @@ SEED ?= 0
 simulate: $(VENV)/.ready  ## simulate hours of two replicas with faults, kills and edits: SEEDS=10000 of them, from SEED=0 on (a quarter of a second of CPU each)
 	@PYTHONPATH=tests/operator nice -n 10 $(RUN)/python -m seeds $(SEED) --count $(SEEDS)
 
+simulate-mutants: $(VENV)/.ready  ## break each invariant on purpose, and search the simulated hour that finds it (SEEDS=1000, 2 to 10 min)
+	@PYTHONPATH=tests/operator nice -n 10 $(RUN)/python -m mutants --seeds $(SEEDS)
+
 TREE ?=
 walk: $(VENV)/.ready  ## count the files and functions that a reconciliation of one object passes, and lines of code (TREE=DIR: of another checkout; ARGS=--json)
 	@$(RUN)/python tests/operator/walk.py $(if $(TREE),--tree '$(TREE)') $(ARGS)
@@ -208,4 +211,4 @@ artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes int
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts
+.PHONY: help setup lock check test coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts

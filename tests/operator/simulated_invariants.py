@@ -29,8 +29,12 @@ _ONE_RECONCILIATION = 75.0
 _WRITTEN = 10.0
 # What changes what is decided, and not whether it is written.
 _HARMLESS = ("load", "blind", "half blind", "foreign", "silence", "watch", "by hand")
+# What leaves watches and requests as they are.
+_HEARD = ("load", "by hand", "edit", "object", "deleted", "blind", "half blind", "clock", "foreign")
 # A list of all objects every five minutes finds what every watch has missed.
 _SWEPT = 330.0
+# A list of all HorizontalPodAutoscalers, ten minutes and a quarter of jitter after the last one.
+_LISTED = 760.0
 # No measured lead is longer in these hours: pods start within 20 s, and a status may be forged to say an hour.
 _LEAD_MINUTES = 60.0
 
@@ -118,9 +122,9 @@ class Judge:
 
     def _check_scale(self, who: str, old: int, new: int) -> None:
         now = self.world.seconds()
-        if self._lasts("foreign", 120.0):
+        if self._lasts("foreign", _LISTED if self._stirred("silence of some events", _LISTED) else 120.0):
             self.fail("S10", f"{old} to {new} beside a HorizontalPodAutoscaler")
-        if self._lasts("deleted", _SWEPT):
+        if self._lasts("deleted", _SWEPT if self._is_disturbed() else _ONE_RECONCILIATION):
             self.fail("S11", f"{old} to {new} for an object that is gone")
         if self.spec is not None and not self._stirred("edit", _SWEPT) and not self._stirred("object", _SWEPT):
             lowest, highest = _outermost(self.spec)
@@ -210,6 +214,12 @@ class Judge:
 
     def _lasts(self, what: str, seconds: float) -> bool:
         return what in self.since and self.world.seconds() - self.since[what] > seconds
+
+    def _is_disturbed(self) -> bool:
+        """Whether anything of late may have kept the replicas from hearing what happens."""
+        now = self.world.seconds()
+        recent = [what for at, what in self.stirs if now - at < _SWEPT]
+        return any(not what.startswith(_HEARD) for what in (*recent, *self.since))
 
     def _stirred(self, what: str, seconds: float) -> bool:
         return any(self.world.seconds() - at < seconds and text.startswith(what) for at, text in self.stirs)

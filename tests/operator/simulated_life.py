@@ -393,6 +393,7 @@ class Hour:
         await asyncio.sleep(self.dice.uniform(1, 300))
         key = ("prod", "shop")
         whole = key in backup.objects["cronhpas"] and key in backup.objects["deployments"]
+        whole = whole and key in self.world.objects["deployments"]
         if not whole or self.judge.since.keys() & {"deleted", "foreign"}:
             return
         if any(
@@ -426,6 +427,8 @@ def live_through(seed: int, deciding: Any = decide) -> World:
     except Violation as violation:
         raise hour.judge.violation or violation from None
     except Exception as error:
+        if hour.judge.violation is not None:  # raised in a task, it may end what others wait for
+            raise hour.judge.violation from None
         raise Violation(f"the simulation ended with {error!r}") from error
     finally:
         gc.enable()

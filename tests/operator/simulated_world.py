@@ -205,8 +205,12 @@ class World(ModelApi):
         for plural, objects in backup.objects.items():
             self.objects[plural] = copied(objects)
             self._log[plural] = [entry for entry in self._log[plural] if entry[0] <= backup.version]
-            self._former = defaultdict(list)
             self.cut_watches(plural)
+        self._former = defaultdict(list)
+        if self.start_up is not None:
+            # A kubelet reports again what its pods are.
+            for pod in self.objects["pods"].values():
+                asyncio.get_running_loop().call_later(self.start_up, self._get_ready, pod["metadata"]["uid"])
 
     def _befall(self, method: str) -> str:
         """Raises what befalls a request before it is done; the fault that befalls its answer, "" for none."""

@@ -1,0 +1,149 @@
+"""
+Invariants broken on purpose, and the simulated hour that finds each: `python -m mutants` searches from seed 0 on.
+
+A mutant that no hour finds tells that an assertion of the simulation cannot fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import pytest
+from msgspec.structs import replace
+from simulated_life import live_through
+from simulated_world import Violation
+
+from cronhpa.core import decide as core_decide
+from cronhpa.core.decide import decide
+from cronhpa.core.model.decision import Recommendation
+from cronhpa.core.model.instant import MINUTE
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.schedules.bounds import resolve
+from cronhpa.kube.resource_versions import SeenVersions
+from cronhpa.operator.leader.election import Leadership
+from cronhpa.operator.loop import reconciler
+from cronhpa.operator.objects.owners import Owners
+from cronhpa.operator.writes import writer
+from cronhpa.operator.writes.written_status import StatusWrite, WrittenStatus
+
+SEEDS_MAX = 1000
+
+
+class Mutant(NamedTuple):
+    """A broken rule."""
+
+    name: str
+    rules: tuple[str, ...]
+    """The invariants of docs/engineering/reliability.md that it breaks."""
+    seeds: range
+    """Where a test searches: the first of them finds it today."""
+    patches: tuple[tuple[Any, str, Any], ...] = ()
+    """Attributes of the product that are replaced: where, name, by what."""
+    deciding: Callable[..., Any] = decide
+    """In place of `core.decide`."""
+
+
+class Finding(NamedTuple):
+    seed: int
+    rule: str
+
+
+def too_many(spec: Any, *given: Any) -> Any:
+    decision = decide(spec, *given)
+    return replace(decision, desired=decision.desired + 8) if decision.rescales else decision
+
+
+def blindly_down(spec: Any, *given: Any) -> Any:
+    decision = decide(spec, *given)
+    lower = max(decision.current - 1, spec.min_replicas)
+    return replace(decision, desired=lower) if decision.failure and decision.current > lower else decision
+
+
+def forgetful(self: Any, _current: int, now: int, _held_until: int | None = None) -> Any:
+    """A restart believes that one replica was enough until now."""
+    return replace(self, recommendations=(Recommendation(1, now, 1),), scale_downs=(), intent=None)
+
+
+def late(spec: Any, now: int, *given: Any) -> Any:
+    """Windows open and close two minutes late."""
+    return resolve(spec, now - 2 * MINUTE, *given)
+
+
+def longer(spec: Any, now: int, *given: Any) -> Any:
+    """The floor of a window is one higher than stated."""
+    bounds = resolve(spec, now, *given)
+    return replace(bounds, minimum=bounds.minimum + 1) if spec.schedules and bounds.minimum < bounds.maximum else bounds
+
+
+def believes_no_list(self: Any, version: int) -> bool:
+    """A list of a restored store is taken for an old one."""
+    self.note(version)
+    return False
+
+
+def outdated(_: Any, version: int, known: int) -> bool:
+    return version < known
+
+
+MUTANTS = (
+    Mutant("beyond bounds", ("S1", "L1"), range(20), deciding=too_many),
+    Mutant("down without evidence", ("S2", "S5"), range(1, 20), deciding=blindly_down),
+    Mutant("a floor that nobody states", ("S3",), range(2, 60), ((core_decide, "resolve", longer),)),
+    Mutant("no fence", ("S4",), range(18, 60), ((Leadership, "write_seconds", lambda _: 60.0),)),
+    Mutant("no fence of a shard", ("S4",), range(63, 200, 4), ((Leadership, "write_seconds", lambda _: 60.0),)),
+    Mutant("memory lost at a restart", ("S5",), range(25, 80), ((Memory, "resumed", forgetful),)),
+    Mutant("windows by a late clock", ("S6", "S3"), range(2, 60), ((core_decide, "resolve", late),)),
+    Mutant(
+        "a status in each period",
+        ("S7",),
+        range(3),
+        # Three rules keep a quiet object's status from being written: each alone would.
+        (
+            (reconciler, "standing", lambda *_: None),
+            (WrittenStatus, "need", lambda *_: StatusWrite.STATUS),
+            (writer, "need", lambda *_: StatusWrite.STATUS),
+        ),
+    ),
+    Mutant("another owner", ("S10",), range(23, 80), ((Owners, "problem", lambda *_: None),)),
+    Mutant(
+        "a restored store",
+        ("L1", "S1", "S7"),
+        range(26, 900, 9),
+        ((SeenVersions, "note_list", believes_no_list), (SeenVersions, "is_outdated_in_list", outdated)),
+    ),
+)
+
+
+def first_found(mutant: Mutant, patch: pytest.MonkeyPatch, seeds: Iterable[int]) -> Finding | None:
+    """The first of the seeds that finds a mutant, and the invariant that it names; None if no one does."""
+    for where, name, broken in mutant.patches:
+        patch.setattr(where, name, broken)
+    for seed in seeds:
+        try:
+            live_through(seed, mutant.deciding)
+        except Violation as violation:
+            return Finding(seed, str(violation).partition(" ")[0])
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=SEEDS_MAX, help="how many seeds to search for each mutant")
+    count = parser.parse_args().seeds
+    logging.disable(logging.CRITICAL)
+    missed = 0
+    for mutant in MUTANTS:
+        with pytest.MonkeyPatch.context() as patch:
+            found = first_found(mutant, patch, range(count))
+        missed += found is None or found.rule not in mutant.rules
+        print(f"{mutant.name}: {'found by none' if found is None else f'seed {found.seed}, {found.rule}'}", flush=True)
+    print(f"{len(MUTANTS) - missed} of {len(MUTANTS)} mutants found within {count} seeds")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
