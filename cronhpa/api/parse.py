@@ -109,7 +109,7 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
         fallback=None
         if model.fallback is None
         else Fallback(model.fallback.replicas, model.fallback.after_seconds * SECOND),
-        pod_selection=PodSelection(model.pod_selection),
+        pod_selection=PodSelection(model.pod_selection or PodSelection.ALL),
     )
 
 

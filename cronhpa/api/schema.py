@@ -295,10 +295,10 @@ class CronHPASpec(Model):
         description="Samples of pods (Resource, ContainerResource and Pods metrics) older than this count as absent, "
         "and samples as far in the future. Absent, any age is accepted, as by the HorizontalPodAutoscaler.",
     )
-    pod_selection: Literal["All", "Owned"] = Field(
-        default="All",
-        description="Which pods the metrics count: All that the target's selector matches, as the "
-        "HorizontalPodAutoscaler, or those of them that the target Owns, by their ownerReferences.",
+    pod_selection: Literal["All", "Owned"] | None = Field(
+        default=None,
+        description="Which pods the metrics count: All that the target's selector matches (the default, as the "
+        "HorizontalPodAutoscaler), or those of them that the target Owns, by ownerReferences.",
     )
     time_zone: TimeZone = Field(default="UTC", description="IANA time zone of the schedules without a timeZone.")
     schedules: list[ScheduleModel] | None = Field(

@@ -129,8 +129,12 @@ def test_who_may_not_forward_the_port_is_told_so_in_kubectls_words(explain):
 def test_the_store_is_copied_out_of_the_pod_by_the_line_that_the_command_prints(plane, explain, tmp_path):
     copy = tmp_path / "copy.db"
     kubectl = [plane.binaries / "kubectl", f"--kubeconfig={plane.admin_kubeconfig}"]
+    # The image has the program on its PATH; here it is a module of this Python.
+    program, *arguments = COPYING.split()
+    assert "cronhpa" == program
+    command = [*kubectl, "exec", "-n", NAMESPACE, POD, "--", sys.executable, "-m", "cronhpa.cli", *arguments]
     with copy.open("wb") as out:
-        subprocess.run([*kubectl, "exec", "-n", NAMESPACE, POD, "--", *COPYING.split()], stdout=out, check=True)
+        subprocess.run(command, stdout=out, check=True)
 
     told = explain("default", "--store", str(copy))
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 
 import pytest
 import yaml
@@ -70,7 +69,6 @@ def reader(control_plane, namespace):
 
 def test_a_reader_of_one_namespace_gets_its_report_and_changes_nothing(shop, control_plane, server):
     kubeconfig = reader(control_plane, shop)
-    begun = time.time()
     arguments = ["--prometheus", server.url, "-n", shop, "--weeks", "0.6", "--jobs", "1", "-o", "json"]
 
     result = CliRunner().invoke(app, ["report", *arguments, "--time-zone", "UTC", "--kubeconfig", str(kubeconfig)])
@@ -79,7 +77,6 @@ def test_a_reader_of_one_namespace_gets_its_report_and_changes_nothing(shop, con
     (target,) = json.loads(result.stdout)["targets"]
     assert f"{shop}/Deployment/shop" == target["target"]
     assert any("maxReplicas" in suggestion["change"] for suggestion in target["suggestions"])
-    writes = [write for write in control_plane.writes() if write.began >= begun and write.agent.startswith("cronhpa")]
-    assert [] == writes
     user = f"system:serviceaccount:{shop}:reporter"
-    assert any(request.user == user for request in control_plane.requests())
+    # Finding out which kinds there are is a get of a path.
+    assert {"get", "list"} == {request.verb for request in control_plane.requests() if request.user == user}
