@@ -126,13 +126,14 @@ def test_who_may_not_forward_the_port_is_told_so_in_kubectls_words(explain):
     assert "the chart binds who may by decisionHistory.readers" in told.stderr
 
 
-def test_the_store_is_copied_out_of_the_pod_by_the_line_that_the_command_prints(plane, explain, tmp_path):
+def test_the_store_is_copied_out_of_the_pod_by_the_line_that_the_command_prints(plane, folder, explain, tmp_path):
     copy = tmp_path / "copy.db"
     kubectl = [plane.binaries / "kubectl", f"--kubeconfig={plane.admin_kubeconfig}"]
-    # The image has the program on its PATH; here it is a module of this Python.
-    program, *arguments = COPYING.split()
-    assert "cronhpa" == program
-    command = [*kubectl, "exec", "-n", NAMESPACE, POD, "--", sys.executable, "-m", "cronhpa.cli", *arguments]
+    # The image has the program on its PATH and the store at the path of the chart; neither is so here.
+    program, verb, noun, store, copied = COPYING.split()
+    assert ("cronhpa", "/var/lib/cronhpa/history.db") == (program, store)
+    ours = [sys.executable, "-m", "cronhpa.cli", verb, noun, str(folder / "history.db"), copied]
+    command = [*kubectl, "exec", "-n", NAMESPACE, POD, "--", *ours]
     with copy.open("wb") as out:
         subprocess.run(command, stdout=out, check=True)
 
