@@ -48,7 +48,7 @@ BY_VALUE = {
     "core.schedules.wall_clock:zone_problem": (1024, 600),
     "core.schedules.wall_clock:dates_near_change": (4096, 400),
     "core.schedules.wall_clock:_clock": (8192, 700),
-    "core.schedules.wall_clock:offsets_on": (8192, 650),
+    "core.schedules.wall_clock:offsets_on": (8192, 900),
     "api.parse:_range": (2048, 600),
     "api.parse:_shared": (1024, 20_000),
     "api.rules:spec_schema": (1, MIB),
