@@ -124,8 +124,11 @@ class PageProxy:
             return _error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {_BODY_MAX // 1024} KiB are passed on")
         if request.path == "/sign-in":
             return self._sign_in(request, body)
+        target = self._target(request)
+        if target is None:
+            return _error(HTTPStatus.BAD_REQUEST, "only a path of the page is passed on")
         try:
-            return await self._passed_on(request, body)
+            return await self._passed_on(request, target, body)
         except (ClientError, TimeoutError, OSError):
             return _error(HTTPStatus.BAD_GATEWAY, "the operator's pod does not answer through kubectl port-forward")
         except (ClusterError, OperatorPortError) as problem:
@@ -150,7 +153,16 @@ class PageProxy:
         body = msgspec.json.encode({"token": self._session})
         return web.Response(body=body, content_type="application/json", headers={"Cache-Control": "no-store"})
 
-    async def _passed_on(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
+    def _target(self, request: web.BaseRequest) -> URL | None:
+        """What is asked of the operator; None for a path such as //elsewhere/, which names another server."""
+        try:
+            target = self._url.join(URL(request.raw_path, encoded=True))
+            is_ours = request.raw_path.startswith("/") and target.origin() == self._url.origin()
+        except ValueError:
+            return None
+        return target if is_ours else None
+
+    async def _passed_on(self, request: web.BaseRequest, target: URL, body: bytes) -> web.StreamResponse:
         assert self._client is not None
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _OWN_REQUEST}
         shown = request.headers.get("Authorization", "")
@@ -158,7 +170,6 @@ class PageProxy:
             headers["Authorization"] = _BEARER + await self._current_token()
         elif shown:
             headers["Authorization"] = shown  # a token that a person pasted
-        target = self._url.join(URL(request.raw_path, encoded=True))
         async with self._client.request(
             request.method, target, headers=headers, data=body or None, allow_redirects=False, ssl=self._verifies
         ) as answer:

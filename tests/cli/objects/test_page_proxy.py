@@ -123,6 +123,30 @@ def test_another_site_signs_nobody_in_also_by_a_name_that_points_here(through, h
     assert expected == through(scenario)[0]
 
 
+@pytest.mark.parametrize("form", ["//{elsewhere}/", "http://{elsewhere}/", "//u:p@{elsewhere}/"])
+def test_a_path_that_names_another_server_reaches_none(through, form):
+    """What it answered would be shown as the page's own, and be sent the token of who is signed in."""
+
+    async def scenario(proxy, client, _clock, given, _refused):
+        reached = []
+        server = await asyncio.start_server(lambda *_: reached.append(True), "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        _, session = await sign_in(proxy, client, code_of(proxy))
+        own = proxy.address.removeprefix("http://").rstrip("/")
+        reader, writer = await asyncio.open_connection(*own.split(":"))
+        path = form.format(elsewhere=f"{host}:{port}")
+        headers = f"Host: {own}\r\nAuthorization: Bearer {session['token']}\r\nConnection: close\r\n"
+        writer.write(f"GET {path} HTTP/1.1\r\n{headers}\r\n".encode())
+        answer = await reader.read()
+        writer.close()
+        server.close()
+        return answer.split()[1], reached, given
+
+    status, reached, given = through(scenario)
+
+    assert (b"400", [], []) == (status, reached, given)
+
+
 def test_whoever_has_no_session_gets_what_the_page_gives_to_nobody(through):
     """A port of loopback is open to each user of the machine: the documents have no data, and data needs a session."""
 
