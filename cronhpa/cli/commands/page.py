@@ -8,7 +8,7 @@ import signal
 import threading
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -279,20 +279,21 @@ async def _leading_page(
 ) -> AsyncIterator[_Page]:
     """The page of the pod that leads, else of the first one that answers. Raises OperatorPortError."""
     problems: list[OperatorPortError] = []
-    others: list[str] = []
-    for name in parse_operators(operator):
-        try:
-            async with _page_of(name, token, kubeconfig, context) as found:
-                if found.session.leads:
-                    yield found
-                    return
-                others.append(name)
-        except OperatorPortError as problem:
-            problems.append(problem)
-    if not others:
-        raise problems[0]
-    async with _page_of(others[0], token, kubeconfig, context) as found:
-        yield found
+    pages: list[_Page] = []
+    async with AsyncExitStack() as opened:
+        for name in parse_operators(operator):
+            try:
+                found = await opened.enter_async_context(_page_of(name, token, kubeconfig, context))
+            except OperatorPortError as problem:
+                problems.append(problem)
+                continue
+            pages.append(found)
+            if found.session.leads:
+                break
+        if not pages:
+            raise problems[0]
+        # Outside of the `try`: an error of who uses the page is none of another pod's.
+        yield pages[-1] if pages[-1].session.leads else pages[0]
 
 
 @asynccontextmanager

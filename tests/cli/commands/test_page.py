@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -139,6 +140,17 @@ def test_a_pod_that_cannot_be_reached_is_named(page):
     assert "kubectl cannot forward the port of cronhpa-system/cronhpa-0: error: pods is forbidden" in page.refused(
         token="t-anna"
     )
+
+
+def test_a_port_that_is_taken_is_named_though_another_pod_answers_too(page):
+    page.api.answers[TOKENS.format("cronhpa-system", "cronhpa-page")] = ISSUED
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = page.refused("--port", str(port))
+
+    assert f"--port {port}: " in said
+    assert "Traceback" not in said
 
 
 def test_a_pod_without_a_page_is_named_with_the_value_to_set(page):
