@@ -59,11 +59,12 @@ def autoscalers_of(documents: Sequence[Json], now: Nanoseconds) -> tuple[list[Au
     left_out: list[LeftOut] = []
     for manifest in (*ours, *conversion.manifests):
         namespace = manifest["metadata"].get("namespace") or "default"
-        name = manifest["metadata"]["name"]
-        ref = manifest["spec"]["scaleTargetRef"]
-        label = f"{KIND}/{name}" if manifest in ours else labels.get((namespace, ref["kind"], ref["name"]), name)
+        name = str(manifest["metadata"].get("name") or "?")
+        ref = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
+        of_others = labels.get((namespace, str(ref.get("kind")), str(ref.get("name"))), name)
+        label = f"{KIND}/{name}" if manifest in ours else of_others
         try:
-            spec = parse_spec(manifest["spec"], namespace, ControllerOptions())
+            spec = parse_spec(manifest.get("spec") or {}, namespace, ControllerOptions())
         except SpecError as error:
             left_out.append(LeftOut(f"{namespace}/{label}", "; ".join(map(str, error.problems))))
             continue

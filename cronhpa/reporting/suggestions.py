@@ -508,7 +508,7 @@ def _avoids(today: Score, score: Score) -> bool:
     avoided = today.under_provisioned_minutes - score.under_provisioned_minutes
     extra = 100 * (score.pod_hours / today.pod_hours - 1) if today.pod_hours else 0.0
     return avoided >= max(_least_minutes(today) / 2, _AVOIDED_SHARE_MIN * today.under_provisioned_minutes) and (
-        extra <= _EXTRA_PERCENT_MAX or today.unserved > 2 * score.unserved > 0 or score.unserved == 0
+        extra <= _EXTRA_PERCENT_MAX or worth(today, score) > 0
     )
 
 
@@ -534,9 +534,10 @@ def happened_week(target: ReportedTarget, span: Span) -> HappenedWeek | None:
     if np.mean(np.isnan(counts)) > _UNKNOWN_SHARE_MAX:
         return None
     known = np.maximum.accumulate(np.where(np.isnan(counts), 0, np.arange(len(counts))))
-    counts = np.nan_to_num(counts[known])
+    counts = counts[known]
+    # Before the first count nothing is known: no comparison with NaN holds.
     short = minutes_of(target.points, span) > counts * target.environment.capacity
-    return HappenedWeek(float(short.sum()), float(counts.sum()) / 60)
+    return HappenedWeek(float(short.sum()), float(np.nansum(counts)) / 60)
 
 
 def _doubts(target: ReportedTarget) -> tuple[str, ...]:

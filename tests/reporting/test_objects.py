@@ -77,6 +77,21 @@ def test_what_cannot_be_converted_is_left_out_with_the_reason():
     assert ["HorizontalPodAutoscaler/odd"] == [one.autoscaler for one in left_out]
 
 
+def test_a_cron_hpa_without_a_target_is_left_out_with_what_is_missing():
+    body = {
+        "apiVersion": "cronhpa.io/v1alpha1",
+        "kind": "CronHPA",
+        "metadata": {"name": "odd"},
+        "spec": {"maxReplicas": 3},
+    }
+
+    found, left_out = autoscalers_of([body], MONDAY)
+
+    assert [] == found
+    assert ["default/CronHPA/odd"] == [one.autoscaler for one in left_out]
+    assert "scaleTargetRef" in left_out[0].why
+
+
 def test_requests_are_those_of_the_pods_and_else_of_the_template():
     assert {SHOP: {"cpu": 1000}} == requests_of([deployment()])
     assert {"cpu": 250} == requests_of([deployment(), pod("a"), pod("b")])[SHOP]

@@ -89,6 +89,17 @@ def test_the_replicas_that_there_were_are_told_beside_the_replay():
     assert (120.0, 240.0) == (happened.minutes, happened.pod_hours)
 
 
+def test_minutes_before_the_first_known_count_are_not_short():
+    """The first hour of 24 is not known: 23 h of 10 pods, and the two hours from 8:00 on are short as before."""
+    load = points(4, rush)
+    begin = MONDAY + 3 * DAY
+    happened = happened_week(
+        target(load, replicas=[(at, 10.0) for at, _ in load if at >= begin + HOUR]), Span(begin, begin + DAY)
+    )
+
+    assert (120.0, 230.0) == (happened.minutes, happened.pod_hours)
+
+
 def test_replicas_of_half_of_the_time_are_not_told():
     load = points(4, rush)
     replicas = [(at, 10.0) for at, _ in load if at % DAY < 12 * HOUR]

@@ -157,6 +157,7 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         return
     if prometheus is None and history is None:
         raise typer.BadParameter("where is the load? Name a server with --prometheus, or a folder with --history")
+    _refuse_choice_of_files(files, is_chosen=everywhere or bool(namespace or selector))
     if time_zone is not None and (problem := zone_problem(time_zone)):
         raise typer.BadParameter(problem, param_hint="--time-zone")
     stated = _queries(query or [])
@@ -180,9 +181,9 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     histories = Histories(server, history, now - round(weeks * 7 * DAY), now, matcher)
     targets, without = _gather(autoscalers, bodies, histories, server)
     zones = None if time_zone is None else (time_zone,)
-    judged, is_whole = _judge(targets, zones, jobs or os.cpu_count() or 1)
+    judged, unjudged, is_whole = _judge(targets, zones, jobs or os.cpu_count() or 1)
     prices = Prices(pod_price, core_price, gib_price)
-    answer = report_of(judged, [*left_out, *without], remarks, prices)
+    answer = report_of(judged, [*left_out, *without, *unjudged], remarks, prices)
     _show(answer, output)
     if html is not None:
         from cronhpa.cli.report.html import as_html
@@ -196,6 +197,11 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if not judged:
         complain("report", "no target could be judged" + ("" if autoscalers else ": there is no autoscaler"))
         raise typer.Exit(1)
+
+
+def _refuse_choice_of_files(files: Sequence[Path] | None, *, is_chosen: bool) -> None:
+    if files and is_chosen:
+        raise typer.BadParameter("-n, -A and -l choose objects of a cluster: a file is read as a whole")
 
 
 def _queries(stated: Sequence[str]) -> dict[str, str]:
@@ -290,38 +296,57 @@ def _gather(
 
 def _judge(
     targets: Sequence[ReportedTarget], zones: tuple[str, ...] | None, jobs: int
-) -> tuple[list[JudgedTarget], bool]:
-    """The judged targets, and whether these are all."""
+) -> tuple[list[JudgedTarget], list[LeftOut], bool]:
+    """The judged targets, the others with the reason, and whether nobody interrupted it."""
     from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import get_context
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import active_children, get_context
+
+    from cronhpa.reporting.reported_target import LeftOut
 
     judged: list[JudgedTarget] = []
+    why = {target.label: "the report was interrupted before it was judged" for target in targets}
+    is_whole = True
     with progress("report", f"replaying {len(targets)} targets") as done:
-        pool = ProcessPoolExecutor(min(jobs, max(len(targets), 1)), mp_context=get_context("spawn"))
+        workers = min(jobs, max(len(targets), 1))
+        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_leave_interrupts)
         try:
             futures = {pool.submit(_judged, target, zones): target for target in targets}
-            for number, future in enumerate(as_completed(futures)):
-                result = future.result()
+            for number, future in enumerate(as_completed(futures), 1):
+                label = futures[future].label
+                try:
+                    result = future.result()
+                except BrokenProcessPool:
+                    result = "the process of a replay was killed, perhaps for its memory: try --jobs 1"
+                except Exception as problem:  # noqa: BLE001 - one target's defect is not the others'
+                    result = f"its replay failed: {type(problem).__name__}: {problem}"
                 if isinstance(result, str):
-                    complain("report", f"{futures[future].label}: {result}")
+                    why[label] = result
                 else:
                     judged.append(result)
-                done(number + 1, len(targets))
+                    del why[label]
+                done(number, len(targets))
         except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            return judged, False
-        pool.shutdown()
-    return judged, True
+            is_whole = False
+        finally:
+            pool.shutdown(wait=is_whole, cancel_futures=True)
+        if not is_whole:
+            for worker in active_children():
+                worker.terminate()
+    return judged, [LeftOut(label, text) for label, text in why.items()], is_whole
+
+
+def _leave_interrupts() -> None:
+    """The parent ends the report; a worker that prints its own traceback helps nobody."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _judged(target: ReportedTarget, zones: tuple[str, ...] | None) -> JudgedTarget | str:
     """In a process of its own: the judged target, or why it cannot be judged."""
-    import signal
-
     from cronhpa.reporting.suggestions import ZONES, judge, judged_span
 
-    # The parent ends the report; a worker that prints its own traceback helps nobody.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     span = judged_span(target.load.begin, target.load.end)
     if span is None:
         hours = (target.load.end - target.load.begin) / _HOUR

@@ -96,6 +96,7 @@ def test_the_rights_are_to_get_and_list_alone():
     [
         ([], "where is the load?"),
         (["--history", "x", "--time-zone", "Berlin"], "Berlin"),
+        (["shop.yaml", "--history", "x", "-l", "app=shop"], "a file is read as a whole"),
         (["--prometheus", "http://u:p@h:1/?a=b"], "it holds more than a host, a port and a path"),
         (["--prometheus", "http://h:1", "--query", "cpu"], "write METRIC=PROMQL"),
     ],
@@ -105,6 +106,24 @@ def test_a_wrong_option_is_told_with_what_is_accepted(arguments, said):
 
     assert 2 == result.exit_code
     assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_load_that_is_too_short_is_left_out_with_its_length_and_costs_no_other_target(tmp_path):
+    (tmp_path / "prod").mkdir()
+    for name, days in (("shop", 4), ("short", 2)):
+        lines = [f"{format_instant(at)},{value}" for at, value in points(days, rush)]
+        (tmp_path / f"prod/{name}.csv").write_text("\n".join(["timestamp,value", *lines]))
+    bodies = [body for name in ("shop", "short") for body in (hpa(name, maximum=10), deployment(name))]
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(bodies))
+
+    result = run(tmp_path / "objects.yaml", "--history", tmp_path, "--jobs", 1, "--time-zone", "UTC", "-o", "json")
+
+    assert 0 == result.exit_code, result.stderr
+    answer = json.loads(result.stdout)
+    assert ["prod/Deployment/shop"] == [one["target"] for one in answer["targets"]]
+    (left_out,) = answer["leftOut"]
+    assert "prod/Deployment/short" == left_out["autoscaler"]
+    assert left_out["why"].startswith("48 h of load are too short")
 
 
 def test_objects_without_an_autoscaler_end_with_1(folder, tmp_path):
