@@ -383,10 +383,11 @@ def _written(path: Path, text: str) -> None:
 
 def _write_manifests(folder: Path, answer: ClusterReport) -> None:
     """A manifest for each target with a suggestion, below a comment with the sentence that justifies it."""
+    from cronhpa.cli.report.histories import as_file_name
     from cronhpa.cli.report.manifests import manifest_text
 
     for judged in answer.judged:
         if judged.best is not None:
             target = judged.target
-            path = folder / f"{target.series.namespace}-{target.series.name}.yaml"
+            path = folder / f"{as_file_name(f'{target.series.namespace}-{target.series.name}')}.yaml"
             _written(path, manifest_text(judged, answer.prices))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,6 +30,8 @@ _REPLICAS = {
     "StatefulSet": 'max(kube_statefulset_status_replicas_ready{namespace="$namespace", statefulset="$target"})',
     "ReplicaSet": 'max(kube_replicaset_status_ready_replicas{namespace="$namespace", replicaset="$target"})',
 }
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_NAME_MAX = 200
 _REPLICAS_METRIC = "replicas"
 _SELECTOR_END = 'container!="POD"}'
 
@@ -155,4 +158,9 @@ class Histories:
 
 def _stem(autoscaler: Autoscaler, metric: str) -> str:
     """NAMESPACE/NAME.METRIC: the file of a history, below the folder."""
-    return f"{autoscaler.namespace}/{autoscaler.name}{'.' + metric if metric else ''}".replace("..", "_")
+    return f"{as_file_name(autoscaler.namespace)}/{as_file_name(autoscaler.name + ('.' + metric if metric else ''))}"
+
+
+def as_file_name(text: str) -> str:
+    """A name of an object as that of a file: what a hostile manifest calls itself leads out of no folder."""
+    return _NOT_IN_NAMES.sub("_", text).lstrip(".")[:_NAME_MAX] or "_"
