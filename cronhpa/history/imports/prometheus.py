@@ -203,7 +203,7 @@ class Prometheus:
                 f"{self._url}: {query} gives {len(points)} points: {_POINTS_MAX} at most were asked for"
             )
         # Instants that were not asked for are left out.
-        return [(at * SECOND, value) for at, value in points if at in asked and math.isfinite(value)]
+        return [(at * SECOND, value) for at, value in points if at in asked and not math.isnan(value)]
 
     async def _ask(self, form: dict[str, str]) -> tuple[int, bytes]:
         """The status and the body of an answer. Raises PrometheusUnusableError."""

@@ -56,9 +56,8 @@ async def test_every_minute_of_the_span_is_asked_for_once_in_parts_of_seven_days
     assert max((end - start) // 60 + 1 for _, start, end, _ in server.asked) < 11_000
 
 
-@pytest.mark.parametrize("text", ["NaN", "+Inf"])
-async def test_a_gap_and_not_a_number_stay_gaps(text):
-    odd = {NOON // SECOND: None, NOON // SECOND + 60: text}
+async def test_a_gap_and_not_a_number_stay_gaps():
+    odd = {NOON // SECOND: None, NOON // SECOND + 60: "NaN"}
     async with Answering(lambda at: odd.get(at, "2")) as server:
         assert [(NOON + 2 * MINUTE, 2.0)] == await load(server, NOON, NOON + 3 * MINUTE)
 
