@@ -120,8 +120,6 @@ class JudgedTarget(Struct, frozen=True):
     """The judged time."""
     week: Run
     """The replay of the autoscaler as it is."""
-    at_maximum: float
-    """The share of reconciliations at which the metric asked for more than the maximum."""
     suggestions: tuple[Suggestion, ...] = ()
     together: Suggestion | None = None
     """All suggestions at once, if there are several and they are better together than the best alone."""
@@ -169,7 +167,6 @@ def judge(target: ReportedTarget, span: Span, zones: Sequence[str] = ZONES, seed
         target=target,
         span=span,
         week=week,
-        at_maximum=rates[Rule.TOO_MANY_REPLICAS],
         suggestions=ranked,
         together=_together(target, replays, today, ranked),
         peaks=tuple(one_time_peaks(grid)),
