@@ -80,3 +80,16 @@ def test_a_reader_of_one_namespace_gets_its_report_and_changes_nothing(shop, con
     user = f"system:serviceaccount:{shop}:reporter"
     # Finding out which kinds there are is a get of a path.
     assert {"get", "list"} == {request.verb for request in control_plane.requests() if request.user == user}
+
+
+def test_a_selector_is_read_as_kubectl_reads_it(shop, control_plane, server):
+    """The HPA has the label app=shop; the API server reads sets and inequalities, too."""
+    arguments = ["report", "--prometheus", server.url, "-n", shop, "--weeks", "0.6", "--jobs", "1", "-o", "json"]
+    admin = ["--kubeconfig", str(control_plane.admin_kubeconfig)]
+
+    codes = [
+        CliRunner().invoke(app, [*arguments, *admin, "-l", selector]).exit_code
+        for selector in ("app in (shop)", "app!=shop", "app==other")
+    ]
+
+    assert [0, 1, 1] == codes

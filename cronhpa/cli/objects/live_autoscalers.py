@@ -42,8 +42,10 @@ async def read_autoscalers(client: Client, namespace: str | None) -> tuple[list[
     return bodies, missing
 
 
-async def read_kind(client: Client, resource: Resource, kind: str, namespace: str | None) -> list[dict[str, Any]]:
-    """The objects of one kind in a namespace, None: in all. Raises ClusterError."""
+async def read_kind(
+    client: Client, resource: Resource, kind: str, namespace: str | None, selector: str | None = None
+) -> list[dict[str, Any]]:
+    """The objects of one kind in a namespace, None: in all, with these labels. Raises ClusterError."""
     import msgspec
 
     from cronhpa.kube.client import path_of
@@ -54,8 +56,9 @@ async def read_kind(client: Client, resource: Resource, kind: str, namespace: st
         body: dict[str, Any] = await client.get(resource.root + path_of(resource.name, namespace), dict)
         return [{**named, **body}]
     within = () if namespace is None or kind in _CLUSTER_SCOPED else ("namespaces", namespace)
+    params = {} if selector is None else {"labelSelector": selector}
     return [
         {**named, **msgspec.json.decode(raw_object)}
-        async for items, _ in client.pages(resource.root + path_of(*within, resource.name))
+        async for items, _ in client.pages(resource.root + path_of(*within, resource.name), params)
         for raw_object in items
     ]

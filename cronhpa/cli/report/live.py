@@ -14,6 +14,8 @@ Json = dict[str, Any]
 
 # Beside the autoscalers: what a pod requests, and how long it takes to start.
 _BESIDE = (("", "Pod"), ("apps", "ReplicaSet"))
+# Read for what pods request, or because a namespace's annotations count for all in it.
+_WHATEVER_LABELS = {*_BESIDE, ("apps", "Deployment"), ("apps", "StatefulSet"), ("", "Namespace")}
 KINDS = ((GROUP, KIND), *LIVE_KINDS, *_BESIDE)
 
 
@@ -35,25 +37,14 @@ async def read_objects(
     for group, kind in KINDS:
         try:
             resource = await discovery.resource_in(group, kind)
-            found = await read_kind(cluster.client, resource, kind, namespace)
+            chosen = None if (group, kind) in _WHATEVER_LABELS else selector
+            bodies += await read_kind(cluster.client, resource, kind, namespace, chosen)
         except ClusterError as error:
             if error.status == HTTPStatus.FORBIDDEN:
                 unread.append(f"{kind}s may not be read: {error.message}")
             elif error.status != HTTPStatus.NOT_FOUND:
                 raise
-            continue
-        bodies += (
-            found if selector is None or (group, kind) in _BESIDE else [one for one in found if _has(one, selector)]
-        )
     return bodies, unread
-
-
-def _has(body: Json, selector: str) -> bool:
-    """Whether an autoscaler has the labels; workloads always do, since they are read for what their pods request."""
-    if body["kind"] in {"Deployment", "StatefulSet", "Namespace"}:
-        return True
-    labels = body["metadata"].get("labels") or {}
-    return all(labels.get(key) == value for key, _, value in (part.partition("=") for part in selector.split(",")))
 
 
 def cluster_role() -> Json:
