@@ -76,13 +76,13 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         ),
     ] = None,
     matcher: Annotated[
-        str | None,
+        str,
         typer.Option(
             metavar="'cluster=\"prod\"'",
             rich_help_panel=_PANEL_READ,
             help="Label matchers for the queries of cpu, memory and replicas, where a Prometheus has several clusters.",
         ),
-    ] = None,
+    ] = "",
     token_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", rich_help_panel=_PANEL_READ, help="A file with a bearer token for the server."),
@@ -144,9 +144,10 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
     Exit codes: 0 done; 1 nothing could be judged; 2 an option is wrong; 130 interrupted, what was judged is shown.
     """
-    from cronhpa.cli.report.histories import Histories, queries_with
+    from cronhpa.cli.report.histories import Histories
     from cronhpa.cli.report.live import cluster_role, read_objects
     from cronhpa.core.schedules.wall_clock import zone_problem
+    from cronhpa.history.imports.prometheus import default_queries
     from cronhpa.kube.errors import ClusterError
     from cronhpa.reporting.cluster_report import report_of
     from cronhpa.reporting.objects import autoscalers_of
@@ -161,7 +162,7 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if time_zone is not None and (problem := zone_problem(time_zone)):
         raise typer.BadParameter(problem, param_hint="--time-zone")
     stated = _queries(query or [])
-    server = _server(prometheus, queries_with(matcher, stated), token_file, tenant, ca_file)
+    server = _server(prometheus, {**default_queries(matcher), **stated}, token_file, tenant, ca_file)
     _require_numpy()
     remarks: list[str] = []
     if files:

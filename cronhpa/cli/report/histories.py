@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,22 +17,21 @@ from msgspec import Struct
 from cronhpa.core.model.instant import Nanoseconds, format_instant
 from cronhpa.history.database.series import Series, is_load
 from cronhpa.history.imports.files import HEADER, HistoryError, read_points
-from cronhpa.history.imports.prometheus import QUERIES, Prometheus, PrometheusError, PrometheusUnusableError
+from cronhpa.history.imports.prometheus import Prometheus, PrometheusError, PrometheusUnusableError, selector
 from cronhpa.history.imports.promql import QueryError
 from cronhpa.reporting.objects import Autoscaler
 from cronhpa.reporting.reported_target import Points
 
 _SUFFIXES = (".csv", ".csv.gz", ".parquet")
-# kube-state-metrics' own names. max: two replicas of it serve the same number.
+# By kube-state-metrics: the metric of a kind's Ready pods, and its label for the name.
 _REPLICAS = {
-    "Deployment": 'max(kube_deployment_status_replicas_available{namespace="$namespace", deployment="$target"})',
-    "StatefulSet": 'max(kube_statefulset_status_replicas_ready{namespace="$namespace", statefulset="$target"})',
-    "ReplicaSet": 'max(kube_replicaset_status_ready_replicas{namespace="$namespace", replicaset="$target"})',
+    "Deployment": ("kube_deployment_status_replicas_available", "deployment"),
+    "StatefulSet": ("kube_statefulset_status_replicas_ready", "statefulset"),
+    "ReplicaSet": ("kube_replicaset_status_ready_replicas", "replicaset"),
 }
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_MAX = 200
 _REPLICAS_METRIC = "replicas"
-_SELECTOR_END = 'container!="POD"}'
 
 
 class History(Struct, frozen=True):
@@ -47,22 +45,14 @@ class History(Struct, frozen=True):
     """What is missing beside the load."""
 
 
-def queries_with(matcher: str | None, stated: Mapping[str, str]) -> dict[str, str]:
-    """
-    The queries by metric.
-
-    matcher: of labels, such as `cluster="prod"`, for a Prometheus that has several clusters. stated: replace others.
-    """
-    within = f", {matcher}" if matcher else ""
-    ours = {
-        metric: query.replace(_SELECTOR_END, _SELECTOR_END[:-1] + within + "}") for metric, query in QUERIES.items()
-    }
-    return {**ours, **stated}
-
-
-def replicas_query(kind: str, matcher: str | None) -> str | None:
-    query = _REPLICAS.get(kind)
-    return query if query is None or not matcher else query.replace("})", f", {matcher}}})")
+def replicas_query(kind: str, matcher: str = "") -> str | None:
+    """The PromQL template of the Ready pods of a target; None for a kind that kube-state-metrics does not count."""
+    if kind not in _REPLICAS:
+        return None
+    metric, label = _REPLICAS[kind]
+    # max: two replicas of kube-state-metrics serve the same number.
+    of_target = selector(f'namespace="$namespace", {label}="$target"', matcher)
+    return f"max({metric}{of_target})"
 
 
 class Histories:
@@ -74,7 +64,7 @@ class Histories:
         folder: Path | None,
         begin: Nanoseconds,
         end: Nanoseconds,
-        matcher: str | None = None,
+        matcher: str = "",
     ) -> None:
         self._prometheus, self._folder = prometheus, folder
         self._begin, self._end = begin, end

@@ -33,11 +33,7 @@ if TYPE_CHECKING:
 
 # cAdvisor's own names, as the metrics API reads them. container!="" leaves out the sum over a pod that cAdvisor adds,
 # POD the container that holds its network.
-_OF_PODS = '{namespace="$namespace", pod=~"$target-.+", container!="", container!="POD"}'
-QUERIES = {
-    "cpu": f"sum(rate(container_cpu_usage_seconds_total{_OF_PODS}[2m]))",
-    "memory": f"sum(container_memory_working_set_bytes{_OF_PODS})",
-}
+_OF_PODS = 'namespace="$namespace", pod=~"$target-.+", container!="", container!="POD"'
 RESOLUTION: Nanoseconds = MINUTE
 # A Prometheus refuses more than 11,000 points in one answer; seven days of minutes are 10,080.
 _SPAN: Nanoseconds = 7 * DAY
@@ -47,6 +43,24 @@ _ANSWER_BYTES = 2 * 2**20
 # For a whole answer, however slowly it arrives.
 _TIMEOUT_SECONDS = 60
 _TEXT_MAX = 300
+
+
+def default_queries(matcher: str = "") -> dict[str, str]:
+    """
+    The PromQL templates of cpu and memory.
+
+    matcher: further label matchers, such as `cluster="prod"` where a Prometheus has several clusters.
+    """
+    of_pods = selector(_OF_PODS, matcher)
+    return {
+        "cpu": f"sum(rate(container_cpu_usage_seconds_total{of_pods}[2m]))",
+        "memory": f"sum(container_memory_working_set_bytes{of_pods})",
+    }
+
+
+def selector(matchers: str, further: str = "") -> str:
+    """Label matchers as PromQL has them behind a metric's name."""
+    return f"{{{matchers}, {further}}}" if further else f"{{{matchers}}}"
 
 
 class PrometheusError(Exception):
@@ -107,7 +121,7 @@ class Prometheus:
         if stated.user is not None and token_file is None:
             pair = b64encode(f"{stated.user}:{stated.password or ''}".encode()).decode()
             self._login, self._secrets = f"Basic {pair}", (pair, stated.password or "")
-        self._queries = {**QUERIES, **(queries or {})}
+        self._queries = {**default_queries(), **(queries or {})}
         self._token_file = token_file
         self._tenant = tenant
         self._ca_file = ca_file

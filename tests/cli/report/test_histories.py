@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.cli.report.histories import as_file_name
+from cronhpa.cli.report.histories import as_file_name, replicas_query
+from cronhpa.history.imports.prometheus import default_queries
 
 
 @pytest.mark.parametrize("name", ["shop", "shop.cpu", "http_requests-total", "team-a"])
@@ -20,3 +21,20 @@ def test_no_name_leads_out_of_its_folder(name):
 
     assert folder == (folder / as_file_name(name)).parent
     assert as_file_name(name) not in {"", ".", ".."}
+
+
+def test_a_matcher_stands_in_each_query():
+    """A Prometheus with several clusters would add up workloads of one name."""
+    matcher = 'cluster="prod"'
+
+    queries = [*default_queries(matcher).values(), replicas_query("Deployment", matcher)]
+
+    assert [1, 1, 1] == [query.count(f", {matcher}}}") for query in queries]
+    assert (
+        'max(kube_deployment_status_replicas_available{namespace="$namespace", deployment="$target"})'
+        == replicas_query("Deployment")
+    )
+
+
+def test_a_kind_that_nobody_counts_has_no_query():
+    assert replicas_query("Rollout") is None
