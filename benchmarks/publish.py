@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import probe
@@ -58,20 +59,20 @@ def tables(scores: Scores) -> str:
 
 def settings_table(base: Scores, slow: Scores, high: Scores) -> str:
     """
-    A row a series that is stressed, then their means: minutes with pods that take 120 s and 240 s, at a budget of 5 %,
-    and the pod-hours of the higher target where it has no more minutes than the lower one without a forecast.
+    Mean, least and most of the stressed series: minutes with pods that take 120 s and 240 s, at a budget of 5 %, and
+    the pod-hours of the higher target where it has no more minutes than the lower one without a forecast.
     """
-    lines = ["| series | 120 s, % | 240 s, % | at 80 %: pod-hours, % |", "| --- | --- | --- | --- |"]
-    rows: dict[str, list[float | None]] = {}
+    lines = ["| stressed series | 120 s, % | 240 s, % | at 80 %: pod-hours, % |", "| --- | --- | --- | --- |"]
+    rows: list[list[float | None]] = []
     for name, policy_scores in base.items():
         if policy_scores[REACTIVE].minutes >= STRESSED_MINUTES and name in slow:
             pairs = [(scores[name][ours(_BUDGET)], scores[name][REACTIVE]) for scores in (base, slow)]
             changes = [100 * (own.minutes / plain.minutes - 1) for own, plain in pairs]
-            rows[name] = [*changes, traded(base, high, [name]) if name in high else None]
-    columns = [[value for value in column if value is not None] for column in zip(*rows.values(), strict=True)]
-    rows["mean"] = [sum(column) / len(column) if column else None for column in columns]
-    for name, values in rows.items():
-        lines.append(f"| {name} | {' | '.join('-' if value is None else f'{value:+.1f}' for value in values)} |")
+            rows.append([*changes, traded(base, high, [name]) if name in high else None])
+    columns = [[value for value in column if value is not None] for column in zip(*rows, strict=True)]
+    for name, of_column in (("mean", mean), ("least", min), ("most", max)):
+        cells = [f"{of_column(column):+.1f}" if column else "-" for column in columns]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
