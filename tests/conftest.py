@@ -2,7 +2,7 @@
 What all tests share: how hypothesis explores, that what they start can be interrupted, and a PostgreSQL.
 
 `ci` gives the same examples on every run, so that a failure on one machine is a failure on all. To look further:
-HYPOTHESIS_PROFILE=explore makes ten times as many, others each time.
+HYPOTHESIS_PROFILE=explore makes twenty times as many, others each time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 # A slow machine is no failure: no deadline, and no complaint about how long examples take to make.
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100, suppress_health_check=_PATIENT)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, suppress_health_check=_PATIENT)
 settings.register_profile("explore", deadline=None, max_examples=1000, suppress_health_check=_PATIENT)
 # For `make mutation`: whatever example kills a mutant will do, so no smaller one is looked for, and a mutant that only
 # the hundredth example kills wants a test of its own.

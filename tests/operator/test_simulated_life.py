@@ -8,8 +8,8 @@ import pytest
 from mutants import MUTANTS, first_found
 from simulated_life import live_through
 
-# A quarter of a second of CPU each. A test each, so that several workers share them.
-_SEEDS = 200
+# Half a second of CPU each. A test each, so that several workers share them.
+_SEEDS = 100
 
 
 @pytest.mark.parametrize("seed", range(_SEEDS))

@@ -315,7 +315,7 @@ def troubled_hour(seed, deleted_seconds=0):  # noqa: C901 - one story with three
     return live(scenario)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_never_two_may_write_in_an_hour_of_troubles(seed):
     overlaps, handovers, idle = troubled_hour(seed)
 
