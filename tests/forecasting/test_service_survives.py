@@ -1,9 +1,8 @@
 """cronhpa.forecasting.service: workers that hang, die or raise, full disks and clocks that step back."""
 
 import asyncio
-import itertools
-import time
 
+import psutil
 import pytest
 
 from cronhpa.core.model.forecast import Forecast
@@ -50,31 +49,36 @@ async def test_a_worker_that_hangs_is_killed_and_costs_its_own_forecasts_only(pa
 
 async def test_the_loop_goes_on_while_a_worker_hangs(path, made):
     forecaster = made(path, forecast_task=hangs_on_jobs, deadline_seconds=2)
-    turns = []
+    passes = 0
 
-    async def turn():
+    async def count():
+        nonlocal passes
         while True:
-            turns.append(asyncio.get_running_loop().time())
+            passes += 1
             await asyncio.sleep(0.02)
 
-    turning = asyncio.create_task(turn())
+    counting = asyncio.create_task(count())
     await forecaster.fit(subjects(JOBS), MIDNIGHT)
-    turning.cancel()
+    counting.cancel()
 
-    assert max(later - earlier for earlier, later in itertools.pairwise(turns)) < 1
+    # A hundred on a quiet machine; one or two if the loop waited for the worker.
+    assert passes > 10
 
 
 async def test_learning_takes_hardly_any_time_of_the_process_that_decides(path, made):
-    """Thirty fits of three days take a worker a second or so; here they are bytes in and bytes out."""
+    """Thirty fits of three days are work for the worker; here they are bytes in and bytes out."""
     many = [Series("shop", f"web-{i}", "cpu") for i in range(30)]
     remember(path, WEB, *many)
-    forecaster = made(path, fit_task=fit)
+    workers = ProcessPool(1)
+    forecaster = made(path, workers=workers, fit_task=fit)
     await forecaster.fit(subjects(WEB), MIDNIGHT)  # the start of the process
+    processes = [psutil.Process(), *map(psutil.Process, workers.pids)]
 
-    began = time.process_time()
+    began = [process.cpu_times().user for process in processes]
     await forecaster.fit(subjects(*many), MIDNIGHT)
+    here, there = (process.cpu_times().user - before for process, before in zip(processes, began, strict=True))
 
-    assert time.process_time() - began < 0.2
+    assert here < there / 4, (here, there)
     assert all(isinstance(forecaster.latest(series), Forecast) for series in many)
 
 

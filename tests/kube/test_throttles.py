@@ -90,7 +90,7 @@ async def test_a_list_that_is_throttled_is_sent_again_when_it_may_be():
     async with api.client() as client:
         informer = Informer(client, LIST, Workload, lambda *_: None)
         running = asyncio.create_task(informer.run())
-        await asyncio.wait_for(informer.synced.wait(), 15)
+        await asyncio.wait_for(informer.synced.wait(), 60)
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running

@@ -48,7 +48,7 @@ def test_a_file_that_is_gone_is_noticed_and_opened_anew(tmp_path, befall):
         await asyncio.sleep(0.2)
         befall(path)
         with pytest.raises(StoreError, match="removed or replaced"):
-            await asyncio.wait_for(keeping, 5)
+            await asyncio.wait_for(keeping, 60)
         loads.append(SAMPLE)
         again = asyncio.create_task(keeper.keep_history())
         await asyncio.sleep(0.3)

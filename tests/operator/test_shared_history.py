@@ -92,7 +92,7 @@ async def running(*replicas):
 
 
 async def until(is_so):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
@@ -132,14 +132,15 @@ async def test_a_new_process_waits_for_what_others_learnt_and_no_longer_than_it_
         await fresh.learning.first_look()
         assert fresh.knows_a_forecast()
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
-        mute = Replica(PostgresAddress(f"postgresql://127.0.0.1:{silent.getsockname()[1]}/x"), first_look=0.2)
+        url = f"postgresql://127.0.0.1:{silent.getsockname()[1]}/x?connect_timeout=600"
+        mute = Replica(PostgresAddress(url), first_look=0.2)
         mute.leads = True
         async with running(mute):
-            began = time.monotonic()
-            await mute.learning.first_look()
-            # The connection is given up after 3 s; a decision does not wait for that.
-            assert time.monotonic() - began < 2
+            # The connection is given up after ten minutes; a decision does not wait for that.
+            async with asyncio.timeout(60):
+                await mute.learning.first_look()
             assert not mute.knows_a_forecast()
+            silent.close()
 
 
 async def test_terms_that_begin_again_and_again_count_no_spend_twice(address):

@@ -30,7 +30,7 @@ async def connect(connections, count):
     for _ in range(count):
         reader, writer = await asyncio.open_connection(*connections.address)
         writer.write(b"x")
-        assert b"x" == await asyncio.wait_for(reader.read(1), 5)
+        assert b"x" == await asyncio.wait_for(reader.read(1), 60)
         made.append((reader, writer))
     return made
 
@@ -66,7 +66,7 @@ async def test_a_connection_ends_whatever_it_does():
 
     async def scenario(connections):
         ((reader, _),) = await connect(connections, 1)
-        return await asyncio.wait_for(reader.read(1), 5)
+        return await asyncio.wait_for(reader.read(1), 60)
 
     with suppress(ConnectionResetError):
         assert b"" == await opened(ConnectionLimits(life_seconds=0.2), scenario)

@@ -126,7 +126,10 @@ async def test_a_status_other_than_200_is_no_value_and_no_redirect_is_followed(k
 
 
 async def numbers_beside(kind, hanging, *, answers):
-    """What an object of `prod` gets, one answer after the other, beside objects whose answers hang."""
+    """
+    What an object of `prod` gets, one answer after the other, beside objects whose answers hang for a second. It
+    asks in the middle of them, so that a machine that is busy for half of one changes no order.
+    """
     never = asyncio.Event()
 
     async def answer(request):
@@ -143,7 +146,7 @@ async def numbers_beside(kind, hanging, *, answers):
                 await source.value(of)
 
         asking = [asyncio.create_task(ask_on(of)) for of in hanging]
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.5)
         try:
             # A period of next to nothing: each answer is a request of its own.
             return [await source.value(measured(period=1e-3)) for _ in range(answers)]

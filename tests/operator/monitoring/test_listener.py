@@ -42,7 +42,7 @@ async def connected(listener, sent=b"", source="127.0.0.1"):
     return sock
 
 
-async def received(sock, seconds=5):
+async def received(sock, seconds=60):
     """All that comes until the other side ends; None where it ends with a reset."""
     loop, data = asyncio.get_running_loop(), b""
     async with asyncio.timeout(seconds):
@@ -54,6 +54,13 @@ async def received(sock, seconds=5):
         finally:
             sock.close()
     return data
+
+
+async def dropped(listener):
+    """Waits until one connection was dropped."""
+    async with asyncio.timeout(60):
+        while listener.dropped != 1:  # noqa: ASYNC110 - the listener tells nobody
+            await asyncio.sleep(0.01)
 
 
 async def asked(listener, sent=ASK, source="127.0.0.1"):
@@ -155,15 +162,14 @@ async def test_connections_that_are_over_take_no_room():
 
 async def test_an_answer_that_is_not_taken_holds_its_place_until_the_deadline():
     """The kernel would keep it, and thousands of them would be memory."""
-    async with listening(life_seconds=0.3) as listener:
+    async with listening(life_seconds=1.0) as listener:
         sock = await connected(listener, ASK)
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.1)
         before = listener.dropped
-        await asyncio.sleep(0.4)
-        after = listener.dropped
+        await dropped(listener)
         sock.close()
 
-    assert (0, 1) == (before, after)
+    assert 0 == before
 
 
 async def test_one_address_does_not_push_out_another():
@@ -188,18 +194,19 @@ async def test_a_head_that_does_not_end_ends_the_connection(sent):
 
 
 async def test_the_deadline_is_for_the_head_as_a_whole():
-    """A byte every 50 ms is progress at every moment, and would take two seconds."""
+    """A byte every 50 ms is progress at every moment; after ten of them the half second is over."""
+    sent = 0
     async with listening(life_seconds=0.5) as listener:
         loop, sock = asyncio.get_running_loop(), await connected(listener)
-        began = loop.time()
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
             for byte in HALF * 10:
                 await loop.sock_sendall(sock, bytes([byte]))
+                sent += 1
                 await asyncio.sleep(0.05)
         sock.close()
 
     assert 1 == listener.dropped
-    assert loop.time() - began < len(HALF) * 0.05
+    assert sent < len(HALF)
 
 
 async def test_a_head_in_pieces_is_a_head():
@@ -215,10 +222,9 @@ async def test_a_head_in_pieces_is_a_head():
 async def test_who_does_not_read_the_answer_is_ended():
     async with listening(life_seconds=0.3) as listener:
         sock = await connected(listener, b"GET /long HTTP/1.1\r\nHost: operator\r\n\r\n")
-        await asyncio.sleep(0.6)
-        dropped, answer = listener.dropped, await received(sock)
+        await dropped(listener)
+        answer = await received(sock)
 
-    assert 1 == dropped
     assert answer is None or len(answer) < LONG
 
 
@@ -346,7 +352,7 @@ async def test_an_answer_in_the_making_ends_with_its_connection():
     first = await connected(listener, b"GET /v1/x HTTP/1.1\r\nHost: operator\r\n\r\n")
     await asyncio.sleep(0.1)
     second = await connected(listener)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await ended.wait()
     end([first, second])
     served.cancel()

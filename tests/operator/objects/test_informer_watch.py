@@ -42,7 +42,7 @@ def listed(version, *bodies):
 async def watched(api, until, pauses=None):
     """Lists and watches until `until(inventory)`. Raises TimeoutError where that never comes."""
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
-    async with api.client() as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with api.client() as client, asyncio.timeout(60), asyncio.TaskGroup() as group:
         objects = ObjectWatch(
             client, inventory, (), InformerWatch(client), pauses=pauses or WatchPauses(30, 0.05, 0.05)
         )
@@ -131,7 +131,7 @@ def test_a_watch_of_a_store_that_was_restored_ends_and_the_next_one_begins_behin
 
     async def scenario():
         inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
-        async with api.client() as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with api.client() as client, asyncio.timeout(60), asyncio.TaskGroup() as group:
             objects = ObjectWatch(client, inventory, (), InformerWatch(client), pauses=WatchPauses(30, 0.05, 0.05))
             tasks = [group.create_task(objects.list_periodically()), group.create_task(objects.watch())]
             while watches(api) != ["5"]:  # noqa: ASYNC110 - of what the API tells

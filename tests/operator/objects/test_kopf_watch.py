@@ -49,7 +49,7 @@ class Kopf:
 async def watched(api, kopf, until, pauses=None):
     """Lists and watches until `until(objects)`; the `ObjectWatch`. Raises TimeoutError where that never comes."""
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
-    async with api.client() as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with api.client() as client, asyncio.timeout(60), asyncio.TaskGroup() as group:
         watch = KopfWatch(client.configuration, kopf)
         objects = ObjectWatch(client, inventory, (), watch, pauses=pauses or WatchPauses(0.05, 0.05, 0.05))
         tasks = [group.create_task(objects.list_periodically()), group.create_task(objects.watch())]

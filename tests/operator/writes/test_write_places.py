@@ -253,5 +253,5 @@ async def test_a_write_that_fails_before_its_wait_leaves_its_place_to_others():
     goes_on.set()
     await holding
 
-    async with asyncio.timeout(5), places.place("shop", REPORT):
+    async with asyncio.timeout(60), places.place("shop", REPORT):
         pass
