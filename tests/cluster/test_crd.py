@@ -311,6 +311,42 @@ def test_the_upstreams_verdict_on_a_thousand_specs_is_ours(server):
     assert [] == [pair for pair in judged(VECTORS, server) if not is_alike(*pair)]
 
 
+@pytest.mark.parametrize("fields", [{"url": "http://10.0.0.1/"}, {"tokenSecretRef": {"name": "admin", "key": "token"}}])
+@pytest.mark.parametrize("source", ["external", "pods", "resource"])
+def test_a_metric_can_name_neither_an_address_nor_a_secret(server, fields, source):
+    """Whom the operator asks, and with which login, is for the one to say who installs it."""
+    metric = {
+        "external": {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}},
+        "pods": {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}},
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+    }[source]
+    of_kind = {"type": source.capitalize()}
+    (name,) = fields
+    body = {"apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA", "metadata": {"name": "shop"}}
+    body["spec"] = spec(metrics=[{**of_kind, source: metric | fields}])
+
+    status, answer = server.request("POST", f"{objects('default')}?dryRun=All&fieldValidation=Strict", body)
+
+    assert server.verdict(spec(metrics=[{**of_kind, source: metric}])).spec is not None
+    assert 400 == status
+    assert f'unknown field "spec.metrics[0].{source}.{name}"' in answer["message"]
+
+
+@pytest.mark.parametrize(
+    "quantity",
+    ["1e999999999", "1e-999999999", "9" * 5000, "0." + "0" * 5000 + "1"],
+    ids=["a huge exponent", "a tiny exponent", "many digits", "many zeros"],
+)
+def test_a_quantity_that_would_take_hours_to_read_is_judged_at_once_and_alike_by_server_and_file(server, quantity):
+    """A short text of a huge number has a thousand million digits, which nobody may write out."""
+    metric = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": quantity}}
+    written = spec(metrics=[{"type": "External", "external": metric}])
+
+    # <nil> is its remark that it ran no rules.
+    assert {"spec.metrics[0].external.target.averageValue"} == set(server.verdict(written).causes) - {"<nil>"}
+    assert {"spec.metrics[0].external.target.averageValue"} == set(offline(written))
+
+
 def test_the_largest_object_is_accepted(server):
     """Rules are paid for at run time too: ten million units an object, by the API server's own account."""
     name = "m" * 253

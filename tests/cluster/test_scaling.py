@@ -196,6 +196,82 @@ def test_a_kill_in_a_stabilization_window_changes_nothing_about_the_scale_down(w
     assert window - 1 <= waited <= window + 8
 
 
+def test_a_usage_beyond_all_counts_asks_for_the_most_that_is_allowed(web, plant):
+    """A thousand million million cores, of which no count of pods carries half: maxReplicas decides."""
+    shop = web(
+        replicas=2,
+        behavior={"scaleUp": {"policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}},
+    )
+    plant.add_target(shop.namespace, shop.labels, 1e15)
+
+    shop.reaches(20)
+    assert "Spec" == wait_until(lambda: shop.decided_by, lambda by: by == "Spec")
+    shop.says("ScalingLimited", "True", "TooManyReplicas")
+
+
+def test_a_metrics_api_that_hangs_for_one_namespace_holds_it_and_delays_no_other(web, plant, control_plane):
+    """The answers about one namespace never come; the other follows a step meanwhile, and the one does afterwards."""
+    hanging = web(replicas=6)
+    name = f"{hanging.namespace[:50]}-beside"
+    control_plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    beside = Scaled(control_plane, name, replicas=2)
+    load, other = (plant.add_target(shop.namespace, shop.labels, 1.0) for shop in (hanging, beside))
+    plant.set_load(load, 3.0)
+    for shop in (hanging, beside):
+        shop.says("ScalingActive", "True", "ValidMetricFound")
+
+    plant.set_fault(Fault.HANGING, namespace=hanging.namespace)
+    try:
+        plant.set_load(load, 1.0)
+        plant.set_load(other, 3.0)
+        beside.reaches(6)
+        hanging.says("ScalingActive", "False", "FailedGetResourceMetric", within_s=60)
+        held = hanging.replicas
+    finally:
+        plant.set_fault(None, namespace=hanging.namespace)
+        control_plane.kubectl("delete", "namespace", name, "--wait=false")
+
+    assert 6 == held
+    hanging.reaches(2, within_s=60)
+
+
+def test_office_hours_of_other_weekdays_are_closed_and_those_of_today_are_open(web):
+    """In a zone in which it is about noon, so that no test runs over midnight. Cron counts Sunday as 0."""
+    hours = 12 - datetime.now(UTC).hour
+    zone = f"Etc/GMT{-hours:+d}"  # its sign is that of the way west
+    today = (datetime.now(UTC) + timedelta(hours=hours)).isoweekday() % 7
+    others = ",".join(str(day) for day in range(7) if day != today)
+    shop = web(
+        metrics=None,
+        timeZone=zone,
+        schedules=[
+            {"name": "others", "start": f"0 0 * * {others}", "durationMinutes": 1440, "minReplicas": 5},
+            {"name": "today", "start": f"0 0 * * {today}", "durationMinutes": 1440, "minReplicas": 3},
+        ],
+    )
+
+    shop.reaches(3)
+    assert "Schedule/today" == wait_until(lambda: shop.decided_by, lambda by: by == "Schedule/today")
+
+
+def test_noise_within_the_tolerance_scales_nothing_and_is_not_written(control_plane, web, plant):
+    """2 pods at 50 % of 50 %; 1.04 cores are 52 %, and 52 / 50 is within a tolerance of 0.1."""
+    shop = web(replicas=2)
+    load = plant.add_target(shop.namespace, shop.labels, 1.0)
+    shop.says("Ready", "True", "Deciding")
+    shop.says("ScalingActive", "True", "ValidMetricFound")
+    time.sleep(4)
+
+    path = f"/apis/cronhpa.io/v1alpha1/namespaces/{shop.namespace}/cronhpas/{shop.name}"
+    before = control_plane.get(path)["metadata"]["resourceVersion"]
+    for cores in (1.04, 0.97, 1.02):
+        plant.set_load(load, cores)
+        time.sleep(2)
+
+    assert before == control_plane.get(path)["metadata"]["resourceVersion"]
+    assert 2 == shop.replicas
+
+
 def test_an_edited_spec_is_obeyed_at_once(web, plant):
     shop = web(replicas=6, syncPeriodSeconds=60)
     plant.add_target(shop.namespace, shop.labels, 3.0)
