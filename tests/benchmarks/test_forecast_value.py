@@ -304,6 +304,7 @@ def test_a_higher_target_is_compared_where_its_minutes_are_equal():
     assert [pytest.approx(-40.0), pytest.approx(-25.0), None] == extra
 
 
+@pytest.mark.long
 def test_the_grid_says_what_was_asked_beside_what_was_reached_and_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     import forecast_grid
     import forecast_methods

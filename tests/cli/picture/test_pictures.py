@@ -250,7 +250,13 @@ def outcome(days, *, begin=0, minutes=None):
     return dataclasses.replace(plan, runs=runs)
 
 
+def figure_of(picture):
+    with rc_context(style.RC):
+        return backtest_picture.drawn(picture)[0]
+
+
 def drawn(picture):
+    """The figure, and the extents of its labels, which take most of the time."""
     with rc_context(style.RC):
         figure, labels = backtest_picture.drawn(picture)
         placed = boxes(figure, labels)
@@ -270,7 +276,7 @@ def test_a_backtest_of_days_has_a_row_for_each_with_its_weekday_and_its_minutes(
 
 def test_the_filled_area_is_the_difference_between_the_variants():
     """From 09:50 to 11:00 the schedule has 40 pods, where metrics alone have 6, and 12 once they are ready."""
-    figure, _ = drawn(outcome(1))
+    figure = figure_of(outcome(1))
     more = [collection for collection in figure.axes[0].collections if _has_color(collection, backtest_picture.MORE)]
     hours = [path.get_extents() for collection in more for path in collection.get_paths()]
 
@@ -284,7 +290,7 @@ def _has_color(collection, color):
 
 def test_of_many_days_those_are_drawn_that_differ_most():
     """11 pods are within 10 % of 120 / 10: metrics alone lack one for an hour, and of 300 for 7 minutes."""
-    figure, _ = drawn(outcome(11))
+    figure = figure_of(outcome(11))
 
     assert 10 == len(figure.axes)
     assert "the 10 days of 11 that differ most" in figure.axes[0].get_title(loc="left")
@@ -292,7 +298,7 @@ def test_of_many_days_those_are_drawn_that_differ_most():
 
 
 def test_hours_of_one_day_have_one_row_that_they_fill():
-    figure, _ = drawn(outcome(0, begin=9 * HOUR, minutes=120))
+    figure = figure_of(outcome(0, begin=9 * HOUR, minutes=120))
 
     (axes,) = figure.axes
     assert (9.0, 11.0) == axes.get_xlim()
@@ -301,7 +307,7 @@ def test_hours_of_one_day_have_one_row_that_they_fill():
 
 
 def test_hours_around_midnight_are_one_row():
-    figure, _ = drawn(outcome(0, begin=22 * HOUR, minutes=240))
+    figure = figure_of(outcome(0, begin=22 * HOUR, minutes=240))
 
     (axes,) = figure.axes
     assert (22.0, 26.0) == axes.get_xlim()
@@ -312,13 +318,13 @@ def test_a_day_of_25_hours_has_them_all():
     """In Berlin the 25th of October 2026 begins on the 24th at 22:00 UTC, and ends on the 25th at 23:00 UTC."""
     moved = dataclasses.replace(outcome(0, begin=4 * DAY + 22 * HOUR, minutes=25 * 60), zone="Europe/Berlin")
 
-    figure, _ = drawn(moved)
+    figure = figure_of(moved)
 
     assert (0.0, 25.0) == figure.axes[-1].get_xlim()
 
 
 def test_the_title_of_an_outcome_has_the_namespace_and_its_numbers():
-    figure, _ = drawn(outcome(2))
+    figure = figure_of(outcome(2))
 
     assert figure.get_suptitle().startswith(
         "prod/shop    Tue 2026-10-20 00:00 +00:00 to Thu 2026-10-22 00:00 +00:00, UTC"
