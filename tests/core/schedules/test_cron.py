@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
+import sys
+import tracemalloc
 from datetime import date, datetime, timedelta
 from itertools import islice
 
@@ -128,45 +129,69 @@ COSTLY = {
     "31 in short months": "* * 31 2,4,6,9,11 *",
     "29 February or a fifth Monday of February": "0 0 29 2 mon#5",
     "a fifth Monday of February": "0 0 * 2 mon#5",
-    "too long": "0 " * 5_000_000,
 }
 
 
 # What is known of a text is kept: with another space between its fields it is another text, as long as before.
-OTHER_SPACES = ("\t", "\f", "\v")
+OTHER_SPACE = "\t"
+
+
+# Some ten milliseconds; the dense list takes 73,000 where nothing of it is known.
+LINES_MAX = 100_000
+
+
+def lines_run(call):
+    """How many lines of Python a call runs: the same on every machine, however busy."""
+    count = 0
+
+    def trace(_frame, event, _argument):
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
 
 
 @pytest.mark.parametrize("name", COSTLY)
-def test_is_judged_within_ten_milliseconds(name):
-    """CPU of this thread, the best of three: other work on the machine must not decide."""
-    taken = []
-    for space in OTHER_SPACES:
-        text = COSTLY[name].replace(" ", space)
-        begun = time.thread_time()
-        problem(text)
-        taken.append(time.thread_time() - begun)
+def test_is_judged_within_a_hundred_thousand_lines(name):
+    text = COSTLY[name].replace(" ", OTHER_SPACE)
 
-    assert min(taken) < 0.010
+    assert lines_run(lambda: problem(text)) < LINES_MAX
+
+
+def test_a_text_of_ten_megabytes_is_refused_without_a_copy_of_it():
+    text = "0 " * 5_000_000
+    tracemalloc.start()
+    try:
+        problem(text)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < 100_000
 
 
 @given(st.text("0123456789*/,-#lL monfrijaw@x", min_size=20, max_size=100))
-def test_any_text_of_the_alphabet_is_judged_within_ten_milliseconds(text):
-    def taken(space):
-        begun = time.thread_time()
-        problem(text.replace(" ", space))
-        return time.thread_time() - begun
-
-    assert taken(" ") < 0.010 or min(map(taken, OTHER_SPACES)) < 0.010
+def test_any_text_of_the_alphabet_is_judged_within_a_hundred_thousand_lines(text):
+    assert lines_run(lambda: problem(text.replace(" ", OTHER_SPACE))) < LINES_MAX
 
 
 def test_a_date_that_comes_after_forty_years_is_found_without_walking_them():
     """29 February 2084 is a Tuesday; as 2100 has none, the next on a Tuesday is in 2124."""
-    begun = time.thread_time()
+    next_days = []
 
-    next_days = date_from("0 0 * 2 tue#5", date(2084, 2, 29)), date_from("0 0 * 2 tue#5", date(2084, 3, 1))
+    lines = lines_run(
+        lambda: next_days.extend(date_from("0 0 * 2 tue#5", date(2084, *day)) for day in ((2, 29), (3, 1)))
+    )
 
-    assert time.thread_time() - begun < 0.010
-    assert (date(2084, 2, 29), date(2124, 2, 29)) == next_days
+    assert lines < LINES_MAX
+    assert [date(2084, 2, 29), date(2124, 2, 29)] == next_days
 
 
 def test_day_of_month_and_weekday_both_restricted_mean_either():
