@@ -41,6 +41,7 @@ class Replicas:
         self._plane, self._folder = plane, folder
         self._kubeconfig = plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
         self._count, self._began = 0, time.time()
+        self.timing = TIMING
         self.running = {}
         self.proxies = {}
 
@@ -52,7 +53,7 @@ class Replicas:
         self.proxies[name] = proxy = FaultProxy(self._plane.url, self._plane.ca_file)
         proxy.__enter__()
         kubeconfig = proxy.kubeconfig(self._kubeconfig, folder)
-        self.running[name] = started_replica(kubeconfig, folder, name, lease, TIMING, **settings)
+        self.running[name] = started_replica(kubeconfig, folder, name, lease, self.timing, **settings)
         return name
 
     @property
@@ -345,3 +346,189 @@ def test_no_write_by_a_replica_that_does_not_lead_in_two_hundred_handovers(
             assert judged <= (0 if how is signal.SIGTERM else LEASE_S) + 2 + 1
     assert late == []
     assert len(taken) >= 50
+
+
+BY_DEFAULT = ElectionTiming(15, 10, 2)
+# Three cores need six pods and one needs two; at most two pods go in ten seconds.
+WINDOW, PERIOD, STEP = 40, 10, 2
+SLOWLY_DOWN = {
+    "scaleDown": {
+        "stabilizationWindowSeconds": WINDOW,
+        "policies": [{"type": "Pods", "value": STEP, "periodSeconds": PERIOD}],
+    }
+}
+# A decision each second on a sample of the second before it, and a renewal every two.
+SEEN_S, SLACK_S = 6, 3
+
+
+class Waves:
+    """Loads of targets that rise for some seconds and fall for a minute, each in its own time: `loads` has them all."""
+
+    def __init__(self, plane, namespace, plant, count, seed):
+        self._plant, self._draw, self._over = plant, random.Random(seed), threading.Event()
+        self.loads = {}
+        """By name of a target: (second since 1970, cores) of each change."""
+        targets = [Scaled(plane, namespace, f"wave-{n}", replicas=2, behavior=SLOWLY_DOWN) for n in range(count)]
+        self._threads = [threading.Thread(target=self._move, args=(target,)) for target in targets]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _move(self, target):
+        load = self._plant.add_target(target.namespace, target.labels, 1.0)
+        changes = self.loads[target.name] = [(time.time(), 1.0)]
+        while not self._over.wait(self._draw.uniform(WINDOW + 10, WINDOW + 30)):
+            for cores, seconds in ((3.0, self._draw.uniform(8, 25)), (1.0, 0)):
+                self._plant.set_load(load, cores)
+                changes.append((time.time(), cores))
+                self._over.wait(seconds)
+
+
+def was_six_needed(changes, at):
+    """Whether the load had needed six pods for so long that whoever led has seen it."""
+    then, cores = max(change for change in changes if change[0] <= at) if changes[0][0] <= at else (at, 0)
+    return cores == 3.0 and at - then >= SEEN_S
+
+
+def seen_six_needed(changes, renewals):
+    """The renewals of a Lease by replicas that led for some seconds already and then saw a load that needs six pods."""
+    return [at for at, led_since in renewals if at - led_since >= SEEN_S and was_six_needed(changes, at)]
+
+
+def renewals_of(writes):
+    """(when a replica renewed the Lease, since when it had led)"""
+    holder, since, renewals = "", 0.0, []
+    for write in writes:
+        if write.resource == "leases":
+            if write.holder != holder:
+                holder, since = write.holder, write.ended
+            renewals.append((write.ended, since))
+    return renewals
+
+
+def scale_downs(writes, name):
+    """(second, from, to, how many came and went within the policy's period before it)"""
+    count, changes, downs = 2, [], []
+    for write in writes:
+        if write.replicas is not None and write.name == name:
+            if write.replicas < count:
+                recent = [step for at, step in changes if write.began - at < PERIOD - 1]
+                downs.append((write.began, count, write.replicas, sum(recent)))
+            changes.append((write.began, write.replicas - count))
+            count = write.replicas
+    return downs
+
+
+def wrong_scale_downs(writes, loads):
+    """
+    Those that came too early or went too low: below two pods; below six within the window after a leader saw a load
+    that needs six; more than two pods in ten seconds.
+    """
+    renewals, wrong, count = renewals_of(writes), [], 0
+    for name, changes in loads.items():
+        six = seen_six_needed(changes, renewals)
+        for at, old, new, recent in scale_downs(writes, name):
+            count += 1
+            early = [at - seen for seen in six if seen < at < seen + WINDOW - SLACK_S]
+            if new < 2 or early or old - new > STEP + recent:
+                wrong.append((name, at, old, new, recent, early))
+    return wrong, count
+
+
+KILLS, FREEZES, FROZEN_S = 6, 4, 40
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("busy")
+@pytest.mark.parametrize("tenth", range(5))
+def test_fifty_kills_and_freezes_of_40_s_under_the_default_lease_overlap_no_writes_and_hasten_no_scale_down(
+    control_plane, replicas, namespace, plant, record_property, tenth
+):
+    """
+    In five runs of some six minutes: thirty SIGKILLs, twenty SIGSTOPs, the Lease of 15 s.
+
+    The audit log says who held the Lease and who wrote. One target is written all the time; four have a window of 40 s.
+    """
+    replicas.timing = BY_DEFAULT
+    replicas.start()
+    replicas.start()
+    draw = random.Random(tenth)
+    ways = draw.sample([signal.SIGKILL] * KILLS + [signal.SIGSTOP] * FREEZES, KILLS + FREEZES)
+    gaps = []
+    with Waves(control_plane, namespace, plant, 4, tenth) as waves:
+        replicas.leader()
+        for how in ways:
+            time.sleep(draw.uniform(3, 12))
+            leader = replicas.leader()
+            operator, began = replicas.running[leader], time.time()
+            operator.signal(how)
+            replicas.leader(other_than=leader)
+            gaps.append(time.time() - began)
+            if how is signal.SIGSTOP:
+                time.sleep(max(began + FROZEN_S - time.time(), 0))
+                operator.signal(signal.SIGCONT)
+            else:
+                operator.ended()
+                replicas.forget(leader)
+                replicas.start()
+        time.sleep(WINDOW)
+    taken, late = replicas.handovers()
+    wrong, downs = wrong_scale_downs(replicas.writes(), waves.loads)
+
+    written = sum(write.resource != "leases" for write in replicas.writes())
+    record_property(
+        "told",
+        f"{KILLS} SIGKILLs, {FREEZES} SIGSTOPs of {FROZEN_S} s, Lease of 15 s: {written} writes, {len(late)} by one"
+        f" that does not lead; {downs} scale-downs, {len(wrong)} early or low; led after {max(gaps):.1f} s",
+    )
+    assert late == []
+    assert wrong == []
+    assert len(taken) >= KILLS + FREEZES
+    assert downs > 10
+
+
+@pytest.mark.faults
+def test_a_minute_without_an_api_server_under_two_replicas_overlaps_no_writes_and_hastens_no_scale_down(
+    control_plane, replicas, namespace, plant, record_property
+):
+    """
+    The Lease of 15 s runs out meanwhile: one of the two leads after it. What fell just before keeps its window of 90 s;
+    what rose meanwhile is followed.
+    """
+    replicas.timing = BY_DEFAULT
+    longer = {"scaleDown": {"stabilizationWindowSeconds": 90}}
+    falling = Scaled(control_plane, namespace, "falling", replicas=2, behavior=longer)
+    rising = Scaled(control_plane, namespace, "rising", replicas=2)
+    falls = plant.add_target(namespace, falling.labels, 3.0)
+    rises = plant.add_target(namespace, rising.labels, 1.0)
+    replicas.start()
+    replicas.start()
+    falling.reaches(6, within_s=40)
+    time.sleep(SEEN_S)
+
+    plant.set_load(falls, 1.0)
+    fell = time.time()
+    time.sleep(2)
+    control_plane.components["kube-apiserver"].kill()
+    plant.set_load(rises, 3.0)
+    time.sleep(60)
+    control_plane.restart("kube-apiserver")
+    back = time.time()
+    rising.reaches(6, within_s=60)
+    followed = time.time() - back
+    falling.reaches(2, within_s=120)
+    _, late = replicas.handovers()
+
+    downs = [write.began - fell for write in replicas.writes() if write.name == "falling" and write.replicas == 2]
+    record_property("told", f"60 s without an API server: a step followed {followed:.1f} s after it; down at {downs} s")
+    assert late == []
+    assert [True] == [at >= 90 - SLACK_S for at in downs]
+    assert all(operator.is_running for operator in replicas.running.values())
+    assert all("Traceback" not in operator.log.read_text() for operator in replicas.running.values())

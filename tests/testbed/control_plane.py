@@ -98,6 +98,8 @@ class Write(NamedTuple):
     name: str = ""
     holder: str = ""
     """The holder that a write of a Lease names."""
+    replicas: int | None = None
+    """The count that a write of a Deployment's scale names."""
 
 
 @dataclass
@@ -348,9 +350,10 @@ class ControlPlane:
                     began, ended = (datetime.fromisoformat(text).timestamp() for text in times)
                     of = event.get("objectRef", {})
                     where = of.get("namespace", ""), of.get("name", "")
-                    holder = event.get("requestObject", {}).get("spec", {}).get("holderIdentity") or ""
+                    spec = event.get("requestObject", {}).get("spec", {})
+                    holder, replicas = spec.get("holderIdentity") or "", spec.get("replicas")
                     agent, resource = event.get("userAgent", ""), _request(event).resource
-                    written.append(Write(began, ended, agent, resource, *where, holder))
+                    written.append(Write(began, ended, agent, resource, *where, holder, replicas))
         return sorted(written, key=lambda write: write.ended)
 
     def restart(self, name: str) -> None:
@@ -516,6 +519,7 @@ class ControlPlane:
                 "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n"
                 "- {level: Request, verbs: [create, update],"
                 " resources: [{group: coordination.k8s.io, resources: [leases]}]}\n"
+                "- {level: Request, verbs: [patch], resources: [{group: apps, resources: [deployments/scale]}]}\n"
                 "- {level: Metadata}\n"
             )
             # maxsize 0 means 100 MB, behind which the file would be rotated away under `requests`.
