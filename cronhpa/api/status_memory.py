@@ -19,6 +19,7 @@ from cronhpa.core.metrics.observe import START_UP_MAX
 from cronhpa.core.model.decision import Lead, Recommendation, Source, SourceRef
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant_exact, parse_instant
 from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
+from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.quantity import LENGTH_MAX, format_milli, parse_milli
 from cronhpa.core.model.spec import ControllerOptions
 
@@ -89,6 +90,13 @@ class _Lead(Struct):
     seconds: Annotated[int, Meta(ge=0, le=LEAD_MAX // SECOND)]
 
 
+class _Crowd(Struct, rename="camel"):
+    start: Time
+    pods: Annotated[int, Meta(gt=0, le=INT64_MAX)]
+    objects: Annotated[int, Meta(gt=0, le=INT32_MAX)]
+    pods_per_minute: Annotated[int, Meta(gt=0, le=INT32_MAX)]
+
+
 class _Memory(Struct, rename="camel"):
     recommendations: Annotated[list[_Recommendation], Meta(max_length=RECOMMENDATIONS_MAX)]
     scale_up_events: Annotated[list[_ScaleEvent], Meta(max_length=EVENTS_MAX)]
@@ -97,6 +105,7 @@ class _Memory(Struct, rename="camel"):
     scheduled_zero: bool = False
     start_up_seconds: Annotated[int, Meta(ge=0, le=START_UP_MAX // SECOND)] | None = None
     request_per_pod: Annotated[dict[Resource, _Quantity], Meta(max_length=REQUESTS_MAX)] = {}
+    crowd: _Crowd | None = None
     intent: _Intent | None = None
     leads: Annotated[list[_Lead], Meta(max_length=LEADS_MAX)] = []
     replicas: Replicas | None = None
@@ -136,6 +145,13 @@ def render_memory(memory: Memory, current: int | None = None) -> dict[str, Any]:
         text["startUpSeconds"] = memory.start_up // SECOND
     if memory.request_per_pod:
         text["requestPerPod"] = {name: format_milli(milli) for name, milli in sorted(memory.request_per_pod.items())}
+    if memory.crowd is not None:
+        text["crowd"] = {
+            "start": format_instant_exact(memory.crowd.start),
+            "pods": memory.crowd.pods,
+            "objects": memory.crowd.objects,
+            "podsPerMinute": memory.crowd.pods_per_minute,
+        }
     if memory.intent is not None:
         text["intent"] = {
             "from": memory.intent.before,
@@ -227,7 +243,7 @@ def _empty(status: Mapping[str, Any]) -> Memory:
 
 def _converted(text: _Memory) -> Memory:
     """Raises ValueError for a text that is no time or no quantity."""
-    intent, start_up = text.intent, text.start_up_seconds
+    intent, start_up, crowd = text.intent, text.start_up_seconds, text.crowd
     return Memory(
         recommendations=tuple(_read_recommendation(recommendation) for recommendation in text.recommendations),
         scale_ups=_scale_events(text.scale_up_events),
@@ -236,6 +252,9 @@ def _converted(text: _Memory) -> Memory:
         scheduled_zero=text.scheduled_zero,
         start_up=None if start_up is None else start_up * SECOND,
         request_per_pod={name: _request(quantity) for name, quantity in text.request_per_pod.items()},
+        crowd=None
+        if crowd is None
+        else Crowd(parse_instant(crowd.start), crowd.pods, crowd.objects, crowd.pods_per_minute),
         intent=None
         if intent is None
         else Intent(intent.before, intent.after, parse_instant(intent.time), intent.from_scheduled_zero),

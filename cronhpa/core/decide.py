@@ -52,7 +52,7 @@ def decide(
     spec: Spec, observation: Observation, forecast: Forecast | Absent | None, memory: Memory, now: Nanoseconds
 ) -> Decision:
     """The replicas to scale to, and every fact that explains the count."""
-    bounds = resolve(spec, now, memory.start_up_after(observation), memory.leads)
+    bounds = resolve(spec, now, memory.start_up_after(observation), memory.leads, memory.crowd_after(observation))
     scale = observation.scale
     if isinstance(scale, Absent):
         return _decision(DecisionKind.UNREACHABLE, spec, bounds, now, failure=scale, since=memory.unmeasured_since)

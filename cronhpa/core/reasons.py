@@ -29,6 +29,7 @@ from cronhpa.core.model.decision import (
     Yielding,
 )
 from cronhpa.core.model.instant import SECOND, format_instant
+from cronhpa.core.model.observation import Crowd
 
 ABOVE_MAXIMUM = "Current number of replicas above Spec.MaxReplicas"
 BELOW_MINIMUM = "Current number of replicas below Spec.MinReplicas"
@@ -82,12 +83,20 @@ def proposal_reason(proposal: Proposal) -> str:
     basis = proposal.basis
     if isinstance(basis, Ahead):
         ahead = f"{basis.length // SECOND} s ahead of its start at {format_instant(basis.start)}"
+        if basis.crowd is not None:
+            ahead += f" ({crowd_reason(basis.crowd)})"
         return ahead if basis.stated is None else f"{ahead}, when {proposal.replicas} of its {basis.stated} are allowed"
     if isinstance(basis, Yielding):
         return f"{basis.stated}, raised for what opens when it closes"
     if isinstance(basis, Unmeasured):
         return f"not all metrics are known since {format_instant(basis.since)}, for {basis.wait // SECOND} s or more"
     return "" if basis is None else _expected(basis, proposal.replicas)
+
+
+def crowd_reason(crowd: Crowd) -> str:
+    """By how much a crowd makes a lead longer, and why."""
+    asked = f"{crowd.pods:,} pods of {crowd.objects:,} objects start then"
+    return f"+{crowd.delay(crowd.start) // SECOND} s: {asked}, {crowd.pods_per_minute:,} a minute"
 
 
 def step_reason(step: Step, decision: Decision) -> str:

@@ -162,8 +162,9 @@ def standing(record: Record, pods: Sequence[Pod], decision: Decision, memory: Me
     readings = tuple(reading for reading in observation.readings if _counts_fully(reading, pods))
     if len(readings) < len(spec.metrics):
         return None
-    bounds = resolve(spec, now, record.memory.start_up_after(observation), record.memory.leads)
-    bounds_after, bounds_until = resolve_with_expiry(spec, now, memory.start_up, memory.leads)
+    before = record.memory
+    bounds = resolve(spec, now, before.start_up_after(observation), before.leads, before.crowd_after(observation))
+    bounds_after, bounds_until = resolve_with_expiry(spec, now, memory.start_up, memory.leads, memory.crowd)
     until = min(bounds_until, memory.alike_until(recommended, spec.behavior, spec.options, decision.at))
     if bounds_after != bounds or until <= now:
         return None

@@ -14,6 +14,7 @@ from cronhpa.api.status_memory import parse_memory
 from cronhpa.core.model.decision import Lead
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.core.schedules.timeline import BoundsInterval, timeline
 from cronhpa.page.questions import BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject
@@ -27,10 +28,12 @@ def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
     minimums: list[int] = []
     unread = cut = 0
     # Objects of one chart share a spec: its timeline is walked once.
-    edges_by_spec: dict[tuple[bytes, Nanoseconds | None, tuple[Lead, ...]], tuple[int, list[BoundsEdge]] | None] = {}
+    edges_by_spec: dict[
+        tuple[bytes, Nanoseconds | None, tuple[Lead, ...], Crowd | None], tuple[int, list[BoundsEdge]] | None
+    ] = {}
     for place, scheduled in enumerate(asked.objects):
         memory = parse_memory({"memory": scheduled.memory} if scheduled.memory else {})
-        key = (scheduled.spec, memory.start_up, memory.leads)
+        key = (scheduled.spec, memory.start_up, memory.leads, memory.crowd)
         if key not in edges_by_spec:
             edges_by_spec[key] = _edges(scheduled, memory, asked.now, asked.until)
         found = edges_by_spec[key]
@@ -57,7 +60,7 @@ def _edges(
         return None
     if not spec.is_timed:
         return spec.min_replicas, []
-    line = timeline(spec, now, until, start_up=memory.start_up, leads=memory.leads)
+    line = timeline(spec, now, until, start_up=memory.start_up, leads=memory.leads, crowd=memory.crowd)
     return line.segments[0].minimum, [
         BoundsEdge(
             after.start, 0, before.minimum, after.minimum, before.maximum, after.maximum, tuple(_what(before, after))

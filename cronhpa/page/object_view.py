@@ -200,6 +200,7 @@ def _ahead(spec: Spec, asked: ViewQuestion, memory: Memory) -> Json:
         zones=[asked.zone],
         start_up=memory.start_up,
         leads=memory.leads,
+        crowd=memory.crowd,
     )
     return {
         "isCut": line.is_cut,

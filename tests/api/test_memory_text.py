@@ -29,7 +29,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import DecisionKind, Lead, Recommendation, Scaled, Withheld
 from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, format_instant_exact
 from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
-from cronhpa.core.model.observation import Absent, Observation, Scale
+from cronhpa.core.model.observation import Absent, Crowd, Observation, Scale
 from cronhpa.core.model.spec import ControllerOptions
 
 TEN = "2026-11-23T10:00:00Z"
@@ -44,6 +44,7 @@ WHOLE = {
     "zero": True,
     "scheduledZero": True,
     "startUpSeconds": 75,
+    "crowd": {"start": TEN, "pods": 1000, "objects": 500, "podsPerMinute": 2400},
     "requestPerPod": {"cpu": "500m"},
     "intent": {"from": 8, "to": 5, "time": TEN, "fromScheduledZero": True},
     "leads": [{"schedule": "night", "start": TEN, "seconds": 90}],
@@ -62,6 +63,7 @@ def test_a_memory_is_read():
         request_per_pod={"cpu": 500},
         intent=Intent(8, 5, NOW, from_scheduled_zero=True),
         leads=(Lead("night", NOW, 90 * SECOND),),
+        crowd=Crowd(NOW, 1000, 500, 2400),
     ) == parse_memory({"memory": WHOLE})
 
 

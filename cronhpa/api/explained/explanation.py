@@ -326,7 +326,7 @@ def _bounds_at(body: Json, at: Nanoseconds) -> str:
     except SpecError:
         return ""
     memory = parse_memory(body.get("status") or {})
-    bounds = resolve(spec, at, memory.start_up, memory.leads)
+    bounds = resolve(spec, at, memory.start_up, memory.leads, memory.crowd)
     return range_text(bounds.minimum, bounds.maximum)
 
 

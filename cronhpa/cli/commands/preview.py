@@ -21,7 +21,7 @@ from cronhpa.core.model.instant import DAY, Nanoseconds
 if TYPE_CHECKING:
     from cronhpa.cli.commands.difference import ObjectDifference
     from cronhpa.cli.tables.bounds_table import BoundsSubject, StyledLine
-    from cronhpa.core.model.decision import Lead
+    from cronhpa.core.model.memory import Memory
 
 # The longest span: nobody plans further ahead by the hour.
 _SPAN_MAX = 10 * 366 * DAY
@@ -161,13 +161,14 @@ def _length(text: str) -> Nanoseconds:
 
 def _subject(given: ObjectInput, asked: _Asked) -> BoundsSubject:
     from cronhpa.cli.objects.manifests import own_zone
+    from cronhpa.core.model.memory import Memory
 
     # A status in a file was copied from a cluster at some other time, so it does not count.
     memory = given.memory if given.is_live else None
     measured = None if memory is None else memory.start_up
     start_up = measured if asked.start_up is None else asked.start_up
     shown = asked.zone or own_zone(given.body["spec"], given.spec)
-    return _with_timeline(given, shown, _span(asked, shown), start_up, () if memory is None else memory.leads)
+    return _with_timeline(given, shown, _span(asked, shown), start_up, memory or Memory())
 
 
 def _with_timeline(
@@ -175,19 +176,20 @@ def _with_timeline(
     zone: str,
     span: tuple[Nanoseconds, Nanoseconds],
     start_up: Nanoseconds | None,
-    leads: tuple[Lead, ...],
+    memory: Memory,
 ) -> BoundsSubject:
     from cronhpa.cli.tables.bounds_table import BoundsSubject
     from cronhpa.core.schedules.timeline import timeline
 
-    line = timeline(given.spec, *span, zones=[zone], start_up=start_up, leads=leads)
-    return BoundsSubject(given.label, given.spec, zone, line, start_up)
+    line = timeline(given.spec, *span, zones=[zone], start_up=start_up, leads=memory.leads, crowd=memory.crowd)
+    return BoundsSubject(given.label, given.spec, zone, line, start_up, memory.crowd)
 
 
 def _differences(old: Sequence[ObjectInput], new: Sequence[ObjectInput], asked: _Asked) -> list[ObjectDifference]:
     """The difference of each object: both versions over one span, in one zone, with one start-up time of the pods."""
     from cronhpa.cli.commands.difference import ObjectDifference
     from cronhpa.cli.objects.manifests import own_zone
+    from cronhpa.core.model.memory import Memory
 
     out = []
     for pair in _pairs(old, new):
@@ -198,9 +200,9 @@ def _differences(old: Sequence[ObjectInput], new: Sequence[ObjectInput], asked: 
         memories = [given.memory for given in (was, becomes) if given is not None and given.is_live]
         measured = next((memory.start_up for memory in memories if memory.start_up is not None), None)
         start_up = measured if asked.start_up is None else asked.start_up
-        leads = memories[0].leads if memories else ()
+        memory = memories[0] if memories else Memory()
         one, other = (
-            None if given is None else _with_timeline(given, zone, _span(asked, zone), start_up, leads)
+            None if given is None else _with_timeline(given, zone, _span(asked, zone), start_up, memory)
             for given in (was, becomes)
         )
         out.append(ObjectDifference(one, other))

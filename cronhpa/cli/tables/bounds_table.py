@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from itertools import groupby
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Struct
@@ -24,10 +25,12 @@ from cronhpa.cli.tables.time_format import (
     format_offset,
     local,
 )
-from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.model.instant import SECOND, Nanoseconds, to_datetime
 from cronhpa.core.model.memory import START_UP_UNKNOWN
+from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.printable import printable
 from cronhpa.core.model.spec import Mode, Spec
+from cronhpa.core.reasons import crowd_reason
 from cronhpa.core.schedules.timeline import OVERRIDE, BoundsInterval, Mark, MarkKind, Timeline, window_intervals
 
 
@@ -42,6 +45,8 @@ class BoundsSubject(Struct, frozen=True):
     timeline: Timeline
     start_up: Nanoseconds | None = None
     """How long its pods take to become Ready, None while unknown."""
+    crowd: Crowd | None = None
+    """The crowd at its next start, None while unknown."""
 
 
 class StyledLine(Struct, frozen=True):
@@ -95,6 +100,9 @@ def table(subject: BoundsSubject, *, every: bool, width: int) -> Iterator[Styled
         start_up = START_UP_UNKNOWN if subject.start_up is None else subject.start_up
         guess = ", a guess until it is measured" if subject.start_up is None else ""
         yield from wrapped(f"leads: a pod is Ready {format_length(start_up)} after it is asked for{guess}", width)
+        if subject.crowd is not None and subject.crowd.delay(subject.crowd.start) and subject.crowd.start > line.start:
+            at = to_datetime(subject.crowd.start).astimezone(ZoneInfo(subject.zone))
+            yield from wrapped(f"crowd at {at:%a %Y-%m-%d %H:%M}: {crowd_reason(subject.crowd)}", width)
     if spec.fallback is not None:
         wait = f" for {format_length(spec.fallback.after)}" if spec.fallback.after else ""
         text = f"fallback: at least {spec.fallback.replicas} once a metric is unknown{wait}: not shown here"

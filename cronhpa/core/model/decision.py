@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from cronhpa.core.model.instant import Nanoseconds
-from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.observation import Absent, Crowd
 from cronhpa.core.model.spec import Policy
 
 
@@ -126,6 +126,8 @@ class Ahead(Struct, frozen=True, gc=False):
     length: Nanoseconds
     stated: int | None = None
     """The floor of the schedule, if another bound allows less at the start."""
+    crowd: Crowd | None = None
+    """The crowd that makes the lead longer; None if none does."""
 
 
 class Yielding(Struct, frozen=True, gc=False):

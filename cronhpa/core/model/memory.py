@@ -25,7 +25,7 @@ from cronhpa.core.model.decision import (
     Scaled,
 )
 from cronhpa.core.model.instant import FOR_EVER, SECOND, Nanoseconds
-from cronhpa.core.model.observation import Observation
+from cronhpa.core.model.observation import Crowd, Observation
 from cronhpa.core.model.slots import overwritten
 from cronhpa.core.model.spec import Behavior, ControllerOptions, ScalingRules, Spec
 
@@ -71,6 +71,8 @@ class Memory(Struct, frozen=True):
     """How long the target's pods took to become Ready; remembered, because a target at zero has no pods."""
     request_per_pod: Mapping[str, int] = {}
     """Milli-units that a pod requests, by resource; remembered for the same reason."""
+    crowd: Crowd | None = None
+    """The crowd at the object's next start; remembered, because after a restart all objects must be seen first."""
     intent: Intent | None = None
     """The change that is being made or may not have been made."""
     leads: tuple[Lead, ...] = ()
@@ -203,7 +205,7 @@ class Memory(Struct, frozen=True):
     def after(self, decision: Decision, outcome: Outcome, spec: Spec, observation: Observation) -> Memory:
         """The memory after a reconciliation."""
         if decision.kind is DecisionKind.UNREACHABLE:
-            return replace(self, leads=decision.leads)
+            return replace(self, leads=decision.leads, crowd=self.crowd_after(observation))
         memory = self.seeded(decision.current, decision.at, bounded=decision.bounded)
         if decision.recommended is not None:
             recommended = decision.recommended
@@ -230,11 +232,17 @@ class Memory(Struct, frozen=True):
             unmeasured_since=decision.unmeasured_since,
             start_up=self.start_up_after(observation),
             request_per_pod={**self.request_per_pod, **observation.request_per_pod},
+            crowd=self.crowd_after(observation),
         )
 
     def start_up_after(self, observation: Observation) -> Nanoseconds | None:
         """The start-up time of the target's pods: the observed one, else the remembered one."""
         return self.start_up if observation.start_up is None else observation.start_up
+
+    def crowd_after(self, observation: Observation) -> Crowd | None:
+        """The crowd at the next start: the observed one, else the remembered one; None if it delays no pod."""
+        crowd = self.crowd if observation.crowd is None else observation.crowd
+        return crowd if crowd is not None and crowd.delay(crowd.start) else None
 
     def intending(self, decision: Decision, spec: Spec, observation: Observation) -> Memory:
         """

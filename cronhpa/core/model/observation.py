@@ -6,7 +6,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+
+# Fewer pods that start together are no crowd.
+CROWD_PODS_MIN = 50
+CROWD_GRAIN = 5 * SECOND
+CROWD_DELAY_MAX = 2 * MINUTE
+# 20 pods a second, until a crowd was measured: a kube-controller-manager may make so many requests (--kube-api-qps).
+POD_RATE_UNKNOWN = 1200
 
 
 class Absent(Struct, frozen=True, tag=True):
@@ -118,6 +125,28 @@ class ScalarReading(Struct, frozen=True, tag="Gauge"):
 Reading = PodCounts | ScalarReading | Absent
 
 
+class Crowd(Struct, frozen=True, omit_defaults=True):
+    """The pods that all objects together ask for at one start, and how fast the cluster makes pods Ready."""
+
+    start: Nanoseconds
+    pods: int
+    objects: int
+    pods_per_minute: int
+    """Beyond the start-up of a single pod: that of a former crowd, else POD_RATE_UNKNOWN."""
+
+    def delay(self, start: Nanoseconds) -> Nanoseconds:
+        """
+        How much later than a pod alone the last pod of a start is Ready, rounded up to CROWD_GRAIN; 0 for an object
+        alone and for a small crowd.
+
+        At most CROWD_DELAY_MAX: objects of other tenants are in the crowd, too, and may not mean what they say.
+        """
+        if start != self.start or self.objects <= 1 or self.pods < CROWD_PODS_MIN:
+            return 0
+        delay = self.pods * MINUTE // max(self.pods_per_minute, 1)
+        return min(-(-delay // CROWD_GRAIN) * CROWD_GRAIN, CROWD_DELAY_MAX)
+
+
 class Observation(Struct, frozen=True):
     """What was seen in one reconciliation."""
 
@@ -131,5 +160,7 @@ class Observation(Struct, frozen=True):
     """90th percentile of creation to Ready of the target's own pods; None while unknown."""
     request_per_pod: Mapping[str, int] = {}
     """Milli-units that a ready pod requests, by resource name. It turns a load into pods."""
+    crowd: Crowd | None = None
+    """The crowd at the object's next start; None if it is not known."""
     unseen: Absent | None = None
     """Why fewer pods are seen than the target's status states; the metrics may scale up then, but not down."""

@@ -22,6 +22,7 @@ from cronhpa.core.model.decision import (
     WindowState,
 )
 from cronhpa.core.model.instant import DAY, FOR_EVER, MINUTE, Nanoseconds
+from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.spec import CronWindow, Schedule, Spec
 from cronhpa.core.schedules import windows
 from cronhpa.core.schedules.leads import (
@@ -74,28 +75,39 @@ class Bounds(Struct, frozen=True, gc=False):
     """The first schedule that cannot be read and abstains; None if all can be read."""
 
 
-def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, leads: tuple[Lead, ...] = ()) -> Bounds:
+def resolve(
+    spec: Spec,
+    now: Nanoseconds,
+    start_up: Nanoseconds | None = None,
+    leads: tuple[Lead, ...] = (),
+    crowd: Crowd | None = None,
+) -> Bounds:
     """
     The bounds in force at `now`.
 
     start_up: how long the target's pods take to become Ready, None while unknown. leads: the leads that have begun.
-    Both come from the memory and only affect measured leads.
+    crowd: that of the object's next start, None while unknown. All come from the memory and affect
+    measured leads alone.
 
     Bounds are constant between edges, so the spec keeps them until the next one. The bounds after an edge are computed
     shortly before it, by each object at another time: an edge may be shared by thousands of objects.
     """
-    return resolve_with_expiry(spec, now, start_up, leads)[0]
+    return resolve_with_expiry(spec, now, start_up, leads, crowd)[0]
 
 
 def resolve_with_expiry(
-    spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
+    spec: Spec,
+    now: Nanoseconds,
+    start_up: Nanoseconds | None,
+    leads: tuple[Lead, ...],
+    crowd: Crowd | None = None,
 ) -> tuple[Bounds, Nanoseconds]:
     """The bounds of `resolve`, and the instant until which they hold for an object that remembers their leads."""
     kept: tuple[_KeptBounds, ...] = spec.computed.get("bounds", ())
-    while kept and not kept[0].hold(now, start_up, leads):
+    while kept and not kept[0].hold(now, start_up, leads, crowd):
         kept = kept[1:]
     if not kept:
-        kept = (_computed(spec, now, start_up, leads),)
+        kept = (_computed(spec, now, start_up, leads, crowd),)
     current = kept[0]
     if len(kept) == 1 and now >= current.ahead_at:
         kept = (current, *_computed_ahead(spec, current))
@@ -113,20 +125,26 @@ class _KeptBounds(Struct, frozen=True, gc=False):
     """From this instant on the bounds after `end` are computed."""
     start_up: Nanoseconds | None
     leads: tuple[Lead, ...]
+    crowd: Crowd | None
 
-    def hold(self, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> bool:
+    def hold(
+        self, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...], crowd: Crowd | None
+    ) -> bool:
         """Whether these are the bounds for such inputs; the leads may be those passed in or those computed."""
         is_now = self.begin <= now < self.end
-        return is_now and self.start_up == start_up and leads in (self.bounds.leads, self.leads)
+        is_alike = self.start_up == start_up and self.crowd == crowd
+        return is_now and is_alike and leads in (self.bounds.leads, self.leads)
 
 
-def _computed(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _KeptBounds:
-    bounds = resolve_anew(spec, now, start_up, leads)
+def _computed(
+    spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...], crowd: Crowd | None
+) -> _KeptBounds:
+    bounds = resolve_anew(spec, now, start_up, leads, crowd)
     end = holds_until(spec, bounds, now)
     # Objects are spread over the minutes before the edge, and none computes in the last period before it.
     last = end - spec.options.sync_period
     spread = max(min(last - now, _AHEAD_MAX), 0)
-    return _KeptBounds(bounds, now, end, last - spread * (hash(spec) % _PLACES) // _PLACES, start_up, leads)
+    return _KeptBounds(bounds, now, end, last - spread * (hash(spec) % _PLACES) // _PLACES, start_up, leads, crowd)
 
 
 def _computed_ahead(spec: Spec, kept: _KeptBounds) -> Iterator[_KeptBounds]:
@@ -135,7 +153,7 @@ def _computed_ahead(spec: Spec, kept: _KeptBounds) -> Iterator[_KeptBounds]:
     for _ in range(_EDGES_AHEAD_MAX):
         if kept.end >= until:
             return
-        kept = _computed(spec, kept.end, kept.start_up, kept.bounds.leads)
+        kept = _computed(spec, kept.end, kept.start_up, kept.bounds.leads, kept.crowd)
         yield kept
 
 
@@ -162,13 +180,19 @@ def holds_until(spec: Spec, bounds: Bounds, at: Nanoseconds) -> Nanoseconds:
     return min(edge, (at // DAY + 1) * DAY) if is_open_end else edge
 
 
-def resolve_anew(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> Bounds:
+def resolve_anew(
+    spec: Spec,
+    now: Nanoseconds,
+    start_up: Nanoseconds | None,
+    leads: tuple[Lead, ...],
+    crowd: Crowd | None = None,
+) -> Bounds:
     """`resolve` without its cache."""
     seen = _look(spec, now)
     settled = settle(spec, seen.stated)
-    leading = leading_schedules(spec, seen, settled, now, start_up, leads) if seen.closed else []
+    leading = leading_schedules(spec, seen, settled, now, start_up, leads, crowd) if seen.closed else []
     if seen.edge is not None and seen.edge.state is WindowState.CLOSED:
-        look_behind(spec, seen, start_up)
+        look_behind(spec, seen, start_up, crowd)
     conflict = contradiction(settled)
     proposals = [bound.proposal for bound in seen.stated]
     low, high = settled.minimum, settled.maximum

@@ -26,6 +26,7 @@ from cronhpa.core.model.decision import (
 )
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.memory import lead_time
+from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.spec import Schedule, Spec
 from cronhpa.core.schedules import windows
 from cronhpa.core.schedules.ranks import RankedBound, Settled, rank_of, settle, settled_at, stated_by
@@ -39,6 +40,8 @@ class Leading(Struct, frozen=True, gc=False):
     length: Nanoseconds
     floor: int | None
     """The raised minimum; None if it raises none."""
+    crowd: Crowd | None = None
+    """The crowd that makes the lead longer; None if none does."""
 
 
 class SeenSchedules(Struct):
@@ -65,6 +68,7 @@ def leading_schedules(
     now: Nanoseconds,
     start_up: Nanoseconds | None,
     leads: tuple[Lead, ...],
+    crowd: Crowd | None = None,
 ) -> list[Leading]:
     """The closed schedules that count already. Enters them, and the edge at which the next lead begins, in `seen`."""
     assert seen.edge is not None
@@ -77,20 +81,21 @@ def leading_schedules(
     for index, start in seen.closed:
         length = begun.get((spec.schedules[index].name, start))
         # Only leads that have begun, or may begin before the next edge, are computed.
-        if length is None and start - _longest(spec, index, start_up) >= seen.edge.at:
+        if length is None and start - _longest(spec, index, start, start_up, crowd) >= seen.edge.at:
             continue
         if start == first:
             then = then or _then(spec, seen, first)
-            leading = _lead(spec, index, start, start_up, settled, then)
+            leading = _lead(spec, index, start, start_up, settled, then, crowd)
         else:
             for at in (start - 1, start):
                 if at not in settled_then:
                     settled_then[at] = settled_at(spec, at)
-            leading = _lead(spec, index, start, start_up, settled_then[start - 1], settled_then[start])
+            leading = _lead(spec, index, start, start_up, settled_then[start - 1], settled_then[start], crowd)
         if leading is None:
             continue
         if length is not None and leading.schedule.lead is None:
-            leading = replace(leading, length=length)  # as long as it was when it began
+            # As long as it was when it began.
+            leading = replace(leading, length=length, crowd=leading.crowd if length == leading.length else None)
         name, begin = leading.schedule.name, start - leading.length
         if now < begin:
             seen.meets(begin, name, WindowState.LEADING)
@@ -99,6 +104,26 @@ def leading_schedules(
         seen.states[index] = Window(name, WindowState.LEADING, start, leading.length)
         seen.headroom = max(seen.headroom, leading.schedule.headroom_percent)
     return out
+
+
+def next_rise(spec: Spec, states: Sequence[Window], minimum: int) -> tuple[Nanoseconds, int] | None:
+    """
+    The next start at which a closed schedule with a measured lead raises the minimum, and the pods that it adds; None
+    if there is none. states: of the spec's schedules, in order.
+    """
+    rises = [
+        (window.changes, minimum - schedule.floor)
+        for schedule, window in zip(spec.schedules, states, strict=False)
+        if window.state is WindowState.CLOSED
+        and window.changes is not None
+        and schedule.lead is None
+        and schedule.floor is not None
+        and schedule.floor > minimum
+    ]
+    if not rises:
+        return None
+    start, fewer = min(rises)  # of several at one start the largest
+    return start, -fewer
 
 
 def kept_leads(
@@ -123,7 +148,7 @@ def kept_leads(
     return tuple(kept)
 
 
-def look_behind(spec: Spec, seen: SeenSchedules, start_up: Nanoseconds | None) -> None:
+def look_behind(spec: Spec, seen: SeenSchedules, start_up: Nanoseconds | None, crowd: Crowd | None = None) -> None:
     """Sets the next edge to LEADING if a window's next lead begins at or before its end."""
     assert seen.edge is not None
     at = seen.edge.at
@@ -131,9 +156,9 @@ def look_behind(spec: Spec, seen: SeenSchedules, start_up: Nanoseconds | None) -
         if window.state is not WindowState.OPEN or (window.changes, window.name) != (at, seen.edge.schedule):
             continue
         start = windows.state(schedule.window, at).until
-        if start is None or start - _longest(spec, index, start_up) > at:
+        if start is None or start - _longest(spec, index, start, start_up, crowd) > at:
             return
-        leading = _lead(spec, index, start, start_up, settled_at(spec, start - 1), settled_at(spec, start))
+        leading = _lead(spec, index, start, start_up, settled_at(spec, start - 1), settled_at(spec, start), crowd)
         if leading is not None and start - leading.length <= at:
             seen.edge = Edge(at, schedule.name, WindowState.LEADING)
 
@@ -147,16 +172,26 @@ def _then(spec: Spec, seen: SeenSchedules, edge: Nanoseconds) -> Settled:
     return settle(spec, stated)
 
 
-def _longest(spec: Spec, index: int, start_up: Nanoseconds | None) -> Nanoseconds:
+def _longest(
+    spec: Spec, index: int, start: Nanoseconds, start_up: Nanoseconds | None, crowd: Crowd | None
+) -> Nanoseconds:
     """The longest possible lead of this schedule: that of a rise from zero."""
     schedule = spec.schedules[index]
     if schedule.lead is not None:
         return schedule.lead
-    return lead_time(start_up, spec.options) + ramp(spec.behavior, 0, schedule.floor or 0, spec.options.sync_period)
+    delay = 0 if crowd is None else crowd.delay(start)
+    rise = ramp(spec.behavior, 0, schedule.floor or 0, spec.options.sync_period)
+    return lead_time(start_up, spec.options) + rise + delay
 
 
 def _lead(
-    spec: Spec, index: int, start: Nanoseconds, start_up: Nanoseconds | None, before: Settled, then: Settled
+    spec: Spec,
+    index: int,
+    start: Nanoseconds,
+    start_up: Nanoseconds | None,
+    before: Settled,
+    then: Settled,
+    crowd: Crowd | None,
 ) -> Leading | None:
     """
     The lead of a schedule that opens at `start`; None if neither minimum nor headroom rises there.
@@ -170,16 +205,17 @@ def _lead(
     floor = high if high > low else None
     if floor is None and not schedule.headroom_percent:
         return None
-    length = schedule.lead
-    if length is None:
-        length = lead_time(start_up, spec.options) + ramp(spec.behavior, low, high, spec.options.sync_period)
-    return Leading(schedule, start, length, floor)
+    if schedule.lead is not None:
+        return Leading(schedule, start, schedule.lead, floor)
+    length = lead_time(start_up, spec.options) + ramp(spec.behavior, low, high, spec.options.sync_period)
+    delay = 0 if crowd is None else crowd.delay(start)
+    return Leading(schedule, start, length + delay, floor, crowd if delay else None)
 
 
 def ahead_of_start(leading: Leading) -> RankedBound:
     assert leading.floor is not None
     stated = leading.schedule.floor
-    basis = Ahead(leading.start, leading.length, None if stated == leading.floor else stated)
+    basis = Ahead(leading.start, leading.length, None if stated == leading.floor else stated, leading.crowd)
     proposal = Proposal(Source.SCHEDULE, leading.schedule.name, Role.FLOOR, leading.floor, basis=basis)
     return RankedBound(rank_of(leading.schedule), proposal)
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from cronhpa.core.model.decision import Lead, SourceRef, WindowState
 from cronhpa.core.model.instant import DAY, Nanoseconds, to_datetime
+from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.spec import CronWindow, OnceWindow, Schedule, Spec
 from cronhpa.core.schedules import calendars, cron, wall_clock
 from cronhpa.core.schedules.bounds import Bounds, holds_until, resolve
@@ -108,17 +109,18 @@ def timeline(
     zones: Iterable[str] = (),
     start_up: Nanoseconds | None = None,
     leads: tuple[Lead, ...] = (),
+    crowd: Crowd | None = None,
 ) -> Timeline:
     """
     The bounds from `start` to `end`; `start` must lie before `end`.
 
-    zones: their clock changes are marked, besides those of the schedules' zones. start_up, leads: as for `resolve`, at
-    `start`; the start-up time is assumed to stay the same.
+    zones: their clock changes are marked, besides those of the schedules' zones. start_up, leads, crowd: as for
+    `resolve`, at `start`; the start-up time is assumed to stay the same.
     """
     assert start < end, "a timeline has a length"
     segments: list[BoundsInterval] = []
     is_cut = False
-    for segment in _walk(spec, start, end, start_up, leads):
+    for segment in _walk(spec, start, end, start_up, leads, crowd):
         if segments and _is_alike(segments[-1], segment):
             segments[-1] = replace(segments[-1], end=segment.end)
         elif len(segments) == INTERVALS_MAX:
@@ -152,11 +154,16 @@ def window_intervals(timeline: Timeline) -> list[WindowInterval]:
 
 
 def _walk(
-    spec: Spec, start: Nanoseconds, end: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
+    spec: Spec,
+    start: Nanoseconds,
+    end: Nanoseconds,
+    start_up: Nanoseconds | None,
+    leads: tuple[Lead, ...],
+    crowd: Crowd | None,
 ) -> Iterator[BoundsInterval]:
     at = start
     while at < end:
-        bounds = resolve(spec, at, start_up, leads)
+        bounds = resolve(spec, at, start_up, leads, crowd)
         leads = bounds.leads
         until = min(end, holds_until(spec, bounds, at))
         yield _interval(spec, bounds, at, until)

@@ -93,6 +93,7 @@ class ControlLoop:
         """Removes an object that is gone from the queue."""
         self._queue.drop(state.key)
         self._limiter.drop(state.key)
+        self._reconciler.crowds.forget(state.key)
 
     def oldest_reconcile(self) -> Nanoseconds:
         """How long the longest reconciliation under way has taken; 0 without one."""

@@ -42,6 +42,7 @@ from cronhpa.kube.pod_indexer import MatchedPods, PodIndexer
 from cronhpa.kube.pod_owners import PodOwners
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.loop.budget_trackers import BudgetTrackers
+from cronhpa.operator.loop.crowds import Crowds
 from cronhpa.operator.loop.metric_queries import MetricQueries
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import Inventory
@@ -130,6 +131,8 @@ class Reconciler:
         """Observed loads that are not stored yet: the highest of each minute."""
         self.budgets = BudgetTrackers()
         """The pod-seconds that forecasts add."""
+        self.crowds = Crowds()
+        """The objects that start together."""
         self.stood = 0
         """The periods for which a decision stood."""
         self.differed = 0
@@ -221,6 +224,8 @@ class Reconciler:
             and await self._stands_after(state, spec, observation, basis, queries, now)
         ):
             return None
+        if local.resumed:  # a new process believes the remembered crowd
+            observation = replace(observation, crowd=self.crowds.crowd_of(state.key, now))
         held_until = self._resume(state, spec, observation, now)
         self._record_load(state, spec, observation, now)
         forecast, limited = self._forecast(state, spec, now)
@@ -256,6 +261,7 @@ class Reconciler:
             contested="" if local.replica_conflict is None else local.replica_conflict.problem,
             requests_changed=self._cluster.vertical_autoscalers.problem(state.target, spec),
         )
+        self.crowds.decided(state.key, spec, decision, record.memory, scales=reconciliation.scales)
         local.standing, local.basis = None, basis
         if not reconciliation.scales:
             # Not that of the record: the clock may have been set during a decision in a thread.
@@ -366,6 +372,7 @@ class Reconciler:
         if local.resumed:
             memory = local.memory.settled(current, now)
         else:
+            self.crowds.remember(local.memory)
             local.replica_conflict = ReplicaConflict.resumed(state.served.status, now)
             memory = resume(local.memory, current, now, spec.behavior, held_until)
         if local.replica_conflict is not None:
@@ -421,6 +428,7 @@ class Reconciler:
         now = self._clock()
         unseen = self._unseen(state, spec, scale, pods, now)
         basis = self._basis(state, spec, scale, match, pods)
+        self.crowds.seen(state.key, pods, now)
         return observe(spec, scale, pods, measured, now, unseen=unseen), now, basis
 
     def _basis(

@@ -20,14 +20,14 @@ from msgspec.structs import replace
 from cronhpa.api.status_text import Status
 from cronhpa.core.model.decision import Decision, MetricProposal
 from cronhpa.core.model.instant import Nanoseconds
-from cronhpa.core.model.observation import Absent, Observation, PodCounts, ScalarReading, Scale
+from cronhpa.core.model.observation import Absent, Crowd, Observation, PodCounts, ScalarReading, Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 
 # Fields that change with every sample and do not matter to a person at once: written from time to time.
 _DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
 # Texts derived from other fields. If only they differ, as after an upgrade, they are written as drifted numbers.
 _DERIVED = "columns"
-_DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
+_DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod", "crowd")
 
 
 class StatusWrite(Enum):
@@ -46,6 +46,7 @@ class _Numbers(Struct, frozen=True):
     """The pods by how they count, for each reading."""
     start_up: Nanoseconds | None
     request_per_pod: Mapping[str, int]
+    crowd: Crowd | None
 
 
 class WrittenStatus(Struct):
@@ -115,7 +116,7 @@ def _undated(decision: Decision) -> Decision:
 def _numbers(reconciliation: Reconciliation) -> _Numbers:
     memory = reconciliation.memory
     pods = _pod_counts(reconciliation.observation)
-    return _Numbers(reconciliation.decision.metrics, pods, memory.start_up, memory.request_per_pod)
+    return _Numbers(reconciliation.decision.metrics, pods, memory.start_up, memory.request_per_pod, memory.crowd)
 
 
 def _pod_counts(observation: Observation) -> tuple[int | Absent, ...]:

@@ -36,7 +36,9 @@ from cronhpa.core.model.decision import (
 )
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.spec import CronWindow, Override
+from cronhpa.core.reasons import proposal_reason
 from cronhpa.core.schedules.bounds import resolve
 from cronhpa.core.schedules.ranks import settled_at
 
@@ -407,3 +409,61 @@ def test_what_a_start_brings_is_asked_for_just_before_it(windows, now):
     ]
 
     assert after.name not in opens or resolve(of, start - 1).minimum >= after.replicas
+
+
+# --- crowds ------------------------------------------------------------------------------------------------------
+
+START = at("08:00")
+
+
+def crowd(pods=1000, objects=500, pods_per_minute=2400, start=START):
+    return Crowd(start, pods, objects, pods_per_minute)
+
+
+@pytest.mark.parametrize(
+    ("seen", "seconds"),
+    [
+        (None, 75),  # 60 s for a pod, a period of 15 s
+        (crowd(), 100),  # 1,000 pods at 40 a second: 25 s
+        (crowd(pods=1001), 105),  # 25.02 s, in steps of 5 s
+        (crowd(pods_per_minute=1), 195),  # two minutes at most
+        (crowd(objects=1), 75),
+        (crowd(pods=49), 75),
+        (crowd(start=START + MINUTE), 75),  # that of another start
+    ],
+)
+def test_a_crowd_makes_the_lead_longer_by_its_pods_at_the_rate_of_former_crowds(seen, seconds):
+    begin = START - seconds * SECOND
+
+    before, then = (resolve(spec(schedules=(day(floor=4),)), instant, None, (), seen) for instant in (begin - 1, begin))
+
+    assert (WindowState.CLOSED, begin) == (before.windows[0].state, before.next_edge.at)
+    assert Window("day", WindowState.LEADING, START, seconds * SECOND) == then.windows[0]
+
+
+def test_a_lead_that_has_begun_keeps_its_length_when_its_crowd_goes():
+    begun = (Lead("day", START, 100 * SECOND),)
+
+    assert begun == resolve(spec(schedules=(day(floor=4),)), START - 90 * SECOND, None, begun, None).leads
+
+
+def test_a_reconciliation_remembers_the_crowd_that_it_saw_and_one_that_saw_none_keeps_it():
+    situation = spec(schedules=(day(floor=4),))
+    observation = replace(queued(0, current=2), crowd=crowd())
+    decision = decide(situation, observation, None, Memory(), START - HOUR)
+    memory = Memory().after(decision, Withheld(), situation, observation)
+
+    assert crowd() == memory.crowd == memory.crowd_after(replace(observation, crowd=None))
+    assert memory.crowd_after(replace(observation, crowd=crowd(objects=1))) is None
+
+
+def test_a_lead_names_its_crowd():
+    """100 s are 60 s for a pod, 15 s for a period and 25 s for the crowd."""
+    situation = spec(schedules=(day(floor=4),))
+
+    floor = resolve(situation, START - 90 * SECOND, None, (), crowd()).proposals[0]
+
+    text = (
+        "100 s ahead of its start at 2026-11-23T08:00:00Z (+25 s: 1,000 pods of 500 objects start then, 2,400 a minute)"
+    )
+    assert text == proposal_reason(floor)
