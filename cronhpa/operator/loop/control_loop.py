@@ -14,11 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric
 from cronhpa.core.sync_grid import following
 from cronhpa.kube.clock import Clock
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
 from cronhpa.operator.loop.delaying_queue import DelayingQueue
+from cronhpa.operator.loop.hang_limiter import HangLimiter
 from cronhpa.operator.loop.list_limiter import ListLimiter
 from cronhpa.operator.loop.loop_metrics import LoopMetrics, note_lags
 from cronhpa.operator.loop.metric_queries import MetricQueries
@@ -79,6 +81,12 @@ class ControlLoop:
         self._dirty: set[Key] = set()
         self._tasks = NamespaceTasks()
         self.lists = PodMetricLists(cluster.client, inventory)
+        custom = HangLimiter("custom")
+        self._limiters: Mapping[type[Metric], HangLimiter] = {
+            PodsMetric: custom,
+            ObjectMetric: custom,
+            ExternalMetric: HangLimiter("external"),
+        }
         self._limiter = ListLimiter(self._queue.put, self._has_new.set)
 
     def enqueue(self, key: Key) -> None:
@@ -168,7 +176,7 @@ class ControlLoop:
 
     def _queries(self, namespace: str) -> MetricQueries:
         reader = MetricReader(self._cluster.client, self._cluster.discovery)
-        return MetricQueries(self.lists.of(namespace), reader, self._cluster.sources)
+        return MetricQueries(self.lists.of(namespace), reader, self._cluster.sources, self._limiters)
 
     def _begun(
         self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds

@@ -129,7 +129,7 @@ STATE = {
     "operator.loop.control_loop:ControlLoop._under_way": "reconciliations under way",
     "operator.loop.control_loop:ControlLoop._dirty": "reconciliations under way",
     "operator.loop.namespace_tasks:NamespaceTasks._tasks": "reconciliations under way",
-    "operator.loop.pod_metric_lists:PodMetricLists._hanging": "10,000 namespaces; an answer",
+    "operator.loop.hang_limiter:HangLimiter._hanging": "10,000 namespaces or metrics; an answer",
     "kube.scale:Targets._reads": "kinds of targets",
     "operator.loop.list_limiter:ListLimiter._turns": "namespaces under way",
     "operator.loop.list_limiter:ListLimiter._since": "reconciliations under way",

@@ -1,6 +1,6 @@
 """
-cronhpa.operator.loop.metric_queries, cronhpa.operator.loop.pod_metric_lists: what hangs delays only those that asked
-it. The others keep their period of 15 s.
+cronhpa.operator.loop.metric_queries, cronhpa.operator.loop.hang_limiter: what hangs delays only those that asked it.
+The others keep their period of 15 s.
 """
 
 import asyncio
@@ -57,6 +57,31 @@ def test_an_external_metrics_api_that_hangs_delays_those_that_ask_it(kind):
             assert await longest_gap(life, api, 150) < 15.5
 
     live(scenario)
+
+
+def test_windows_of_a_thousand_objects_whose_external_metrics_hang_open_in_time():
+    """
+    At 7:02 all ask for 3 pods. Of 1,000 requests 16 at most are under way, 8 of metrics that have hung and 8 of others:
+    as many objects may wait for their deadline of 15 s.
+    """
+    opens = 120
+
+    async def scenario():
+        api = ModelApi()
+        day = {"name": "day", "start": "2 7 * * *", "end": "0 18 * * *", "minReplicas": 3, "leadTimeSeconds": 0}
+        for number in range(1000):
+            deployment(api, f"slow-{number}")
+            cronhpa(api, f"slow-{number}", metrics=[external(f"queue-{number}")], schedules=[day])
+        api.faults = [Fault("GET", "external.metrics", hangs=True, times=None)]
+        async with Life(api):
+            await until(opens + 20)
+        return sorted((at - START) / SECOND - opens for at, _, _, replicas in api.scalings if replicas == 3)
+
+    seconds = live(scenario)
+
+    assert 1000 == len(seconds)
+    assert seconds[1000 - 16 - 1] < 1
+    assert seconds[-1] < 17
 
 
 def test_pod_metrics_that_hang_delay_no_schedule():
