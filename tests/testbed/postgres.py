@@ -37,10 +37,10 @@ class PostgresServer:
     A server of its own with a database `test`. `stop` and `start` keep its data and its port.
 
     settings: lines of postgresql.conf. file_bytes_max: of each file that the server writes, as if its disk were full.
-    The role `app` needs the password "first"; all others are trusted.
+    The role `app` needs the password "first"; all others are trusted. follows: a server whose standby this one is.
     """
 
-    def __init__(self, settings=(), file_bytes_max=None):
+    def __init__(self, settings=(), file_bytes_max=None, follows=None):
         self.folder = Path(tempfile.mkdtemp(prefix="cronhpa-postgres-"))
         self.port = _free_port()
         self._process = None
@@ -48,19 +48,14 @@ class PostgresServer:
         if os.geteuid() == 0:
             os.chown(self.folder, _NOBODY, _NOBODY)
         self.data = self.folder / "data"
-        self._run(
-            "initdb",
-            "--no-sync",
-            "--encoding=UTF8",
-            "--locale=C.UTF-8",
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "--wal-segsize=1",
-            "-D",
-            self.data,
-        )
+        if follows is None:
+            self._run(
+                "initdb", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8", "-U", "postgres", "-A", "trust",
+                "--wal-segsize=1", "-D", self.data,
+            )  # fmt: skip
+        else:
+            # -R: as a standby of the server that it is copied from.
+            self._run("pg_basebackup", "--no-sync", "-c", "fast", "-R", "-d", follows.url(), "-D", self.data)
         with (self.data / "postgresql.conf").open("a") as conf:
             lines = [
                 f"port = {self.port}", "listen_addresses = '127.0.0.1'", "unix_socket_directories = ''", "fsync = off",
@@ -70,6 +65,7 @@ class PostgresServer:
             conf.write("\n".join(lines) + "\n")
         (self.data / "pg_hba.conf").write_text(
             "host all app 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n"
+            "host replication all 127.0.0.1/32 trust\n"
         )
 
     def start(self):
@@ -87,6 +83,15 @@ class PostgresServer:
             assert time.monotonic() < deadline, (self.folder / "log").read_text()
             time.sleep(0.02)
         return self
+
+    def has_replayed(self, followed):
+        """Whether a standby has all that the server that it follows has committed, which is written a moment later."""
+        ((written,),) = followed.execute("SELECT pg_current_wal_insert_lsn()")
+        return [(True,)] == self.execute(f"SELECT pg_last_wal_replay_lsn() >= '{written}'")
+
+    def promote(self):
+        """A standby becomes a server of its own, as after the loss of the one that it follows."""
+        self.execute("SELECT pg_promote()")
 
     def _limited(self):
         """PostgreSQL ignores SIGXFSZ, so a write that is too long fails. A shell counts in blocks of 512 bytes."""

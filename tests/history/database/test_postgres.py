@@ -1,7 +1,11 @@
 """The store in PostgreSQL: servers that are down, slow, full or cut off; several writers; who may read what."""
 
+import os
+import shutil
+import signal
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +24,7 @@ from cronhpa.history.load.fits import Fit, FitInfo
 from cronhpa.history.store import Store
 from history.samples import API, NOON, WEB, everything, forecast, raw, sample
 from testbed.postgres import running
+from testbed.wait import wait_until
 
 
 @pytest.fixture
@@ -318,6 +323,90 @@ def test_tls_is_what_the_url_demands(postgres, new_schema, tmp_path):
             assert RecordedBatch(1) == store.loads.record([sample(0, 1.0)])
         with pytest.raises(StoreError, match="certificate verify failed"):
             Store(PostgresAddress(f"{verified}/stranger.pem"))
+
+
+def test_a_standby_that_is_promoted_takes_the_place_of_the_server_that_is_lost():
+    """The URL names both, and asks for the one that can be written: `target_session_attrs=read-write` of libpq."""
+    with running() as first, running(follows=first) as second:
+        both = f"postgresql://postgres@127.0.0.1:{first.port},127.0.0.1:{second.port}/postgres"
+        with closing(Store(PostgresAddress(f"{both}?target_session_attrs=read-write"))) as store:
+            assert RecordedBatch(1) == store.loads.record([sample(0, 1.0)])
+            wait_until(lambda: second.has_replayed(first))
+            first.stop(signal.SIGQUIT)
+            lost, nobody = (store.loads.record([sample(60, 2.0)]) for _ in range(2))
+            second.promote()
+
+            assert [Fault, Fault] == [type(lost), type(nobody)]
+            assert "read-only" in nobody.message or "connection to server" in nobody.message
+            assert RecordedBatch(1) == store.loads.record([sample(120, 3.0)])
+            assert [(NOON, 1.0), (NOON + 2 * MINUTE, 3.0)] == store.loads.minutes(WEB, 0, 2**63)
+
+
+def test_a_standby_that_an_address_names_alone_is_read_and_written_once_it_is_promoted():
+    """As where a name moves to the standby before its promotion."""
+    with running() as first, running(follows=first) as second:
+        with closing(Store(PostgresAddress(first.url()))) as store:
+            store.loads.record([sample(0, 1.0)])
+        wait_until(lambda: second.has_replayed(first))
+        with closing(Store(PostgresAddress(second.url()))) as store:
+            refused = store.loads.record([sample(60, 2.0)])
+            assert [(NOON, 1.0)] == store.loads.minutes(WEB, 0, 2**63)
+            second.promote()
+
+            assert "read-only transaction" in refused.message
+            assert RecordedBatch(1) == store.loads.record([sample(120, 3.0)])
+
+
+@contextmanager
+def bouncer(server):
+    """PgBouncer in session mode before a server; its port. PGBOUNCER names its program, where it is not in PATH."""
+    program = shutil.which(os.environ.get("PGBOUNCER", "pgbouncer"))
+    if program is None:
+        pytest.skip("PgBouncer is not installed: put it into PATH, or name its program in PGBOUNCER")
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    folder = server.folder  # which it may read, too
+    users, settings, log = (folder / f"pgbouncer.{name}" for name in ("users", "ini", "log"))
+    users.write_text('"postgres" ""\n')
+    settings.write_text(
+        f"[databases]\n* = host=127.0.0.1 port={server.port} user=postgres\n[pgbouncer]\n"
+        f"pool_mode = session\nauth_type = any\nauth_file = {users}\n"
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+        "default_pool_size = 2\nserver_login_retry = 1\n"
+    )
+    as_nobody = {"user": 65534} if os.geteuid() == 0 else {}  # it refuses to run as root
+    with log.open("wb") as opened:
+        process = subprocess.Popen([program, settings], stdout=opened, stderr=opened, **as_nobody)
+    try:
+        wait_until(log.read_text, lambda text: "listening on" in text)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_pgbouncer_in_session_mode_passes_everything_on():
+    """Two stores on two connections, a restart of the server behind it, and a third store that waits for its turn."""
+    with running() as server, bouncer(server) as port:
+        address = PostgresAddress(f"postgresql://postgres@127.0.0.1:{port}/postgres?connect_timeout=2")
+        with closing(Store(address)) as one, closing(Store(address)) as other:
+            for number in range(8):  # psycopg prepares a statement from its fifth use on
+                assert RecordedBatch(1) == one.loads.record([sample(60 * number, 1.0)])
+                assert RecordedBatch(1) == other.loads.record([sample(60 * number, 2.0)])
+            with pytest.raises(StoreError, match="timeout"):
+                Store(address)
+            server.stop()
+            server.start()
+            assert isinstance(one.loads.record([sample(600, 3.0)]), Fault)
+            assert isinstance(other.loads.record([sample(600, 3.0)]), Fault)
+
+            assert RecordedBatch(1) == wait_until(lambda: one.loads.record([sample(660, 4.0)]), is_recorded)
+            assert RecordedBatch(1) == wait_until(lambda: other.loads.record([sample(720, 5.0)]), is_recorded)
+            assert 10 == len(one.loads.minutes(WEB, 0, 2**63))
+
+
+def is_recorded(outcome):
+    return not isinstance(outcome, Fault)
 
 
 def test_opening_to_read_changes_nothing(address):
