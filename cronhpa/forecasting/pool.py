@@ -106,7 +106,8 @@ class _Lane:
             self.end()
             raise WorkerError(f"no answer within {seconds:g} s") from None
         except BrokenExecutor:
-            # The process has ended, and its id may belong to another process by now: do not kill it.
+            # The process has ended, and its id may belong to another process by now: do not kill it. It left no child,
+            # which would have its pipes: its end would be noticed at the deadline alone.
             self.pid = None
             self.end()
             raise WorkerError("the worker process died") from None
@@ -126,7 +127,7 @@ class _Lane:
         self._is_frozen = False
         if pid is not None:
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.killpg(pid, signal.SIGKILL)
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -150,11 +151,11 @@ def _start() -> None:
     # One thread: with BLAS's own threads the same fits took three times as long.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
+    # A group of its own: what a method of another package has forked ends with the worker.
+    os.setpgid(0, 0)
     os.nice(_NICENESS)
     with suppress(OSError, ValueError):  # a system that has no such limit, or a lower one
         resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_MAX, _MEMORY_MAX))
-    # Ctrl-C reaches the whole process group; the operator ends its workers itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_leave_with_parent, daemon=True).start()
 
 
@@ -163,4 +164,4 @@ def _leave_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
-        os._exit(0)
+        os.killpg(0, signal.SIGKILL)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
 from cronhpa.forecasting import worker
 from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest, digest
@@ -29,6 +30,7 @@ WEB = Series("shop", "web", "cpu")
 API = Series("shop", "api", "cpu")
 
 ODD = """
+import os
 import time
 
 from cronhpa_models.last_value import LastValue
@@ -52,6 +54,12 @@ class Odd:
             return None
         if self.fails == "raises":
             raise RuntimeError("no licence")
+        if self.fails == "exits":
+            os._exit(3)
+        if self.fails == "forks":
+            os.waitpid(os.fork() or time.sleep(600), 0)
+        if self.fails == "eats":
+            eaten = [bytearray(2**24) for _ in range(1000)]
         fitted = LastValue().fit(load, steps_per_day=steps_per_day, windows=windows)
         return None if fitted is None else Fitted(fitted, self.fails)
 
@@ -73,6 +81,7 @@ class Fitted:
 
 sleeping, computing, raising = Odd("Sleeping", "sleeps"), Odd("Computing", "computes"), Odd("Raising", "raises")
 nonsense, silent = Odd("Nonsense", "nonsense"), Odd("Silent", "is silent")
+exiting, forking, eating = Odd("Exiting", "exits"), Odd("Forking", "forks"), Odd("Eating", "eats")
 
 
 class Later(PeriodicAutoregression):
@@ -101,6 +110,9 @@ def installed(tmp_path, monkeypatch):
         "Nonsense = nonsense",
         "Silent = silent",
         "Later = later",
+        "Exiting = exiting",
+        "Forking = forking",
+        "Eating = eating",
     )
     monkeypatch.syspath_prepend(str(folder))
     find_methods.cache_clear()
@@ -189,6 +201,27 @@ async def test_an_object_that_asks_for_a_method_of_another_package_is_forecast_b
     assert () == service.problems
     assert ("Theta", "") == (made.model, made.unusable)
     assert 9.0 <= max(made.load)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("name", ["Raising", "Exiting", "Forking", "Eating", "Computing"])
+async def test_a_method_of_another_package_that_misbehaves_costs_its_object_alone(store, installed, name):
+    """
+    In the worker process of the operator, which has 768 MiB: the method raises, ends the process, forks, eats memory or
+    never ends. The object beside it in the same task is forecast in the round after it at the latest.
+    """
+    remember(store, API)
+    service = ForecastService(store.address, time.monotonic, fit_deadline_seconds=60.0)
+    subjects = [target(name), target("PeriodicAutoregression", series=API)]
+    try:
+        for _ in range(2):
+            await service.fit(subjects, NOW)
+        made, lost = service.latest(API), service.latest(WEB)
+    finally:
+        await service.close()
+
+    assert "PeriodicAutoregression" == made.model
+    assert isinstance(lost, Absent)
 
 
 def test_of_the_named_methods_the_one_that_does_best_on_past_days_is_used(store):

@@ -5,10 +5,13 @@ import gc
 import os
 import sys
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 
 from cronhpa.forecasting.pool import ProcessPool, WorkerError
+from testbed.wait import wait_until
 
 # What follows runs in the worker, found there by its name.
 
@@ -42,6 +45,19 @@ def eats_memory(_payload):
 def is_killed(_payload):
     os.kill(os.getpid(), 9)
     time.sleep(60)
+
+
+def forks(payload):
+    """Leaves a child behind, whose id is in the file that the payload names; then hangs, or dies."""
+    path, _, how = payload.decode().partition(" ")
+    child = os.fork()
+    if not child:
+        time.sleep(600)
+    Path(path).write_text(str(child))
+    if how == "dies":
+        os._exit(1)
+    os.waitpid(child, 0)
+    return b""
 
 
 def counts_frozen(_payload):
@@ -82,6 +98,19 @@ async def test_a_deadline_ends_the_process_and_the_next_task_has_another(process
 
     assert b"next" == await processes.run(echoes, b"next", 30)
     assert (before,) != processes.pids
+
+
+@pytest.mark.parametrize("how", ["hangs", "dies"])
+async def test_what_a_task_has_forked_ends_with_its_process(processes, tmp_path, how):
+    """The child has the pipes of a process that died, whose end is therefore known at the deadline alone."""
+    file = tmp_path / "child"
+
+    with pytest.raises(WorkerError, match="no answer within 5 s"):
+        await processes.run(forks, f"{file} {how}".encode(), 5)
+
+    child = int(file.read_text())
+    wait_until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+    assert b"next" == await processes.run(echoes, b"next", 30)
 
 
 async def test_what_a_process_has_after_its_first_task_is_frozen_and_nothing_later(processes):
