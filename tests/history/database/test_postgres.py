@@ -374,9 +374,9 @@ def bouncer(server):
         f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
         "default_pool_size = 2\nserver_login_retry = 1\n"
     )
-    as_nobody = {"user": 65534} if os.geteuid() == 0 else {}  # it refuses to run as root
+    user = 65534 if os.geteuid() == 0 else None  # it refuses to run as root
     with log.open("wb") as opened:
-        process = subprocess.Popen([program, settings], stdout=opened, stderr=opened, **as_nobody)
+        process = subprocess.Popen([program, settings], stdout=opened, stderr=opened, user=user)
     try:
         wait_until(log.read_text, lambda text: "listening on" in text)
         yield port
