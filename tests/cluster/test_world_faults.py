@@ -11,6 +11,7 @@ import time
 
 import pytest
 import trustme
+import yaml
 
 from testbed.fault_proxy import FaultProxy, Link, Trouble
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
@@ -197,3 +198,26 @@ def test_killed_at_a_write_the_next_process_goes_on_as_if_nothing_were(
     assert sorted(counts[: top + 1]) == counts[: top + 1]
     assert sorted(counts[top:], reverse=True) == counts[top:]
     assert changes.most_lost_within(4) <= 2
+
+
+def test_no_password_and_no_token_is_written_anywhere(control_plane, plant, shop, kubeconfig, tmp_path):
+    """S9: with a database that nobody serves and a metrics API that fails, so that there is much to complain about."""
+    password = "planted-in-the-url-of-the-store"
+    token = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]["token"]
+    store = f"postgresql://cronhpa:{password}@127.0.0.1:1/history"
+    with Operator(kubeconfig, tmp_path, store=store) as operator:
+        is_settled(shop)
+        plant.stop_serving()
+        wait_until(lambda: shop.condition("ScalingActive").get("status") == "False", within_s=60)
+        plant.start_serving()
+        is_settled(shop)
+        wait_until(lambda: "127.0.0.1:1/history" in operator.log.read_text(), within_s=60)
+        written = {
+            "log": operator.log.read_text(),
+            "objects": control_plane.kubectl("get", "chpa,leases,deployments", "-A", "-o", "json"),
+            "events": control_plane.kubectl("get", "events", "-A", "-o", "json"),
+            **{path: operator.get(path) for path in ("/metrics", "/readyz")},
+        }
+
+    assert [] == [where for where, text in written.items() if password in text or token in text]
+    assert all(written.values())
