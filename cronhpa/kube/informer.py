@@ -27,9 +27,10 @@ from cronhpa.kube.shard_scope import ShardScope
 
 LOG = logging.getLogger(__name__)
 
-# The server sends a bookmark about once a minute: a watch without one for longer is dead or frozen. The connection
-# itself notices a peer that is gone much earlier.
-IDLE_SECONDS = 75.0
+# The server sends a bookmark about once a minute, but leaves out the first one of a quiet resource: its version is not
+# newer than the list's. A watch without one for longer is dead or frozen. The connection itself notices a peer that is
+# gone much earlier.
+IDLE_SECONDS = 135.0
 # What a watch that is frozen and looks alive has lost is seen after at most 1.25 times this: 12.5 minutes. Not more
 # often, because a list of 100,000 pods takes seconds of CPU.
 _RELIST_SECONDS = 600.0

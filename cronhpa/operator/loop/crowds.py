@@ -91,11 +91,13 @@ class Crowds:
             insort(self._remembered, (crowd.pods_per_minute, crowd.pods))
 
     def crowd_of(self, key: Key, now: Nanoseconds) -> Crowd | None:
-        """The crowd at an object's next start; None while it is not known."""
+        """The crowd at an object's next start; None while it is not known. At the start objects leave it one by one."""
         member = self._members.get(key)
         if member is None or self._since is None or now - self._since < _COLLECTED:
             return None
         start = member[0]
+        if start <= now:
+            return None
         counted = self._starts[start]
         crowd = Crowd(start, counted.pods, counted.objects, self.pods_per_minute)
         if counted.crowd is None or counted.crowd.delay(start) != crowd.delay(start):

@@ -78,6 +78,14 @@ def test_a_new_process_believes_the_remembered_crowds_until_all_objects_were_dec
     assert crowds.crowd_of(("prod", "app-7"), NOW + MINUTE) is not None
 
 
+def test_from_its_start_on_a_crowd_is_as_it_was_remembered():
+    """Objects leave it one by one then: each would have another crowd, and compute its bounds anew at the edge."""
+    crowds = fleet(100)
+
+    assert crowds.crowd_of(("prod", "app-7"), START - 1) is not None
+    assert crowds.crowd_of(("prod", "app-7"), START) is None
+
+
 def test_whoever_is_deleted_or_starts_at_another_time_leaves_the_crowd():
     crowds = fleet(100)
     crowds.forget(("prod", "app-0"))
