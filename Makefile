@@ -148,12 +148,16 @@ fuzz: $(VENV)/.ready  ## fuzz the functions that read text from outside: SECONDS
 	@$(RUN)/uv pip install --quiet --require-hashes --python $(RUN)/python -r tests/fuzz/requirements.lock
 	@PYTHONPATH=tests nice -n 15 $(RUN)/python -m fuzz $(HARNESS) --seconds $(SECONDS) --inputs $(INPUTS)
 
+# Only that of CronHPA differs between the two ranges of Kubernetes.
 CRD := cronhpa.io_cronhpas
-crds: $(VENV)/.ready  ## write the CRD of the models to crds/ and into the chart, for both ranges of Kubernetes
-	$(RUN)/cronhpa crd -o crds/$(CRD).yaml
-	$(RUN)/cronhpa crd --kubernetes 1.30 -o crds/kubernetes-1.30/$(CRD).yaml
+crds: $(VENV)/.ready  ## write the CRDs of the models to crds/ and into the chart, for both ranges of Kubernetes
+	$(RUN)/cronhpa crd --kind CronHPA -o crds/$(CRD).yaml
+	$(RUN)/cronhpa crd --kind CronHPA --kubernetes 1.30 -o crds/kubernetes-1.30/$(CRD).yaml
 	cp crds/$(CRD).yaml deploy/chart/files/$(CRD).yaml
 	cp crds/kubernetes-1.30/$(CRD).yaml deploy/chart/files/$(CRD)-1.30.yaml
+	for kind in PlannedEvent ClusterPlannedEvent; do \
+		file=cronhpa.io_$${kind,,}s.yaml; $(RUN)/cronhpa crd --kind $$kind -o crds/$$file; \
+		cp crds/$$file crds/kubernetes-1.30/$$file; cp crds/$$file deploy/chart/files/$$file; done
 
 reference: $(VENV)/.ready  ## write docs/reference/ from the code
 	@$(RUN)/python docs/generate.py

@@ -1,5 +1,5 @@
 """
-The CustomResourceDefinition, generated from the models: pydantic's JSON schema flattened to a structural schema.
+The CustomResourceDefinitions, generated from the models: pydantic's JSON schema flattened to a structural schema.
 
 A structural schema has no references, a type at every node, and only keywords that the API server knows. A model with
 another keyword raises an error here; a CRD would drop the keyword silently.
@@ -10,12 +10,27 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
-from cronhpa.api.identity import API_VERSION, GROUP, KIND, PLURAL, SHORT_NAME, SINGULAR, VERSION
+from cronhpa.api.identity import (
+    API_VERSION,
+    CLUSTER_EVENT_KIND,
+    CLUSTER_EVENT_PLURAL,
+    EVENT_KIND,
+    EVENT_PLURAL,
+    GROUP,
+    KIND,
+    PLURAL,
+    SHORT_NAME,
+    SINGULAR,
+    VERSION,
+)
 from cronhpa.api.resource.cel import BEFORE_1_34, BY_RULE, Json
+from cronhpa.api.resource.events import ClusterPlannedEvent, PlannedEvent
+from cronhpa.api.resource.fields import Model
 from cronhpa.api.schema import CronHPA
 
-HEADER = "# Generated from cronhpa/api/schema.py by `cronhpa crd`: edit the models, not this file.\n"
+HEADER = "# Generated from the models of cronhpa/api by `cronhpa crd`: edit the models, not this file.\n"
 
 _NARROW, _WIDE = 0, 1
 # No name holds a blank: scripts cut a table by its columns.
@@ -42,6 +57,51 @@ COLUMNS = (
     ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', _WIDE, "Whether it does its work."),
 )
 
+EVENT_COLUMNS = (
+    ("Objects", "integer", ".status.objects", _NARROW, "Objects that it concerns."),
+    ("Pods", "integer", ".status.pods", _NARROW, "Replicas that it asks for in all."),
+    ("Short", "integer", ".status.short", _NARROW, "Replicas that maxReplicas of objects keeps from it."),
+    ("Next", "string", ".status.columns.next", _NARROW, "When it opens, leads or closes next."),
+    ("State", "string", ".status.state", _NARROW, "Upcoming, Leading, Active, Ended, Suspended, Empty or Refused."),
+    ("Age", "date", ".metadata.creationTimestamp", _NARROW, "Time since its creation."),
+    ("Reason", "string", ".spec.reason", _WIDE, "What it is."),
+    ("Ready", "integer", ".status.ready", _WIDE, "Objects whose pods are Ready at their count, while it is active."),
+)
+
+
+class Kind(Struct, frozen=True):
+    """A kind of ours, and how `kubectl` names and prints it."""
+
+    kind: str
+    plural: str
+    singular: str
+    short_name: str
+    scope: str
+    model: type[Model]
+    columns: tuple[tuple[str, str, str, int, str], ...]
+    categories: tuple[str, ...] = ()
+
+    @property
+    def spec_model(self) -> type[Model]:
+        spec = self.model.model_fields["spec"].annotation
+        assert isinstance(spec, type)
+        assert issubclass(spec, Model)
+        return spec
+
+    @property
+    def file(self) -> str:
+        """The name of its file in crds/, without the suffix."""
+        return f"{GROUP}_{self.plural}"
+
+
+CRON_HPA = Kind(KIND, PLURAL, SINGULAR, SHORT_NAME, "Namespaced", CronHPA, COLUMNS, ("all",))
+PLANNED_EVENT = Kind(EVENT_KIND, EVENT_PLURAL, EVENT_KIND.lower(), "pev", "Namespaced", PlannedEvent, EVENT_COLUMNS)
+CLUSTER_PLANNED_EVENT = Kind(
+    CLUSTER_EVENT_KIND, CLUSTER_EVENT_PLURAL, CLUSTER_EVENT_KIND.lower(), "cpev", "Cluster", ClusterPlannedEvent,
+    EVENT_COLUMNS,
+)  # fmt: skip
+KINDS = (CRON_HPA, PLANNED_EVENT, CLUSTER_PLANNED_EVENT)
+
 _KEPT = frozenset(
     {
         "default",
@@ -65,30 +125,30 @@ _BOUNDS = ("enum", "pattern", "minLength", "minimum", "maximum")
 _INT_OR_STRING: Json = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
 
 
-def crd_manifest(*, before_1_34: bool = False) -> Json:
+def crd_manifest(of: Kind = CRON_HPA, *, before_1_34: bool = False) -> Json:
     """The CRD as an API server accepts it: of Kubernetes 1.34 and newer, or `before_1_34` of 1.30 to 1.33."""
-    document = _for_server(CronHPA.model_json_schema(by_alias=True), before_1_34=before_1_34)
+    document = _for_server(of.model.model_json_schema(by_alias=True), before_1_34=before_1_34)
     root = flatten(document, document.get("$defs", {}))
     root["properties"] = {
         "apiVersion": {"type": "string", "description": f"{API_VERSION}."},
-        "kind": {"type": "string", "description": f"{KIND}."},
+        "kind": {"type": "string", "description": f"{of.kind}."},
         "metadata": {"type": "object"},
         **root["properties"],
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "metadata": {"name": f"{of.plural}.{GROUP}"},
         "spec": {
             "group": GROUP,
-            "scope": "Namespaced",
+            "scope": of.scope,
             "names": {
-                "kind": KIND,
-                "listKind": f"{KIND}List",
-                "plural": PLURAL,
-                "singular": SINGULAR,
-                "shortNames": [SHORT_NAME],
-                "categories": ["all"],
+                "kind": of.kind,
+                "listKind": f"{of.kind}List",
+                "plural": of.plural,
+                "singular": of.singular,
+                "shortNames": [of.short_name],
+                **({"categories": list(of.categories)} if of.categories else {}),
             },
             "versions": [
                 {
@@ -104,7 +164,7 @@ def crd_manifest(*, before_1_34: bool = False) -> Json:
                             "description": description,
                             **({"priority": width} if width else {}),
                         }
-                        for name, kind, path, width, description in COLUMNS
+                        for name, kind, path, width, description in of.columns
                     ],
                     "schema": {"openAPIV3Schema": root},
                 }
@@ -113,9 +173,9 @@ def crd_manifest(*, before_1_34: bool = False) -> Json:
     }
 
 
-def crd_text(*, before_1_34: bool = False) -> str:
-    """The CRD as YAML: the text of crds/cronhpa.io_cronhpas.yaml, or of the file beside it for older servers."""
-    manifest = crd_manifest(before_1_34=before_1_34)
+def crd_text(of: Kind = CRON_HPA, *, before_1_34: bool = False) -> str:
+    """A CRD as YAML: the text of its file in crds/, or of the file beside it for older servers."""
+    manifest = crd_manifest(of, before_1_34=before_1_34)
     return HEADER + yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True, width=10_000)
 
 

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from cronhpa.api import schema
 from cronhpa.api.resource import behavior, fields, metrics, schedules
 from cronhpa.api.spec_errors import schema_problems
+from cronhpa.core.model.decision import EVENT_PREFIX
 from cronhpa.core.model.instant import MINUTE, SECOND, parse_instant
 from cronhpa.core.model.quantity import parse_float, parse_milli
 from cronhpa.core.model.spec import (
@@ -103,7 +104,7 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
         behavior=_at("spec.behavior", _behavior, model.behavior),
         options=_options(model, defaults),
         mode=Mode(model.mode),
-        schedules=tuple(_schedule(schedule, model.time_zone) for schedule in model.schedules or ()),
+        schedules=tuple(_own_schedule(schedule, model.time_zone) for schedule in model.schedules or ()),
         override=_override(model.override),
         forecast=_forecast(model.forecast),
         fallback=None
@@ -160,16 +161,16 @@ def _metric(metric: metrics.MetricSpec) -> Metric:
             return ResourceMetric(source.name, _target(source.target), container=source.container)
         case "Pods" if metric.pods is not None:
             return PodsMetric(
-                metric.pods.metric.name, _target(metric.pods.target), _selector(metric.pods.metric.selector)
+                metric.pods.metric.name, _target(metric.pods.target), selector_from(metric.pods.metric.selector)
             )
         case "Object" if metric.object is not None:
             described = metric.object.described_object
             ref = TargetRef(described.api_version or "", described.kind, described.name)
             identifier = metric.object.metric
-            return ObjectMetric(identifier.name, _target(metric.object.target), ref, _selector(identifier.selector))
+            return ObjectMetric(identifier.name, _target(metric.object.target), ref, selector_from(identifier.selector))
         case "External" if metric.external is not None:
             identifier = metric.external.metric
-            return ExternalMetric(identifier.name, _target(metric.external.target), _selector(identifier.selector))
+            return ExternalMetric(identifier.name, _target(metric.external.target), selector_from(identifier.selector))
         case _:
             return UnknownMetric(metric.type)
 
@@ -183,7 +184,7 @@ def _target(target: metrics.MetricTargetModel) -> MetricTarget:
     )
 
 
-def _selector(selector: metrics.LabelSelectorModel | None) -> LabelSelector | None:
+def selector_from(selector: metrics.LabelSelectorModel | None) -> LabelSelector | None:
     if selector is None:
         return None
     return LabelSelector(
@@ -208,7 +209,17 @@ def _rules(rules: behavior.ScaleUpRules | behavior.ScaleDownRules) -> ScalingRul
     )
 
 
-def _schedule(model: schedules.ScheduleModel, zone: str) -> Schedule:
+def _own_schedule(model: schedules.ScheduleModel, zone: str) -> Schedule:
+    """A schedule of an object. One with the name of an event's schedule abstains: names are what leads are known by."""
+    schedule = schedule_from(model, zone)
+    if model.name.startswith(EVENT_PREFIX):
+        problem = f'name: "{model.name}": names that begin with {EVENT_PREFIX} are those of planned events'
+        return replace(schedule, problem=problem)
+    return schedule
+
+
+def schedule_from(model: schedules.ScheduleModel, zone: str) -> Schedule:
+    """The schedule of a model; one that cannot be read has a `problem`. zone: where the model names none."""
     own = model.time_zone or zone
     window: CronWindow | OnceWindow
     if model.from_ is not None and model.to is not None:
@@ -230,7 +241,7 @@ def _schedule(model: schedules.ScheduleModel, zone: str) -> Schedule:
         floor=model.min_replicas if exact is None else exact,
         cap=model.max_replicas if exact is None else exact,
         headroom_percent=model.headroom_percent or 0,
-        priority=model.priority,
+        priority=model.priority or 0,
         lead=None if model.lead_time_seconds is None else model.lead_time_seconds * SECOND,
         suspend=model.suspend,
         problem=problem,

@@ -18,9 +18,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 from pydantic import ValidationError
 
-from cronhpa.api.crd import crd_manifest
+from cronhpa.api.crd import CRON_HPA, Kind, crd_manifest
 from cronhpa.api.resource.cel import Json
-from cronhpa.api.schema import CronHPASpec
 from cronhpa.core.model.quantity import parse_milli
 from cronhpa.core.schedules.wall_clock import zone_problem
 
@@ -28,24 +27,24 @@ if TYPE_CHECKING:
     import cel
 
 
-def broken_rules(text: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def broken_rules(text: Mapping[str, Any], of: Kind = CRON_HPA) -> Iterator[tuple[str, str]]:
     """
-    Field and message of each rule that a spec breaks, in the API server's words.
+    Field and message of each rule that a spec of this kind breaks, in the API server's words.
 
     Yields nothing if the models cannot read the spec: the API server runs no rules after a wrong type either. Both fill
     in defaults before the rules run.
     """
     try:
-        spec = CronHPASpec.model_validate(text).model_dump(by_alias=True, exclude_none=True)
+        spec = of.spec_model.model_validate(text).model_dump(by_alias=True, exclude_none=True)
     except ValidationError:
         return
-    yield from _broken(spec_schema(), spec, "spec")
+    yield from _broken(spec_schema(of), spec, "spec")
 
 
-@lru_cache(maxsize=1)
-def spec_schema() -> Json:
-    """The OpenAPI schema of `spec`, as the CRD has it."""
-    root = crd_manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+@lru_cache(maxsize=3)
+def spec_schema(of: Kind = CRON_HPA) -> Json:
+    """The OpenAPI schema of `spec`, as the kind's CRD has it."""
+    root = crd_manifest(of)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     spec: Json = root["properties"]["spec"]
     return spec
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cronhpa.api.crd import CRON_HPA, Kind
 from cronhpa.api.resource.cel import Json
 from cronhpa.api.rules import spec_schema
 from cronhpa.core.model.nearest import nearest
@@ -45,15 +46,16 @@ _WORDS = {
 _CHOICES = re.compile(r"'([^']*)'")
 
 
-def schema_problems(error: ValidationError) -> list[tuple[str, str]]:
-    """Path and problem of each error that pydantic found in a spec, each field once."""
+def schema_problems(error: ValidationError, of: Kind = CRON_HPA) -> list[tuple[str, str]]:
+    """Path and problem of each error that pydantic found in a spec of this kind, each field once."""
+    root = spec_schema(of)
     problems: dict[str, str] = {}
     meant: set[str] = set()
     errors = error.errors(include_url=False)
     for detail in errors:
         if detail["type"] == _UNKNOWN:
             *parent, name = detail["loc"]
-            fields = _fields_at(parent)
+            fields = _fields_at(parent, root)
             suggestion = nearest(str(name), fields)
             if suggestion is not None:
                 meant.add(path_of([*parent, suggestion]))
@@ -61,10 +63,10 @@ def schema_problems(error: ValidationError) -> list[tuple[str, str]]:
                 f"there is no such field: {_suggested(suggestion, fields)}"
             )
     for detail in errors:
-        path = path_of(_known_part(detail["loc"]))
+        path = path_of(_known_part(detail["loc"], root))
         # A field that was written under a misspelt name is not missing.
         if detail["type"] != _UNKNOWN and not (detail["type"] == _MISSING and path in meant):
-            problems.setdefault(path, _problem(detail))
+            problems.setdefault(path, _problem(detail, root))
     return list(problems.items())
 
 
@@ -83,7 +85,7 @@ def _listed(words: Sequence[str], last: str) -> str:
     return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _problem(error: Any) -> str:
+def _problem(error: Any, root: Json) -> str:
     value = error["input"]
     is_quoted = error["type"] != _MISSING and not isinstance(value, Mapping | list)
     finding = f"found {shortened(repr(value), _TOLD_MAX)}: " if is_quoted else ""
@@ -92,7 +94,8 @@ def _problem(error: Any) -> str:
         suggestion = nearest(str(value), choices)
         meant = "" if suggestion is None else f"did you mean {suggestion}? "
         return f"{finding}{meant}{_listed(choices, 'or')} is accepted"
-    if _node_at(_known_part(error["loc"])).get("x-kubernetes-int-or-string") and error["type"].endswith("_type"):
+    node = _node_at(_known_part(error["loc"], root), root)
+    if node.get("x-kubernetes-int-or-string") and error["type"].endswith("_type"):
         return f'{finding}a quantity is a whole number, or a text such as "250m", "1.5" or "512Mi"'
     words = _WORDS.get(error["type"])
     if words is None:
@@ -103,9 +106,9 @@ def _problem(error: Any) -> str:
 # --- the schema at a path ----------------------------------------------------------------------------------------
 
 
-def _walk(parts: Iterable[int | str]) -> Iterator[tuple[int | str, Json]]:
+def _walk(parts: Iterable[int | str], root: Json) -> Iterator[tuple[int | str, Json]]:
     """The parts of a location that the schema has, each with its node: pydantic also adds the branch of a union."""
-    node = spec_schema()
+    node = root
     for part in parts:
         below = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
         if below is None:
@@ -114,20 +117,20 @@ def _walk(parts: Iterable[int | str]) -> Iterator[tuple[int | str, Json]]:
         yield part, node
 
 
-def _known_part(parts: Sequence[int | str]) -> list[int | str]:
-    prefix = [part for part, _ in _walk(parts)]
+def _known_part(parts: Sequence[int | str], root: Json) -> list[int | str]:
+    prefix = [part for part, _ in _walk(parts, root)]
     # A map with keys of its own, such as matchLabels, has no fields in the schema: the error names its keys.
-    return list(parts) if len(prefix) == len(parts) - 1 and _is_map(parts[:-1]) else prefix
+    return list(parts) if len(prefix) == len(parts) - 1 and _is_map(parts[:-1], root) else prefix
 
 
-def _is_map(parts: Sequence[int | str]) -> bool:
-    return "additionalProperties" in _node_at(parts)
+def _is_map(parts: Sequence[int | str], root: Json) -> bool:
+    return "additionalProperties" in _node_at(parts, root)
 
 
-def _node_at(parts: Sequence[int | str]) -> Json:
-    nodes = [node for _, node in _walk(parts)]
-    return nodes[-1] if nodes else spec_schema()
+def _node_at(parts: Sequence[int | str], root: Json) -> Json:
+    nodes = [node for _, node in _walk(parts, root)]
+    return nodes[-1] if nodes else root
 
 
-def _fields_at(parts: Sequence[int | str]) -> list[str]:
-    return list(_node_at(parts).get("properties", {}))
+def _fields_at(parts: Sequence[int | str], root: Json) -> list[str]:
+    return list(_node_at(parts, root).get("properties", {}))

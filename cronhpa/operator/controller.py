@@ -38,6 +38,7 @@ from cronhpa.operator.objects.inventory import RIVALS_FEW, Inventory
 from cronhpa.operator.objects.object_state import Key, ObjectState
 from cronhpa.operator.objects.object_watch import ObjectWatch, Watch
 from cronhpa.operator.objects.owners import Hpa, Owners
+from cronhpa.operator.objects.planned_events import PlannedEvents
 from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
 from cronhpa.operator.writes.event_recorder import EventRecorder
 from cronhpa.operator.writes.write_places import WritePlaces
@@ -101,6 +102,7 @@ class Controller:
         # Pods that are too large to be counted; each is logged once.
         self._uncounted: set[Key] = set()
         self.vertical_autoscalers = VerticalAutoscalers(client, namespaces, lambda: self.inventory)
+        self.planned_events = PlannedEvents(client, self.inventory, namespaces, shards)
         cluster = Cluster(
             client,
             discovery,
@@ -174,6 +176,7 @@ class Controller:
             ("events", self.events.run()),
             ("other installations", self.installations.run()),
             ("vertical autoscalers", self.vertical_autoscalers.run()),
+            ("planned events", self.planned_events.run()),
         ]
 
     async def _watch_targets(self, is_in: IsIn) -> None:
@@ -200,7 +203,7 @@ class Controller:
         self.control_loop.enqueue((series.namespace, series.name))
 
     def _serves(self, namespace: str) -> bool:
-        return self.handover.serves(namespace)
+        return self.planned_events.is_synced and self.handover.serves(namespace)
 
     def _pods_unknown(self, namespace: str) -> Absent | None:
         """Why the pods of a namespace are no longer known; None while they are known."""

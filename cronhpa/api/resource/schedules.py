@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
-from cronhpa.api.resource.cel import FORBIDDEN, REQUIRED, rule, rules
+from cronhpa.api.resource.cel import FORBIDDEN, REQUIRED, Json, rule, rules
 from cronhpa.api.resource.fields import Cron, Date, LocalTime, Model, Name, Replicas, TimeZone
 
 MAX_SCHEDULES = 50
@@ -79,7 +79,79 @@ class DaysModel(Model):
     )
 
 
-_STATES_BOUND = "has(self.minReplicas) || has(self.maxReplicas) || has(self.replicas)"
+# Of a window, and of two bounds in counts.
+RULES = (
+    rule(
+        "has(self.start) || has(self.from) || has(self.to)",
+        "say when it opens: start with end or durationMinutes to recur, from and to for one event",
+        at=".start",
+        reason=REQUIRED,
+    ),
+    rule(
+        "!has(self.start) || !(has(self.from) || has(self.to))",
+        "found start beside from or to: start recurs, from and to are one event; make two schedules of it",
+        at=".start",
+        reason=FORBIDDEN,
+    ),
+    rule(
+        "!has(self.start) || has(self.from) || has(self.to) || has(self.end) || has(self.durationMinutes)",
+        "say when it closes: end (a cron text) or durationMinutes",
+        at=".end",
+        reason=REQUIRED,
+    ),
+    rule(
+        "!has(self.end) || !has(self.durationMinutes)",
+        "found end and durationMinutes: keep one of them",
+        at=".end",
+        reason=FORBIDDEN,
+    ),
+    rule(
+        "has(self.start) || !(has(self.from) || has(self.to)) || !(has(self.end) || has(self.durationMinutes))",
+        "end and durationMinutes close what a start opens: an event ends at to",
+        at=".end",
+        reason=FORBIDDEN,
+    ),
+    rule("!has(self.to) || has(self.from)", "to needs from, its beginning", at=".from", reason=REQUIRED),
+    rule("!has(self.from) || has(self.to)", "from needs to, its end", at=".to", reason=REQUIRED),
+    rule(
+        "!has(self.from) || !has(self.to) || self.from < self.to",
+        "to must be after from",
+        finding=("found from %s and to %s", "self.from", "self.to"),
+        at=".to",
+    ),
+    *(
+        rule(
+            f"has(self.start) || !has(self.{days})",
+            f"{days} chooses among the days of a start: an event from one time to another has none",
+            at=f".{days}",
+            reason=FORBIDDEN,
+        )
+        for days in ("exclude", "only")
+    ),
+    rule(
+        "!has(self.replicas) || !(has(self.minReplicas) || has(self.maxReplicas))",
+        "replicas is both bounds at once: leave out minReplicas and maxReplicas, or replicas",
+        at=".replicas",
+        reason=FORBIDDEN,
+    ),
+    rule(
+        "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+        "maxReplicas must not be below minReplicas",
+        finding=("found minReplicas %s and maxReplicas %s", "self.minReplicas", "self.maxReplicas"),
+        at=".maxReplicas",
+    ),
+)
+
+
+def states(*fields: str) -> Json:
+    """The rule that a schedule asks for something: for one of these fields at least."""
+    *some, last = fields
+    return rule(
+        " || ".join(f"has(self.{field})" for field in fields),
+        f"say what it asks for: {', '.join(some)} or {last}",
+        at=".minReplicas",
+        reason=REQUIRED,
+    )
 
 
 class ScheduleModel(Model):
@@ -89,76 +161,19 @@ class ScheduleModel(Model):
     """
 
     model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "has(self.start) || has(self.from) || has(self.to)",
-                "say when it opens: start with end or durationMinutes to recur, from and to for one event",
-                at=".start",
-                reason=REQUIRED,
-            ),
-            rule(
-                "!has(self.start) || !(has(self.from) || has(self.to))",
-                "found start beside from or to: start recurs, from and to are one event; make two schedules of it",
-                at=".start",
-                reason=FORBIDDEN,
-            ),
-            rule(
-                "!has(self.start) || has(self.from) || has(self.to) || has(self.end) || has(self.durationMinutes)",
-                "say when it closes: end (a cron text) or durationMinutes",
-                at=".end",
-                reason=REQUIRED,
-            ),
-            rule(
-                "!has(self.end) || !has(self.durationMinutes)",
-                "found end and durationMinutes: keep one of them",
-                at=".end",
-                reason=FORBIDDEN,
-            ),
-            rule(
-                "has(self.start) || !(has(self.from) || has(self.to)) || !(has(self.end) || has(self.durationMinutes))",
-                "end and durationMinutes close what a start opens: an event ends at to",
-                at=".end",
-                reason=FORBIDDEN,
-            ),
-            rule("!has(self.to) || has(self.from)", "to needs from, its beginning", at=".from", reason=REQUIRED),
-            rule("!has(self.from) || has(self.to)", "from needs to, its end", at=".to", reason=REQUIRED),
-            rule(
-                "!has(self.from) || !has(self.to) || self.from < self.to",
-                "to must be after from",
-                finding=("found from %s and to %s", "self.from", "self.to"),
-                at=".to",
-            ),
-            *(
-                rule(
-                    f"has(self.start) || !has(self.{days})",
-                    f"{days} chooses among the days of a start: an event from one time to another has none",
-                    at=f".{days}",
-                    reason=FORBIDDEN,
-                )
-                for days in ("exclude", "only")
-            ),
-            rule(
-                f"{_STATES_BOUND} || has(self.headroomPercent)",
-                "say what it asks for: minReplicas, maxReplicas, replicas or headroomPercent",
-                at=".minReplicas",
-                reason=REQUIRED,
-            ),
-            rule(
-                "!has(self.replicas) || !(has(self.minReplicas) || has(self.maxReplicas))",
-                "replicas is both bounds at once: leave out minReplicas and maxReplicas, or replicas",
-                at=".replicas",
-                reason=FORBIDDEN,
-            ),
-            rule(
-                "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
-                "maxReplicas must not be below minReplicas",
-                finding=("found minReplicas %s and maxReplicas %s", "self.minReplicas", "self.maxReplicas"),
-                at=".maxReplicas",
-            ),
-        )
+        json_schema_extra=rules(*RULES, states("minReplicas", "maxReplicas", "replicas", "headroomPercent"))
     )
 
-    name: Name = Field(description="Name of the schedule in status and events, unique in this object.")
+    name: Name = Field(
+        description="Name of the schedule in status and events, unique in this object.",
+        json_schema_extra=rules(
+            rule(
+                "!self.startsWith('Event/')",
+                "names that begin with Event/ are those of schedules that come from planned events",
+                reason=FORBIDDEN,
+            )
+        ),
+    )
     start: Cron | None = Field(
         default=None, description='Cron text of the times at which the window opens, such as "0 8 * * mon-fri".'
     )

@@ -1,4 +1,4 @@
-"""`cronhpa crd`: the CustomResourceDefinition, from the models."""
+"""`cronhpa crd`: the CustomResourceDefinitions, from the models."""
 
 from __future__ import annotations
 
@@ -20,9 +20,13 @@ def crd(
         str,
         typer.Option(help="Version of the API server, such as 1.30; before 1.34 its text differs.", metavar="VERSION"),
     ] = "1.34",
+    kind: Annotated[
+        str | None,
+        typer.Option(help="Of this kind alone: CronHPA, PlannedEvent or ClusterPlannedEvent.", metavar="KIND"),
+    ] = None,
 ) -> None:
     """
-    Print the CustomResourceDefinition of CronHPA.
+    Print the CustomResourceDefinitions of CronHPA, PlannedEvent and ClusterPlannedEvent.
 
         cronhpa crd | kubectl apply -f -
 
@@ -31,7 +35,7 @@ def crd(
 
     Exit codes: 0 done; 1 the file cannot be written; 2 an option is wrong.
     """
-    from cronhpa.api.crd import crd_text
+    from cronhpa.api.crd import KINDS, crd_text
 
     version = re.fullmatch(r"v?1\.(\d{1,3})(\..*)?", kubernetes)
     if not version or int(version[1]) < _OLDEST:
@@ -39,7 +43,11 @@ def crd(
             f'found "{kubernetes}"; accepted are versions from 1.{_OLDEST} on, such as 1.{_OLDEST} or 1.34',
             param_hint="--kubernetes",
         )
-    text = crd_text(before_1_34=int(version[1]) < _FIRST_WITH_LENGTHS)
+    kinds = [one for one in KINDS if kind is None or one.kind.lower() == kind.lower()]
+    if not kinds:
+        accepted = ", ".join(one.kind for one in KINDS)
+        raise typer.BadParameter(f'found "{kind}"; accepted are {accepted}', param_hint="--kind")
+    text = "---\n".join(crd_text(one, before_1_34=int(version[1]) < _FIRST_WITH_LENGTHS) for one in kinds)
     if output is None:
         typer.echo(text, nl=False)
     else:

@@ -52,17 +52,24 @@ class Source(StrEnum):
     CURRENT = "CurrentReplicas"  # no source has a proposal: the current count stays
 
 
+EVENT_PREFIX = "Event/"
+"""Begins the names of schedules that come from planned events. The names that users write have no slash."""
+
+
 class SourceRef(Struct, frozen=True, gc=False):
     """
     One source by name: a metric, a schedule, the forecast of a metric. An override and the spec have no name.
 
-    As text, for status, commands and logs: `Schedule/working-hours`, `Override`.
+    As text, for status, commands and logs: `Schedule/working-hours`, `Override`. A schedule of a planned event is named
+    after it: `Event/black-friday`.
     """
 
     source: Source
     name: str = ""
 
     def __str__(self) -> str:
+        if self.name.startswith(EVENT_PREFIX) and self.source is Source.SCHEDULE:
+            return self.name
         # Concatenation: formatting an enumeration costs a microsecond, and a status has many of these.
         return self.source + "/" + self.name if self.name else str(self.source)
 

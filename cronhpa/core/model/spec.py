@@ -203,6 +203,21 @@ class Schedule(Struct, frozen=True, cache_hash=True):
     suspend: bool = False
     problem: str | None = None
     """Why the schedule cannot be read. An unreadable schedule abstains and blocks scale-down."""
+    floor_percent: int | None = None
+    """A floor in percent of the minimum that all other sources state at the same instant; None: none."""
+    floor_max: int | None = None
+    """The largest count that `floor_percent` asks for; None: no such limit."""
+    cap_percent: int | None = None
+    """A cap in percent of the maximum that all other sources state at the same instant; None: none."""
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether a bound depends on those of other sources."""
+        return self.floor_percent is not None or self.cap_percent is not None
+
+    @property
+    def has_floor(self) -> bool:
+        return self.floor is not None or self.floor_percent is not None
 
 
 class Override(Struct, frozen=True, cache_hash=True):

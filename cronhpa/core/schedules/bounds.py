@@ -38,6 +38,7 @@ from cronhpa.core.schedules.ranks import (
     SPEC_RANK,
     RankedBound,
     contradiction,
+    relative_bounds,
     settle,
     stated_by,
     statements,
@@ -224,7 +225,7 @@ def resolve_anew(
 
 
 def _look(spec: Spec, now: Nanoseconds) -> SeenSchedules:
-    seen = SeenSchedules([], [], [], [])
+    seen = SeenSchedules([], [], [], [], [])
     for index, schedule in enumerate(spec.schedules):
         if schedule.problem is not None:
             seen.abstentions.append(Abstention(Source.SCHEDULE, schedule.name, "Unreadable", schedule.problem))
@@ -237,6 +238,8 @@ def _look(spec: Spec, now: Nanoseconds) -> SeenSchedules:
     if override is not None and now < override.until:
         seen.stated += statements(Source.OVERRIDE, override, OVERRIDE_RANK, override.until)
         seen.meets(override.until, "override", WindowState.CLOSED)
+    if seen.relative:
+        seen.stated += relative_bounds(spec, seen.stated, seen.relative)
     return seen
 
 
@@ -245,12 +248,14 @@ def _look_at(seen: SeenSchedules, index: int, schedule: Schedule, now: Nanosecon
     if state.is_open:
         seen.states.append(Window(schedule.name, WindowState.OPEN, state.until))
         seen.stated += stated_by(schedule, state.until)
+        if schedule.is_relative:
+            seen.relative.append((schedule, state.until))
         seen.headroom = max(seen.headroom, schedule.headroom_percent)
         seen.meets(state.until, schedule.name, WindowState.CLOSED)
         return
     seen.states.append(Window(schedule.name, WindowState.CLOSED, state.until))
     seen.meets(state.until, schedule.name, WindowState.OPEN)
-    if state.until is not None and (schedule.floor is not None or schedule.headroom_percent):
+    if state.until is not None and (schedule.has_floor or schedule.headroom_percent):
         seen.closed.append((index, state.until))
 
 

@@ -54,6 +54,7 @@ def conflicts(spec: Spec, now: Nanoseconds) -> tuple[Conflict, ...]:
         for schedule in readable
         if (schedule.floor is not None and schedule.floor > lowest)
         or (schedule.cap is not None and schedule.cap < highest)
+        or schedule.is_relative
     ]
     instants = sorted(
         {*(start for schedule in torn for start in (now, *_starts(schedule, now))), *_meetings(torn, now)}

@@ -29,7 +29,7 @@ from cronhpa.core.model.memory import lead_time
 from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.spec import Schedule, Spec
 from cronhpa.core.schedules import windows
-from cronhpa.core.schedules.ranks import RankedBound, Settled, rank_of, settle, settled_at, stated_by
+from cronhpa.core.schedules.ranks import RankedBound, Settled, rank_of, relative_floor, settle, settled_at, stated_by
 
 
 class Leading(Struct, frozen=True, gc=False):
@@ -40,6 +40,8 @@ class Leading(Struct, frozen=True, gc=False):
     length: Nanoseconds
     floor: int | None
     """The raised minimum; None if it raises none."""
+    stated: int | None
+    """The floor that the schedule states at its start; None if it states none."""
     crowd: Crowd | None = None
     """The crowd that makes the lead longer; None if none does."""
 
@@ -52,6 +54,8 @@ class SeenSchedules(Struct):
     abstentions: list[Abstention]
     closed: list[tuple[int, Nanoseconds]]
     """Index and start of the schedules that may lead."""
+    relative: list[tuple[Schedule, Nanoseconds | None]]
+    """The open schedules with bounds in percent, and the ends of their windows."""
     headroom: int = 0
     edge: Edge | None = None
 
@@ -165,6 +169,8 @@ def look_behind(spec: Spec, seen: SeenSchedules, start_up: Nanoseconds | None, c
 
 def _then(spec: Spec, seen: SeenSchedules, edge: Nanoseconds) -> Settled:
     """The bounds at the next edge, from `seen`: the same as `settled_at`, without evaluating every window."""
+    if any(schedule.is_relative for schedule in spec.schedules):
+        return settled_at(spec, edge)
     stated = [bound for bound in seen.stated if bound.proposal.until != edge]
     for schedule, window in zip(spec.schedules, seen.states, strict=True):
         if window.changes == edge and window.state is not WindowState.OPEN:
@@ -180,8 +186,17 @@ def _longest(
     if schedule.lead is not None:
         return schedule.lead
     delay = 0 if crowd is None else crowd.delay(start)
-    rise = ramp(spec.behavior, 0, schedule.floor or 0, spec.options.sync_period)
+    rise = ramp(spec.behavior, 0, stated_floor(spec, schedule, start) or 0, spec.options.sync_period)
     return lead_time(start_up, spec.options) + rise + delay
+
+
+def stated_floor(spec: Spec, schedule: Schedule, start: Nanoseconds) -> int | None:
+    """The floor that a schedule states at its start; None if it states none."""
+    if schedule.floor_percent is None:
+        return schedule.floor
+    in_counts = tuple(replace(other, floor_percent=None, cap_percent=None) for other in spec.schedules)
+    others = settled_at(replace(spec, schedules=in_counts), start)
+    return max(relative_floor(schedule, others.minimum.number) or 0, schedule.floor or 0)
 
 
 def _lead(
@@ -200,22 +215,23 @@ def _lead(
     """
     schedule = spec.schedules[index]
     low = high = before.minimum.number
-    if schedule.floor is not None and then.low.rank <= rank_of(schedule):
-        high = min(schedule.floor, then.minimum.number)
+    stated = stated_floor(spec, schedule, start)
+    if stated is not None and then.low.rank <= rank_of(schedule):
+        high = min(stated, then.minimum.number)
     floor = high if high > low else None
     if floor is None and not schedule.headroom_percent:
         return None
     if schedule.lead is not None:
-        return Leading(schedule, start, schedule.lead, floor)
+        return Leading(schedule, start, schedule.lead, floor, stated)
     length = lead_time(start_up, spec.options) + ramp(spec.behavior, low, high, spec.options.sync_period)
     delay = 0 if crowd is None else crowd.delay(start)
-    return Leading(schedule, start, length + delay, floor, crowd if delay else None)
+    return Leading(schedule, start, length + delay, floor, stated, crowd if delay else None)
 
 
 def ahead_of_start(leading: Leading) -> RankedBound:
     assert leading.floor is not None
-    stated = leading.schedule.floor
-    basis = Ahead(leading.start, leading.length, None if stated == leading.floor else stated, leading.crowd)
+    stated = None if leading.stated == leading.floor else leading.stated
+    basis = Ahead(leading.start, leading.length, stated, leading.crowd)
     proposal = Proposal(Source.SCHEDULE, leading.schedule.name, Role.FLOOR, leading.floor, basis=basis)
     return RankedBound(rank_of(leading.schedule), proposal)
 

@@ -7,7 +7,7 @@ bound of higher rank; at equal rank, the maximum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -50,14 +50,55 @@ class Settled(Struct, frozen=True, gc=False):
 def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
     """The bounds of the windows that are open at an instant, the override and the spec together, without leads."""
     stated: list[RankedBound] = []
+    relative: list[tuple[Schedule, Nanoseconds | None]] = []
     for schedule in spec.schedules:
         if schedule.problem is None and not schedule.suspend:
             state = windows.state(schedule.window, at)
             if state.is_open:
                 stated += stated_by(schedule, state.until)
+                if schedule.is_relative:
+                    relative.append((schedule, state.until))
     if spec.override is not None and at < spec.override.until:
         stated += statements(Source.OVERRIDE, spec.override, OVERRIDE_RANK, spec.override.until)
+    if relative:
+        stated += relative_bounds(spec, stated, relative)
     return settle(spec, stated)
+
+
+def relative_bounds(
+    spec: Spec, stated: Sequence[RankedBound], relative: Iterable[tuple[Schedule, Nanoseconds | None]]
+) -> list[RankedBound]:
+    """
+    The bounds in percent of open schedules, as counts: of the bounds that all other sources state together.
+
+    stated: the bounds of all open sources in counts. relative: the schedules, with the ends of their windows. Two
+    schedules in percent do not add up: each refers to the sources in counts.
+    """
+    others = settle(spec, stated)
+    out: list[RankedBound] = []
+    for schedule, until in relative:
+        numbers = (
+            (Role.FLOOR, relative_floor(schedule, others.minimum.number)),
+            (Role.CAP, None if schedule.cap_percent is None else _part(schedule.cap_percent, others.maximum.number)),
+        )
+        for role, number in numbers:
+            if number is not None:
+                proposal = Proposal(Source.SCHEDULE, schedule.name, role, number, until)
+                out.append(RankedBound(rank_of(schedule), proposal))
+    return out
+
+
+def relative_floor(schedule: Schedule, minimum: int) -> int | None:
+    """The floor in percent of a schedule as a count; None if it has none. minimum: that of all other sources."""
+    if schedule.floor_percent is None:
+        return None
+    floor = _part(schedule.floor_percent, minimum)
+    return floor if schedule.floor_max is None else min(floor, schedule.floor_max)
+
+
+def _part(percent: int, number: int) -> int:
+    """Rounded up: what is asked for in percent must not fall short by a part of a pod."""
+    return -(-percent * number // 100)
 
 
 def contradiction(settled: Settled) -> str:

@@ -232,8 +232,8 @@ class Reconciler:
         record = Record(spec, observation, limited, local.memory, now)
         decision = await self._decided(state, record, held_until)
         await self._find_conflicts(state, spec, decision, now)
-        if not self._is_current(state, generation):
-            return None  # the edit causes its own reconciliation
+        if not self._is_current(state, generation) or served.spec is not spec:
+            return None  # the edit, of the object or of a planned event, causes its own reconciliation
         return self._conclude(state, record, decision, forecast, basis)
 
     def _conclude(

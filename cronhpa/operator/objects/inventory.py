@@ -11,7 +11,7 @@ import msgspec
 
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import read_memory
-from cronhpa.core.model.instant import parse_instant
+from cronhpa.core.model.instant import Nanoseconds, parse_instant
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.printable import shortened
 from cronhpa.core.model.spec import ControllerOptions, Spec
@@ -38,6 +38,7 @@ class _Meta(msgspec.Struct, rename="camel", frozen=True):
     creation_timestamp: str
     resource_version: str = "0"
     generation: int = 0
+    labels: dict[str, str] | None = None
 
 
 class _Object(msgspec.Struct, frozen=True):
@@ -97,6 +98,7 @@ class Inventory:
         # uids of objects that were deleted since the last list began: a page of that list may still have them.
         self._deleted: set[str] = set()
         self._seen = SeenVersions()
+        self._expand: Callable[[Spec, Key, Mapping[str, str]], Spec] = lambda spec, *_: spec
 
     def __iter__(self) -> Iterator[ObjectState]:
         return iter(tuple(self.items.values()))
@@ -201,7 +203,12 @@ class Inventory:
             state.served.status = status if isinstance(status, dict) else {}
             state.served.version = version
             state.local.changed = True
+        labels = meta.labels or {}
+        is_relabelled = labels != state.served.labels
+        state.served.labels = labels
         if meta.generation == state.served.generation:
+            if is_relabelled:
+                self.expand(state)
             return
         is_new = state.served.generation < 0
         state.served.generation = meta.generation
@@ -217,6 +224,27 @@ class Inventory:
             state.replace_memory(Memory())
             state.local.replica_conflict = state.local.unseen_since = None
         self._changed(key)
+
+    def expand_with(self, expand: Callable[[Spec, Key, Mapping[str, str]], Spec]) -> None:
+        """Sets the function that writes planned events into specs: spec, key and labels of an object -> Spec."""
+        self._expand = expand
+
+    def expand(self, state: ObjectState, *, due_within: Nanoseconds = 0) -> None:
+        """
+        Takes over what the planned events of an object ask for now; an object for which nothing changes stays as it is.
+
+        due_within: one that is decided within this time anyway is not made due: an edit of an event is no storm.
+        """
+        own = state.served.own_spec
+        if own is None:
+            return
+        spec = self._expand(own, state.key, state.served.labels)
+        if spec == state.served.spec:
+            return
+        state.served.spec = spec
+        state.local.changed, state.local.conflicts_until, state.local.bounds_until = True, 0, 0
+        if state.period > due_within:
+            self._changed(state.key)
 
     def apply_event(self, kind: str | None, body: Mapping[str, Any] | msgspec.Raw) -> None:
         """
@@ -316,12 +344,14 @@ class Inventory:
 
     def _parse(self, state: ObjectState, spec: msgspec.Raw) -> None:
         """Parses the spec, or records its problems: an invalid spec affects only its own object."""
-        state.served.spec, state.served.problems = None, ()
+        state.served.spec = state.served.own_spec = None
+        state.served.problems = ()
         state.served.spec_text = spec_text(spec)
         try:
             text = msgspec.json.decode(spec) or {}
             state.served.zone = _zone(text)
-            state.served.spec = self._parse_spec(text, state.namespace, self._defaults)
+            own = state.served.own_spec = self._parse_spec(text, state.namespace, self._defaults)
+            state.served.spec = self._expand(own, state.key, state.served.labels)
         except SpecError as error:
             state.served.problems = tuple(str(problem) for problem in error.problems)
         except Exception as error:

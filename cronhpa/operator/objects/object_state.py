@@ -55,7 +55,11 @@ class ServedObject(Struct):
     generation: int = -1
     """The generation of the spec."""
     spec: Spec | None = None
-    """The parsed spec; None while it cannot be read."""
+    """The parsed spec with the schedules of its planned events; None while it cannot be read."""
+    own_spec: Spec | None = None
+    """The parsed spec as it was written, without them."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """The labels by which planned events pick the object."""
     spec_text: bytes = b""
     """The spec as it was written: compressed JSON."""
     problems: tuple[str, ...] = ()

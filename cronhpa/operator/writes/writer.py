@@ -315,6 +315,7 @@ class Writer:
         return (
             self._inventory.items.get(state.key) is state
             and state.served.generation == reconciliation.generation
+            and state.served.spec is reconciliation.record.spec
             and self._installations.problem(state.served.operator, state.namespace) is None
         )
 

@@ -106,12 +106,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* All other rights of the operator, for the ClusterRole or for the Role of each namespace. */}}
 {{- define "cronhpa.rules" -}}
-# The CronHPAs. The operator never writes their spec.
+# The CronHPAs. The operator never writes their spec, nor that of planned events.
 - apiGroups: [cronhpa.io]
   resources: [cronhpas]
   verbs: [get, list, watch]
 - apiGroups: [cronhpa.io]
-  resources: [cronhpas/status]
+  resources: [plannedevents]
+  verbs: [list, watch]
+- apiGroups: [cronhpa.io]
+  resources: [cronhpas/status, plannedevents/status]
   verbs: [patch]
 # The targets: seen through a watch, scaled through their scale subresource alone.
 - apiGroups: [apps]

@@ -1,0 +1,243 @@
+"""
+The planned events as last seen, and the objects that they pick.
+
+An event is written into the specs of the objects that it picks (`core/schedules/events`), so whatever decides, records
+or explains knows ordinary schedules only. A change of an event marks the objects whose schedules it changes: they are
+decided in their next period, and all others are left as they are.
+
+"Not listed yet" is not "no event": nothing is decided before the first lists. A cluster without the CRDs, or without
+the right to list them, has no events; the log says so once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from cronhpa.api.identity import CLUSTER_EVENT_PLURAL, EVENT_PLURAL, GROUP, VERSION
+from cronhpa.api.parse_event import parse_event
+from cronhpa.core.model.instant import MINUTE
+from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
+from cronhpa.core.model.spec import LabelSelector, Spec
+from cronhpa.core.schedules.events import with_events
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.informer import Informer
+from cronhpa.kube.label_selector import Selector, SelectorError, parse_selector, selector_text
+from cronhpa.kube.pods import ObjectMeta
+from cronhpa.kube.shard_scope import ShardScope
+from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.operator.objects.object_state import Key, ObjectState
+
+LOG = logging.getLogger(__name__)
+
+MAX_EVENTS_OF_NAMESPACE = 100
+"""Of more events in a namespace those count whose names come first: each costs time for each of its objects."""
+_ABSENT_SECONDS = 60.0
+_ABSENT: dict[int, str] = {HTTPStatus.NOT_FOUND: "is not installed", HTTPStatus.FORBIDDEN: "may not be listed"}
+# Objects between two pauses for timers and sockets.
+_SLICE = 50
+_EVERYTHING = Selector(())
+# Reads the replicas that a load of an object asks for; None while the load is not known.
+ExpectedOf = Callable[[Spec, Key, PlannedEvent, EventSchedule], int | None]
+
+
+class _EventMeta(ObjectMeta, frozen=True, rename="camel"):
+    generation: int = 0
+
+
+class RawEvent(Struct, frozen=True):
+    metadata: _EventMeta = _EventMeta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _LabelledMeta(ObjectMeta, frozen=True, rename="camel"):
+    labels: dict[str, str] | None = None
+
+
+class _Namespace(Struct, frozen=True):
+    metadata: _LabelledMeta = _LabelledMeta()
+
+
+class SeenEvent(Struct):
+    """An event as last seen."""
+
+    event: PlannedEvent
+    selector: Selector
+    namespaces: Selector
+    generation: int = 0
+    status: dict[str, Any] = field(default_factory=dict)
+    """The status as the API serves it."""
+
+    def picks(self, namespace: str, labels: Mapping[str, str], labels_of_namespace: Mapping[str, str]) -> bool:
+        """Whether it concerns an object with these labels. A namespaced event concerns its own namespace alone."""
+        if self.event.namespace:
+            return self.event.namespace == namespace and self.selector.matches(labels)
+        return self.selector.matches(labels) and self.namespaces.matches(labels_of_namespace)
+
+
+class PlannedEvents:
+    """namespaces: those that are watched; none: all of them, and ClusterPlannedEvents with them."""
+
+    def __init__(
+        self,
+        client: Client,
+        inventory: Inventory,
+        namespaces: tuple[str, ...] = (),
+        scope: ShardScope | None = None,
+        expected: ExpectedOf = lambda *_: None,
+    ) -> None:
+        # By namespace ("" for ClusterPlannedEvents), then by name.
+        self._events: defaultdict[str, dict[str, SeenEvent]] = defaultdict(dict)
+        self._client, self._inventory = client, inventory
+        self._expected = expected
+        self._namespaces: dict[str, dict[str, str]] = {}
+        self._informers: list[Informer[Any]] = []
+        # Paths of kinds that the API does not serve, or does not let us list.
+        self._absent: set[str] = set()
+        self._was_synced = False
+        # Namespaces whose objects are to be looked at again; "" stands for all.
+        self._changed: set[str] = set()
+        self._has_changed = asyncio.Event()
+        for namespace in namespaces or ("",):
+            within = ("namespaces", namespace) if namespace else ()
+            self._follow(path_of("apis", GROUP, VERSION, *within, EVENT_PLURAL), RawEvent, self._on_event, scope)
+        if not namespaces:
+            self._follow(path_of("apis", GROUP, VERSION, CLUSTER_EVENT_PLURAL), RawEvent, self._on_event, None)
+            self._follow(path_of("api", "v1", "namespaces"), _Namespace, self._on_namespace, None)
+        inventory.expand_with(self.written_in)
+
+    def _follow(self, path: str, kind: type[Any], changed: Callable[..., None], scope: ShardScope | None) -> None:
+        self._informers.append(Informer(self._client, path, kind, changed, keep=False, scope=scope))
+
+    @property
+    def is_synced(self) -> bool:
+        """
+        Whether all events were listed once, and written in the objects that they pick.
+
+        It stays so: somebody who edits events all the time must not hold up decisions.
+        """
+        if not self._was_synced:
+            self._was_synced = not self._changed and all(
+                informer.synced.is_set() or informer.path in self._absent for informer in self._informers
+            )
+        return self._was_synced
+
+    def __iter__(self) -> Iterator[SeenEvent]:
+        return iter([seen for events in self._events.values() for seen in events.values()])
+
+    async def run(self) -> None:
+        """Keeps the events up to date, and the specs of the objects with them, until cancelled."""
+        await asyncio.gather(self._refresh_always(), *(self._watch(informer) for informer in self._informers))
+
+    def of(self, state: ObjectState) -> Iterator[SeenEvent]:
+        """The events that pick an object."""
+        return self._picking(state.namespace, state.served.labels)
+
+    def _picking(self, namespace: str, labels: Mapping[str, str]) -> Iterator[SeenEvent]:
+        labels_of_namespace = self._namespaces.get(namespace, {})
+        for within in ("", namespace):
+            events = self._events.get(within)
+            if events:
+                for name in sorted(events)[:MAX_EVENTS_OF_NAMESPACE]:
+                    if events[name].picks(namespace, labels, labels_of_namespace):
+                        yield events[name]
+
+    def written_in(self, spec: Spec, key: Key, labels: Mapping[str, str]) -> Spec:
+        """The spec of an object with the schedules of the events that pick it; the spec itself if none does."""
+        events = [seen.event for seen in self._picking(key[0], labels) if seen.event.schedules]
+        if not events:
+            return spec
+        return with_events(spec, events, lambda event, stated: self._expected(spec, key, event, stated))
+
+    def look_again(self, namespace: str = "") -> None:
+        """The objects of a namespace, or of all, take over what their events ask for now."""
+        self._changed.add(namespace)
+        self._has_changed.set()
+
+    async def _watch(self, informer: Informer[Any]) -> None:
+        told = ""
+        while True:
+            try:
+                await self._client.get(f"{informer.path}?limit=1", msgspec.Raw)
+            except ClusterError as error:
+                reason = _ABSENT.get(error.status)
+                if reason is not None:
+                    if told != reason:
+                        told = reason
+                        LOG.warning("%s %s: there are no planned events of it (%s)", informer.path, reason, error)
+                    self._absent.add(informer.path)
+                    await asyncio.sleep(_ABSENT_SECONDS)
+                    continue
+                LOG.warning("list of %s: %s", informer.path, error.message)
+                await asyncio.sleep(1)
+                continue
+            await informer.run()
+
+    def _on_event(self, namespace: str, name: str, raw: RawEvent | None) -> None:
+        before = self._events[namespace].get(name)
+        if raw is None:
+            if self._events[namespace].pop(name, None) is not None:
+                self.look_again(namespace)
+            return
+        status = _decoded(raw.status)
+        if before is not None and before.generation == raw.metadata.generation:
+            before.status = status
+            return
+        self._events[namespace][name] = seen_event(name, namespace, _decoded(raw.spec), raw.metadata.generation, status)
+        self.look_again(namespace)
+
+    def _on_namespace(self, _: str, name: str, raw: _Namespace | None) -> None:
+        labels = {} if raw is None else raw.metadata.labels or {}
+        if self._namespaces.get(name) != labels:
+            self._namespaces[name] = labels
+            if raw is None:
+                del self._namespaces[name]
+            if self._events.get(""):
+                self.look_again(name)
+
+    async def _refresh_always(self) -> None:
+        while True:
+            await self._has_changed.wait()
+            self._has_changed.clear()
+            for namespace in tuple(self._changed):
+                for index, state in enumerate(self._inventory.in_namespace(namespace)):
+                    if index % _SLICE == 0:
+                        await asyncio.sleep(0)
+                    self._inventory.expand(state, due_within=MINUTE)
+                # What changed meanwhile was noted again by its event.
+                self._changed.discard(namespace)
+
+
+def seen_event(name: str, namespace: str, spec: Any, generation: int, status: dict[str, Any]) -> SeenEvent:
+    """An event with its selectors; one whose selectors cannot be read is refused as a whole."""
+    event = parse_event(name, namespace, spec)
+    try:
+        selector = _selector(event.selector)
+        namespaces = _EVERYTHING if event.namespace_selector is None else _selector(event.namespace_selector)
+    except SelectorError as error:
+        problem = f"spec.selector: {error}"
+        refused = PlannedEvent(name, namespace, problems=(*event.problems, problem))
+        return SeenEvent(refused, _EVERYTHING, _EVERYTHING, generation, status)
+    return SeenEvent(event, selector, namespaces, generation, status)
+
+
+def _selector(stated: LabelSelector) -> Selector:
+    expressions = [(one.key, one.operator, one.values) for one in stated.match_expressions]
+    return parse_selector(selector_text(stated.match_labels, expressions))
+
+
+def _decoded(text: msgspec.Raw) -> dict[str, Any]:
+    try:
+        body = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return {}
+    return body if isinstance(body, dict) else {}

@@ -1,0 +1,174 @@
+"""core/schedules/events.py and bounds in percent: planned events are schedules of the objects that they pick."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
+from cronhpa.core.model.spec import CronWindow, OnceWindow, Override, Schedule, Spec, TargetRef
+from cronhpa.core.schedules.bounds import resolve, resolve_anew
+from cronhpa.core.schedules.events import MAX_EVENT_SCHEDULES, with_events
+from cronhpa.core.schedules.ranks import settled_at
+
+NOON = parse_instant("2026-11-27T12:00:00Z")
+ALL_DAY = OnceWindow("2026-11-27T00:00", "2026-11-28T00:00", "UTC")
+EVENING = OnceWindow("2026-11-27T18:00", "2026-11-27T20:00", "UTC")
+SHOP = Spec(TargetRef("apps/v1", "Deployment", "shop"), min_replicas=4, max_replicas=20, namespace="prod")
+
+
+def sale(*schedules, name="sale", namespace="prod", **fields):
+    stated = tuple(one if isinstance(one, EventSchedule) else EventSchedule(one) for one in schedules)
+    return PlannedEvent(name, namespace, schedules=stated, **fields)
+
+
+def during(window=ALL_DAY, **bounds):
+    return Schedule("doors", window, **bounds)
+
+
+def at(spec, now=NOON, **inputs):
+    bounds = resolve(spec, now, **inputs)
+    return bounds.minimum, bounds.maximum
+
+
+def test_without_an_event_the_spec_is_the_same_one():
+    assert with_events(SHOP, []) is SHOP
+
+
+def test_a_schedule_of_an_event_acts_as_if_it_were_written_in_the_object():
+    spec = with_events(SHOP, [sale(during(floor=12))])
+
+    bounds = resolve(spec, NOON)
+
+    assert (12, "Event/sale") == (bounds.minimum, str(bounds.minimum_by))
+    assert ["Event/sale"] == [window.name for window in bounds.windows]
+
+
+def test_an_event_with_several_schedules_names_each():
+    spec = with_events(SHOP, [sale(during(floor=12), replace(during(floor=8), name="night"))])
+
+    assert ["Event/sale/doors", "Event/sale/night"] == [schedule.name for schedule in spec.schedules]
+
+
+def test_a_cluster_event_of_the_same_name_is_told_from_that_of_the_namespace_and_comes_first():
+    spec = with_events(SHOP, [sale(during(floor=12)), sale(during(floor=9), namespace="")])
+
+    assert ["Event/cluster:sale", "Event/sale"] == [schedule.name for schedule in spec.schedules]
+
+
+def test_the_objects_maximum_stays_a_cap():
+    assert (20, 20) == at(with_events(SHOP, [sale(during(floor=50))]))
+    assert (20, 20) == at(with_events(SHOP, [sale(during(floor_percent=1000))]))
+
+
+def test_an_event_that_states_a_maximum_raises_it():
+    assert (50, 60) == at(with_events(SHOP, [sale(during(floor=50, cap=60))]))
+    assert (4, 40) == at(with_events(SHOP, [sale(during(cap_percent=200))]))
+
+
+def test_a_floor_in_percent_is_that_of_the_others_rounded_up():
+    """4 by the spec: 150 % are 6. 5 by a window of its own: 150 % are 7.5, which is 8."""
+    event = sale(during(floor_percent=150))
+    office = replace(SHOP, schedules=(Schedule("office", ALL_DAY, floor=5),))
+
+    assert 6 == at(with_events(SHOP, [event]))[0]
+    assert 8 == at(with_events(office, [event]))[0]
+
+
+def test_events_in_percent_do_not_add_up():
+    """150 % and 200 % of 4: 8, and not 12."""
+    events = [sale(during(floor_percent=150)), sale(during(floor_percent=200), name="other")]
+
+    assert 8 == at(with_events(SHOP, events))[0]
+
+
+def test_an_override_is_among_the_others_and_outranks_the_event():
+    by_hand = replace(SHOP, override=Override(until=NOON + HOUR, reason="test", floor=10))
+
+    assert 10 == at(with_events(by_hand, [sale(during(floor_percent=150))]))[0]
+
+
+def test_a_floor_in_percent_leads_to_the_bounds_at_its_start():
+    """At 18:00 a window of its own states 6, so 150 % are 9, which are asked for a start-up and a period before."""
+    own = Schedule("evening", EVENING, floor=6, lead=0)
+    spec = with_events(replace(SHOP, schedules=(own,)), [sale(during(EVENING, floor_percent=150))])
+    start = parse_instant("2026-11-27T18:00:00Z")
+
+    before = at(spec, start - 2 * MINUTE, start_up=60 * SECOND)
+    leading = at(spec, start - 1 * MINUTE, start_up=60 * SECOND)
+
+    assert (4, 9, 9) == (before[0], leading[0], at(spec, start)[0])
+
+
+def test_a_suspended_event_holds_for_nobody():
+    assert (4, 20) == at(with_events(SHOP, [sale(during(floor=12), suspend=True)]))
+
+
+def test_a_load_asks_for_its_pods_and_at_least_for_the_stated_floor():
+    stated = EventSchedule(during(floor=6), expected_load_percent=250)
+
+    assert 6 == at(with_events(SHOP, [sale(stated)]))[0]
+    assert 15 == at(with_events(SHOP, [sale(stated)], lambda *_: 15))[0]
+    assert 6 == at(with_events(SHOP, [sale(stated)], lambda *_: 2))[0]
+
+
+def test_an_object_takes_over_a_limited_number_and_cluster_events_are_not_displaced():
+    mine = [sale(during(floor=5), name=f"event-{number:03}") for number in range(MAX_EVENT_SCHEDULES + 10)]
+
+    spec = with_events(SHOP, [*mine, sale(during(floor=9), name="zz", namespace="")])
+
+    assert MAX_EVENT_SCHEDULES == len(spec.schedules)
+    assert "Event/cluster:zz" == spec.schedules[0].name
+
+
+windows = st.builds(
+    lambda start, minutes: CronWindow(f"{start % 60} {start // 60 % 24} * * *", "UTC", duration=minutes * MINUTE),
+    st.integers(0, 1439),
+    st.integers(1, 1200),
+)
+percents = st.one_of(st.none(), st.integers(1, 400))
+counts = st.one_of(st.none(), st.integers(0, 30))
+
+
+@st.composite
+def schedules(draw, name, relative):
+    floor, cap = draw(counts), draw(counts)
+    if floor is not None and cap is not None:
+        floor, cap = sorted((floor, cap))
+    stated = {"floor_percent": draw(percents), "cap_percent": draw(percents)} if relative else {}
+    return Schedule(name, draw(windows), floor=floor, cap=cap, priority=draw(st.integers(-1, 1)), **stated)
+
+
+@pytest.mark.parametrize("percent", [1, 50, 100, 150])
+@given(own=st.lists(schedules("own", relative=False), max_size=2), now=st.integers(0, 1439))
+def test_a_floor_in_percent_is_by_hand_what_the_others_settle_times_the_percentage(percent, own, now):
+    named = tuple(replace(schedule, name=f"own-{index}") for index, schedule in enumerate(own))
+    spec = replace(SHOP, schedules=named)
+    now = NOON + now * MINUTE
+    event = sale(Schedule("x", OnceWindow("2026-11-01T00:00", "2027-01-01T00:00", "UTC"), floor_percent=percent,
+                          priority=5))  # fmt: skip
+
+    others = settled_at(spec, now).minimum.number
+    by_hand = min((percent * others + 99) // 100, SHOP.max_replicas)
+
+    assert by_hand == settled_at(with_events(spec, [event]), now).low.number
+
+
+@given(
+    own=st.lists(schedules("own", relative=False), max_size=2),
+    of_events=st.lists(schedules("event", relative=True), min_size=1, max_size=3),
+    minutes=st.integers(0, 1439),
+)
+def test_bounds_are_those_of_settled_at_where_nothing_leads_and_constant_up_to_the_next_edge(own, of_events, minutes):
+    named = [replace(schedule, name=f"own-{index}", lead=0) for index, schedule in enumerate(own)]
+    events = [sale(replace(one, lead=0), name=f"e{index}") for index, one in enumerate(of_events)]
+    spec = with_events(replace(SHOP, schedules=tuple(named)), events)
+    now = NOON + minutes * MINUTE
+
+    bounds, settled = resolve_anew(spec, now, None, ()), settled_at(spec, now)
+
+    assert (settled.minimum.number, settled.maximum.number) == (bounds.minimum, bounds.maximum)
+    assert bounds.next_edge is not None
+    last = resolve_anew(spec, bounds.next_edge.at - 1, None, ())
+    assert (bounds.minimum, bounds.maximum) == (last.minimum, last.maximum)
