@@ -163,7 +163,8 @@ class Operator:
         ports = [(f"port {listener.address[1]}", listener.run()) for listener in self.listeners]
         if self.page is not None:
             ports.append(("page", self.page.run()))
-        parts = [*self.controller.watching(), *ports, *self.learning.working()]
+        usual = self.controller.usual_loads.keep(self.controller.planned_events, lambda: self.learning.store)
+        parts = [*self.controller.watching(), *ports, *self.learning.working(), ("usual loads", usual)]
         if self._sources_file is not None:
             # Before the first decision: a metric with the name of a source must not be queried from the metrics APIs.
             await self._sources_file.look()

@@ -40,7 +40,9 @@ from cronhpa.operator.objects.object_watch import ObjectWatch, Watch
 from cronhpa.operator.objects.owners import Hpa, Owners
 from cronhpa.operator.objects.planned_events import PlannedEvents
 from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
+from cronhpa.operator.usual_loads import UsualLoads
 from cronhpa.operator.writes.event_recorder import EventRecorder
+from cronhpa.operator.writes.event_status_writer import EventStatusWriter
 from cronhpa.operator.writes.write_places import WritePlaces
 from cronhpa.operator.writes.writer import Writer
 from cronhpa.sources.metric_sources import MetricSources
@@ -102,7 +104,8 @@ class Controller:
         # Pods that are too large to be counted; each is logged once.
         self._uncounted: set[Key] = set()
         self.vertical_autoscalers = VerticalAutoscalers(client, namespaces, lambda: self.inventory)
-        self.planned_events = PlannedEvents(client, self.inventory, namespaces, shards)
+        self.usual_loads = UsualLoads(self.inventory, clock.now)
+        self.planned_events = PlannedEvents(client, self.inventory, namespaces, shards, self.usual_loads.expected)
         cluster = Cluster(
             client,
             discovery,
@@ -120,6 +123,9 @@ class Controller:
         )
         self.reconciler = Reconciler(
             cluster, self.inventory, self.writer, forecasts, clock.now, decide, check_standing=check_standing
+        )
+        self.event_statuses = EventStatusWriter(
+            client, self.planned_events, self.inventory, self.targets, self._leads, clock.now
         )
         self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock, trace)
         # By namespace; one pair under "" for all of them.
@@ -177,6 +183,7 @@ class Controller:
             ("other installations", self.installations.run()),
             ("vertical autoscalers", self.vertical_autoscalers.run()),
             ("planned events", self.planned_events.run()),
+            ("statuses of planned events", self.event_statuses.run()),
         ]
 
     async def _watch_targets(self, is_in: IsIn) -> None:
@@ -204,6 +211,9 @@ class Controller:
 
     def _serves(self, namespace: str) -> bool:
         return self.planned_events.is_synced and self.handover.serves(namespace)
+
+    def _leads(self, namespace: str) -> bool:
+        return self.replica.term > 0 and self._serves(namespace)
 
     def _pods_unknown(self, namespace: str) -> Absent | None:
         """Why the pods of a namespace are no longer known; None while they are known."""

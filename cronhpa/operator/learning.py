@@ -101,6 +101,11 @@ class Learning:
         self._history_problem = ""
 
     @property
+    def store(self) -> Store | None:
+        """The history while this replica writes it; None while it is not open."""
+        return self._store
+
+    @property
     def is_open(self) -> bool:
         """Whether the history has been opened."""
         return self._store is not None

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from cronhpa.core.model.decision import Edge, WindowState
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import Schedule, Spec
+from cronhpa.core.schedules import windows
+from cronhpa.core.schedules.ranks import relative_floor, settled_at
 
 MAX_EVENT_SCHEDULES = 50
 """The most schedules that an object takes over from events. Of more, those of the first events by name count."""
 
-# The count that the load of a schedule asks for, in percent of the usual load; None while the usual load is unknown.
-ExpectedReplicas = Callable[[PlannedEvent, EventSchedule], int | None]
+# The count that the expected load of a schedule asks for; None where the usual load is not known, Absent while it was
+# not read.
+ExpectedReplicas = Callable[[PlannedEvent, EventSchedule], int | Absent | None]
 
 
 def with_events(spec: Spec, events: Iterable[PlannedEvent], expected: ExpectedReplicas = lambda *_: None) -> Spec:
@@ -49,6 +56,11 @@ def _written_in(spec: Spec, event: PlannedEvent, expected: ExpectedReplicas) -> 
             floor_max=None if schedule.floor_percent is None else floor_max,
             suspend=schedule.suspend or event.suspend,
         )
+        by_load = None if stated.expected_load_percent is None else expected(event, stated)
+        if isinstance(by_load, Absent) and not event.suspend:
+            # What cannot be read abstains, and only a cap scales down meanwhile.
+            name = f"{schedule_name(event, schedule)}/usual-load"
+            yield replace(schedule, name=name, floor=None, cap=None, problem=by_load.message)
 
 
 def schedule_name(event: PlannedEvent, schedule: Schedule) -> str:
@@ -68,4 +80,59 @@ def asked_floor(event: PlannedEvent, stated: EventSchedule, expected: ExpectedRe
     if stated.expected_load_percent is None:
         return number
     by_load = expected(event, stated)
-    return number if by_load is None else max(by_load, number or 0)
+    return max(by_load, number or 0) if isinstance(by_load, int) else number
+
+
+class Phase(Struct, frozen=True):
+    """Where an event stands in time."""
+
+    at: Nanoseconds | None
+    """The instant that the plan is for: now while a window is open, else the next start; None once none opens again."""
+    is_open: bool = False
+    edge: Edge | None = None
+    """The next change of one of its windows."""
+
+
+def phase(event: PlannedEvent, now: Nanoseconds) -> Phase:
+    """Where an event stands at an instant, without leads: those are of its objects."""
+    edges: list[Edge] = []
+    is_open = False
+    for stated in event.schedules:
+        schedule = stated.schedule
+        if schedule.suspend:
+            continue
+        state = windows.state(schedule.window, now)
+        is_open |= state.is_open
+        if state.until is not None:
+            edges.append(Edge(state.until, schedule.name, WindowState.CLOSED if state.is_open else WindowState.OPEN))
+    edge = min(edges, key=lambda one: one.at, default=None)
+    if is_open:
+        return Phase(now, is_open=True, edge=edge)
+    return Phase(None if edge is None else edge.at, edge=edge)
+
+
+class Asked(Struct, frozen=True):
+    """What an event asks of one object at an instant."""
+
+    replicas: int
+    """The lower bound of all its sources then."""
+    short: int = 0
+    """How many replicas its maxReplicas keeps from the event."""
+
+
+def asked_of(event: PlannedEvent, own: Spec, spec: Spec, at: Nanoseconds, expected: ExpectedReplicas) -> Asked:
+    """
+    What an event asks of an object.
+
+    own: its spec as it was written. spec: the same with the schedules of all events.
+    """
+    replicas = settled_at(spec, at).minimum.number
+    wanted = 0
+    for stated in event.schedules:
+        schedule = stated.schedule
+        has_maximum = schedule.cap is not None or schedule.cap_percent is not None
+        if has_maximum or schedule.suspend or not windows.state(schedule.window, at).is_open:
+            continue
+        by_percent = relative_floor(schedule, settled_at(own, at).minimum.number) or 0
+        wanted = max(wanted, asked_floor(event, stated, expected) or 0, by_percent)
+    return Asked(replicas, max(wanted - own.max_replicas, 0))

@@ -19,7 +19,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.model.spec import CronWindow, OnceWindow
 from cronhpa.core.schedules import cron
 from cronhpa.core.schedules.occurrences import PlainDays, next_date, occurrences_on, start_date
@@ -38,6 +38,7 @@ from cronhpa.core.schedules.wall_clock import (
 _DATES_MAX = 366
 _YEARS_MAX = 41
 _OVERLAP_DATES_MAX = 64
+_LOOK_BACK = 8 * DAY
 
 
 class OpenState(Struct, frozen=True, gc=False):
@@ -73,6 +74,34 @@ def state(window: CronWindow | OnceWindow, now: Nanoseconds) -> OpenState:
         return OpenState(is_open=now < closes, until=closes if now < closes else None)
     phase = _phase(window.start, window.end, window.duration, window.zone)
     return _window_day(window, (now + phase) // DAY * DAY - phase).at(now)
+
+
+def occurrence(window: CronWindow | OnceWindow, now: Nanoseconds) -> tuple[Nanoseconds, Nanoseconds] | None:
+    """
+    Start and end of the occurrence that is open, else of the next one; None if there is none, or no end is known.
+
+    The start of one that has been open for more than eight days is taken to be eight days before its end.
+    """
+    current = state(window, now)
+    if isinstance(window, OnceWindow):
+        opens, closes = once(window)
+        return (opens, closes) if now < closes else None
+    if current.until is None:
+        return None
+    if not current.is_open:
+        end = state(window, current.until).until
+        return None if end is None else (current.until, end)
+    return _start(window, current.until), current.until
+
+
+# 900 bytes each.
+@lru_cache(maxsize=1024)
+def _start(window: CronWindow, end: Nanoseconds) -> Nanoseconds:
+    """The start of the occurrence that ends at `end`."""
+    at = end - 1
+    while (before := state(window, at)).is_open and end - at < _LOOK_BACK:
+        at -= HOUR
+    return at if before.is_open or before.until is None else before.until
 
 
 # 700 bytes each.

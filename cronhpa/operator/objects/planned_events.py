@@ -24,9 +24,10 @@ from msgspec import Struct, field
 from cronhpa.api.identity import CLUSTER_EVENT_PLURAL, EVENT_PLURAL, GROUP, VERSION
 from cronhpa.api.parse_event import parse_event
 from cronhpa.core.model.instant import MINUTE
+from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import LabelSelector, Spec
-from cronhpa.core.schedules.events import with_events
+from cronhpa.core.schedules.events import ExpectedReplicas, with_events
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
@@ -41,12 +42,13 @@ LOG = logging.getLogger(__name__)
 MAX_EVENTS_OF_NAMESPACE = 100
 """Of more events in a namespace those count whose names come first: each costs time for each of its objects."""
 _ABSENT_SECONDS = 60.0
+_AGAIN_SECONDS = 1.0
 _ABSENT: dict[int, str] = {HTTPStatus.NOT_FOUND: "is not installed", HTTPStatus.FORBIDDEN: "may not be listed"}
 # Objects between two pauses for timers and sockets.
 _SLICE = 50
 _EVERYTHING = Selector(())
-# Reads the replicas that a load of an object asks for; None while the load is not known.
-ExpectedOf = Callable[[Spec, Key, PlannedEvent, EventSchedule], int | None]
+# The replicas that the expected load of an event asks of an object: as `ExpectedReplicas`.
+ExpectedOf = Callable[[Spec, Key, PlannedEvent, EventSchedule], int | Absent | None]
 
 
 class _EventMeta(ObjectMeta, frozen=True, rename="camel"):
@@ -138,9 +140,15 @@ class PlannedEvents:
         """Keeps the events up to date, and the specs of the objects with them, until cancelled."""
         await asyncio.gather(self._refresh_always(), *(self._watch(informer) for informer in self._informers))
 
-    def of(self, state: ObjectState) -> Iterator[SeenEvent]:
-        """The events that pick an object."""
-        return self._picking(state.namespace, state.served.labels)
+    def picks(self, seen: SeenEvent, state: ObjectState) -> bool:
+        """Whether an event concerns an object."""
+        return seen.picks(state.namespace, state.served.labels, self._namespaces.get(state.namespace, {}))
+
+    def expected_of(self, state: ObjectState) -> ExpectedReplicas:
+        """The replicas that the load of an event asks of an object; None while its usual load is not known."""
+        own = state.served.own_spec
+        assert own is not None
+        return lambda event, stated: self._expected(own, state.key, event, stated)
 
     def _picking(self, namespace: str, labels: Mapping[str, str]) -> Iterator[SeenEvent]:
         labels_of_namespace = self._namespaces.get(namespace, {})
@@ -178,8 +186,13 @@ class PlannedEvents:
                     await asyncio.sleep(_ABSENT_SECONDS)
                     continue
                 LOG.warning("list of %s: %s", informer.path, error.message)
-                await asyncio.sleep(1)
+                await asyncio.sleep(_AGAIN_SECONDS)
                 continue
+            except Exception:
+                LOG.exception("list of %s: it is tried again", informer.path)
+                await asyncio.sleep(_AGAIN_SECONDS)
+                continue
+            self._absent.discard(informer.path)
             await informer.run()
 
     def _on_event(self, namespace: str, name: str, raw: RawEvent | None) -> None:
@@ -212,7 +225,10 @@ class PlannedEvents:
                 for index, state in enumerate(self._inventory.in_namespace(namespace)):
                     if index % _SLICE == 0:
                         await asyncio.sleep(0)
-                    self._inventory.expand(state, due_within=MINUTE)
+                    try:
+                        self._inventory.expand(state, due_within=MINUTE)
+                    except Exception:
+                        LOG.exception("the planned events of %s/%s cannot be taken over: it stays as it is", *state.key)
                 # What changed meanwhile was noted again by its event.
                 self._changed.discard(namespace)
 

@@ -25,6 +25,11 @@ class UnderProvisioned:
             self._total += max(now - self._since, 0)
         self._since = now if is_short else None
 
+    @property
+    def is_short(self) -> bool:
+        """Whether the pods are too few since the newest reconciliation."""
+        return self._since is not None
+
     def seconds(self, now: Nanoseconds) -> float:
         running = 0 if self._since is None else max(now - self._since, 0)
         return (self._total + running) / SECOND

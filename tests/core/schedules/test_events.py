@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import CronWindow, OnceWindow, Override, Schedule, Spec, TargetRef
+from cronhpa.core.schedules import windows
 from cronhpa.core.schedules.bounds import resolve, resolve_anew
 from cronhpa.core.schedules.events import MAX_EVENT_SCHEDULES, with_events
 from cronhpa.core.schedules.ranks import settled_at
@@ -113,6 +115,24 @@ def test_a_load_asks_for_its_pods_and_at_least_for_the_stated_floor():
     assert 6 == at(with_events(SHOP, [sale(stated)], lambda *_: 2))[0]
 
 
+def test_a_load_that_was_not_read_yet_asks_for_the_stated_floor_and_scales_nothing_down():
+    """What cannot be read blocks a scale-down, as an unreadable schedule of the object does."""
+    stated = EventSchedule(during(floor=6), expected_load_percent=250)
+
+    bounds = resolve(with_events(SHOP, [sale(stated)], lambda *_: Absent("NotRead", "not read yet")), NOON)
+
+    assert (6, "Event/sale/usual-load") == (bounds.minimum, str(bounds.unreadable))
+
+
+@pytest.mark.parametrize("window", [CronWindow("0 22 * * *", "UTC", end="0 6 * * *"), ALL_DAY, EVENING])
+def test_an_occurrence_is_the_same_before_its_start_and_while_it_is_open(window):
+    start, end = windows.occurrence(window, NOON - 12 * HOUR - 1) or (0, 0)
+
+    assert start < end
+    for at in (start, start + HOUR, end - 1):
+        assert (start, end) == windows.occurrence(window, at)
+
+
 def test_an_object_takes_over_a_limited_number_and_cluster_events_are_not_displaced():
     mine = [sale(during(floor=5), name=f"event-{number:03}") for number in range(MAX_EVENT_SCHEDULES + 10)]
 
@@ -122,7 +142,7 @@ def test_an_object_takes_over_a_limited_number_and_cluster_events_are_not_displa
     assert "Event/cluster:zz" == spec.schedules[0].name
 
 
-windows = st.builds(
+some_windows = st.builds(
     lambda start, minutes: CronWindow(f"{start % 60} {start // 60 % 24} * * *", "UTC", duration=minutes * MINUTE),
     st.integers(0, 1439),
     st.integers(1, 1200),
@@ -137,7 +157,7 @@ def schedules(draw, name, relative):
     if floor is not None and cap is not None:
         floor, cap = sorted((floor, cap))
     stated = {"floor_percent": draw(percents), "cap_percent": draw(percents)} if relative else {}
-    return Schedule(name, draw(windows), floor=floor, cap=cap, priority=draw(st.integers(-1, 1)), **stated)
+    return Schedule(name, draw(some_windows), floor=floor, cap=cap, priority=draw(st.integers(-1, 1)), **stated)
 
 
 @pytest.mark.parametrize("percent", [1, 50, 100, 150])

@@ -1,0 +1,210 @@
+"""The status of a planned event: the plan, and then the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from cronhpa.api.resource.events import MAX_NAMESPACES_TOLD
+from cronhpa.api.status_text import clip
+from cronhpa.core.model.instant import MINUTE, Nanoseconds, format_instant, parse_instant
+from cronhpa.core.model.local_time import format_ahead
+from cronhpa.core.model.planned_event import PlannedEvent
+from cronhpa.core.schedules.events import Phase
+
+_NAMED_MAX = 5
+
+
+class ObjectPart(Struct, frozen=True):
+    """An object that an event concerns, as last decided."""
+
+    namespace: str
+    name: str
+    pods: int
+    """The replicas that all its sources ask for at least, at the instant of the plan."""
+    pods_now: int
+    short: int
+    """The replicas that its maxReplicas keeps from the event."""
+    is_ready: bool
+    """Whether its pods are Ready at the count that is asked for."""
+    is_leading: bool = False
+    is_at_max: bool = False
+    is_under_provisioned: bool = False
+    unneeded: int = 0
+    """Pods above what its metrics asked for."""
+    is_preview: bool = False
+    conflict: str = ""
+    """A contradiction in which a schedule of the event takes part."""
+
+
+class EventLook(Struct, frozen=True):
+    """An event and its objects at an instant."""
+
+    event: PlannedEvent
+    generation: int
+    phase: Phase
+    parts: tuple[ObjectPart, ...]
+    now: Nanoseconds
+    elapsed: Nanoseconds
+    """Since they were looked at last."""
+
+
+def event_status(
+    look: EventLook, previous: Mapping[str, Any], report: Any, others: Iterable[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """
+    The whole status, as the API has it, but with fractions in the report.
+
+    previous: the status before. report: that of the look before, which goes on. others: the rows of namespaces that
+    another replica serves.
+    """
+    event, phase, parts, now = look.event, look.phase, look.parts, look.now
+    rows = sorted([*_rows(parts), *others], key=lambda row: (-row["pods"], row["namespace"]))
+    total = {key: sum(row[key] for row in rows) for key in ("objects", "pods", "podsNow", "short", "ready")}
+    status: dict[str, Any] = {
+        "observedGeneration": look.generation,
+        "state": _state(event, phase, parts, total["objects"]),
+    }
+    ready = total.pop("ready")
+    status |= total
+    if phase.is_open:
+        status["ready"] = ready
+    zone = event.schedules[0].schedule.window.zone if event.schedules else "UTC"
+    if phase.edge is not None and not event.suspend:
+        edge = phase.edge
+        status["nextEdge"] = {"time": format_instant(edge.at), "schedule": edge.schedule, "state": str(edge.state)}
+        status["columns"] = {"next": format_ahead(edge.at, zone, now)}
+    status["namespaces"] = rows[:MAX_NAMESPACES_TOLD]
+    gone_on = _report(look, report)
+    if gone_on:
+        status["report"] = gone_on
+    status["conditions"] = _conditions(look, total, previous.get("conditions") or ())
+    return status
+
+
+def _rows(parts: Iterable[ObjectPart]) -> list[dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        empty = {"namespace": part.namespace, "objects": 0, "pods": 0, "podsNow": 0, "short": 0, "ready": 0}
+        row = rows.setdefault(part.namespace, empty)
+        row["objects"] += 1
+        row["pods"] += part.pods
+        row["podsNow"] += part.pods_now
+        row["short"] += part.short
+        row["ready"] += part.is_ready
+    return list(rows.values())
+
+
+def _state(event: PlannedEvent, phase: Phase, parts: Iterable[ObjectPart], objects: int) -> str:
+    if event.problems:
+        return "Refused"
+    if event.suspend:
+        return "Suspended"
+    if not objects:
+        return "Empty"
+    if phase.is_open:
+        return "Active"
+    if phase.at is None:
+        return "Ended"
+    return "Leading" if any(part.is_leading for part in parts) else "Upcoming"
+
+
+def _report(look: EventLook, previous: Any) -> dict[str, Any]:
+    """What came of it so far. The numbers of a window stay until the next one opens."""
+    known = dict(previous) if isinstance(previous, Mapping) and _is_instant(previous.get("opened")) else {}
+    is_running = bool(known) and "closed" not in known
+    parts = look.parts
+    if not look.phase.is_open:
+        if is_running:
+            known["closed"] = format_instant(look.now)
+        return known
+    if not is_running:
+        known = {"opened": format_instant(look.now), "readyAtStart": sum(part.is_ready for part in parts)}
+    added = {
+        "minutesAtMax": sum(part.is_at_max for part in parts),
+        "minutesShort": sum(part.is_under_provisioned for part in parts),
+        "unneededPodMinutes": sum(part.unneeded for part in parts),
+    }
+    known["peakPods"] = max(_number(known.get("peakPods")), sum(part.pods_now for part in parts))
+    for key, count in added.items():
+        known[key] = _number(known.get(key)) + count * look.elapsed / MINUTE
+    return known
+
+
+def _number(value: Any) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _is_instant(text: Any) -> bool:
+    try:
+        parse_instant(text)
+    except (ValueError, TypeError, AttributeError):
+        return False
+    return True
+
+
+def _conditions(look: EventLook, total: Mapping[str, int], previous: Iterable[Any]) -> list[dict[str, Any]]:
+    before = {one.get("type"): one for one in previous if isinstance(one, Mapping)}
+    out = []
+    for kind, is_true, reason, message in _stated(look.event, look.parts, total):
+        value = "True" if is_true else "False"
+        old = before.get(kind, {})
+        since = old.get("lastTransitionTime") if old.get("status") == value else None
+        out.append(
+            {
+                "type": kind,
+                "status": value,
+                "reason": reason,
+                "message": clip(message),
+                "lastTransitionTime": since or format_instant(look.now),
+                "observedGeneration": look.generation,
+            }
+        )
+    return out
+
+
+def _stated(
+    event: PlannedEvent, parts: Sequence[ObjectPart], total: Mapping[str, int]
+) -> Iterable[tuple[str, bool, str, str]]:
+    if event.problems:
+        yield "Accepted", False, "SpecUnreadable", f"it holds for no object: {'; '.join(event.problems)}"
+        return
+    yield "Accepted", True, "SpecReadable", "the event can be read"
+    objects = total["objects"]
+    where = f"in namespace {event.namespace}" if event.namespace else "in the namespaces of namespaceSelector"
+    if objects:
+        previews = [part for part in parts if part.is_preview]
+        aside = (
+            f"; {len(previews)} of them are in mode Preview and are not scaled: {_names(previews)}" if previews else ""
+        )
+        yield "Matched", True, "ObjectsMatched", f"it concerns {objects} objects{aside}"
+    else:
+        yield (
+            "Matched", False, "NothingMatched",
+            f"no CronHPA {where} has labels that the selector asks for: compare `kubectl get chpa --show-labels`",
+        )  # fmt: skip
+    short = [part for part in parts if part.short]
+    if short:
+        message = (
+            f"{total['short']} pods are kept from it by maxReplicas of {_names(short)}: raise it there, or state "
+            "maxReplicas in the schedule of the event"
+        )
+        yield "Fits", False, "AboveMaximum", message
+    else:
+        yield "Fits", True, "WithinMaximum", "maxReplicas of no object keeps pods from it"
+    torn = [part for part in parts if part.conflict]
+    if torn:
+        first = torn[0]
+        yield (
+            "Consistent", False, "Contradiction",
+            f"its bounds contradict others in {_names(torn)}; {first.namespace}/{first.name}: {first.conflict}",
+        )  # fmt: skip
+    else:
+        yield "Consistent", True, "NoContradiction", "its bounds contradict no others"
+
+
+def _names(parts: Sequence[ObjectPart]) -> str:
+    named = ", ".join(f"{part.namespace}/{part.name}" for part in parts[:_NAMED_MAX])
+    return named if len(parts) <= _NAMED_MAX else f"{named} and {len(parts) - _NAMED_MAX} more"

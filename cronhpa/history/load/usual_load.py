@@ -1,0 +1,58 @@
+"""
+The usual load of a window: what `expectedLoadPercent` of a planned event is a percentage of.
+
+The same hours of the same weekday in each of the last four weeks are looked at. Of each hour the 90th percentile of its
+steps, over all weeks together, is its usual load; the usual load of a window is that of its busiest hour. Steps are
+maxima of five minutes. A week counts if at least half of its steps are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from itertools import groupby
+from zoneinfo import ZoneInfo
+
+from cronhpa.core.model.instant import DAY, HOUR, Nanoseconds, from_datetime, to_datetime
+from cronhpa.history.database.series import STEP
+
+WEEKS = 4
+WEEKS_MIN = 2
+QUANTILE_PERCENT = 90
+# Of a longer window its first day counts.
+_SPAN_MAX = DAY
+
+# The steps of [since, until): (start, maximum) of each that is known.
+ReadSteps = Callable[[Nanoseconds, Nanoseconds], Sequence[tuple[Nanoseconds, float]]]
+
+
+def usual_load(read: ReadSteps, start: Nanoseconds, end: Nanoseconds, zone: str) -> float | None:
+    """
+    The usual load in the window [start, end), in the load's own unit; None while fewer than two weeks are known.
+
+    zone: an IANA name: 9:00 is 9:00 on its clock, also over a clock change.
+    """
+    end = min(end, start + _SPAN_MAX)
+    by_hour: dict[int, list[float]] = {}
+    known = 0
+    for week in range(1, WEEKS + 1):
+        begin = _weeks_before(start, week, zone)
+        steps = read(begin, begin + end - start)
+        if 2 * len(steps) < (end - start) // STEP:
+            continue
+        known += 1
+        for hour, of_hour in groupby(steps, key=lambda step: (step[0] - begin) // HOUR):
+            by_hour.setdefault(hour, []).extend(load for _, load in of_hour)
+    if known < WEEKS_MIN:
+        return None
+    return max(_quantile(loads) for loads in by_hour.values())
+
+
+def _weeks_before(at: Nanoseconds, weeks: int, zone: str) -> Nanoseconds:
+    local = to_datetime(at).astimezone(ZoneInfo(zone))
+    return from_datetime(local - timedelta(weeks=weeks))  # on the local clock
+
+
+def _quantile(loads: list[float]) -> float:
+    """The smallest load that so many percent of the loads do not exceed."""
+    return sorted(loads)[-(-len(loads) * QUANTILE_PERCENT // 100) - 1]

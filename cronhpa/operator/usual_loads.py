@@ -1,0 +1,127 @@
+"""
+The usual loads that planned events refer to, read from the history beside scaling.
+
+An object whose usual load was not read yet is not one without a history: until then nothing is scaled down for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from math import ceil
+
+from msgspec import Struct
+
+from cronhpa.core.forecasts.floor import forecast_source, target_load
+from cronhpa.core.model.instant import HOUR, Nanoseconds
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
+from cronhpa.core.model.spec import Spec
+from cronhpa.core.schedules import windows
+from cronhpa.history.database.database import StoreError
+from cronhpa.history.database.series import Series
+from cronhpa.history.load.usual_load import usual_load
+from cronhpa.history.store import Store
+from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.operator.objects.object_state import Key
+from cronhpa.operator.objects.planned_events import PlannedEvents
+
+LOG = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 10.0
+_READ_AGAIN = HOUR
+_SLICE = 20
+NOT_READ = Absent("UsualLoadNotRead", "the usual load has not been read from the history yet")
+
+
+class _Asked(Struct, frozen=True):
+    """An occurrence of a window, for the load of one object."""
+
+    series: Series
+    start: Nanoseconds
+    end: Nanoseconds
+    zone: str
+
+
+class UsualLoads:
+    """inventory: the objects. now: the clock. `expected` is given to the planned events."""
+
+    def __init__(self, inventory: Inventory, now: Callable[[], Nanoseconds]) -> None:
+        self._inventory, self._now = inventory, now
+        # The load of each window, None if the history is too short for it, and when it was read.
+        self._loads: dict[_Asked, tuple[float | None, Nanoseconds]] = {}
+        self._wanted: set[_Asked] = set()
+        self._looked: Nanoseconds = 0
+
+    def expected(self, spec: Spec, key: Key, _: PlannedEvent, stated: EventSchedule) -> int | Absent | None:
+        """
+        The replicas for the load that a schedule of an event expects; None if the usual load is not known.
+
+        Absent while it was not read.
+        """
+        asked = self._asked(spec, key, stated)
+        if asked is None or stated.expected_load_percent is None:
+            return None
+        self._wanted.add(asked)
+        known = self._loads.get(asked)
+        if known is None:
+            return NOT_READ
+        load = known[0]
+        source = forecast_source(spec)
+        state = self._inventory.items.get(key)
+        if load is None or source is None or state is None:
+            return None
+        per_pod = target_load(source, state.local.memory.request_per_pod.get(source.name))
+        return ceil(load * stated.expected_load_percent / 100 / per_pod) if per_pod else None
+
+    async def keep(self, events: PlannedEvents, store: Callable[[], Store | None]) -> None:
+        """Reads what events ask for, until cancelled. store: the history while it is open."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS if not self._is_behind() else 0.5)
+            history = store()
+            if history is None or not self._wanted:
+                continue
+            wanted, self._wanted = self._wanted, set()
+            try:
+                changed = await self._read(history, wanted)
+            except (OSError, StoreError) as error:
+                LOG.warning("the usual loads of planned events cannot be read: %s", error)
+                self._wanted |= wanted
+                continue
+            for namespace in changed:
+                events.look_again(namespace)
+            now = self._now()
+            if now - self._looked > _READ_AGAIN:
+                # Windows move on: the next occurrence is asked for when its objects are looked at.
+                self._looked = now
+                events.look_again()
+
+    async def _read(self, history: Store, wanted: set[_Asked]) -> set[str]:
+        """Reads what is not known or old; returns the namespaces in which a load changed."""
+        changed: set[str] = set()
+        now = self._now()
+        due = [one for one in wanted if one not in self._loads or now - self._loads[one][1] > _READ_AGAIN]
+        for first in range(0, len(due), _SLICE):
+            batch = due[first : first + _SLICE]
+            loads = await asyncio.to_thread(_read, history, batch)
+            for one, load in zip(batch, loads, strict=True):
+                if one not in self._loads or self._loads[one][0] != load:
+                    changed.add(one.series.namespace)
+                self._loads[one] = load, now
+        self._loads = {one: known for one, known in self._loads.items() if now < one.end + HOUR}
+        return changed
+
+    def _is_behind(self) -> bool:
+        return any(one not in self._loads for one in self._wanted)
+
+    def _asked(self, spec: Spec, key: Key, stated: EventSchedule) -> _Asked | None:
+        source = forecast_source(spec)
+        window = stated.schedule.window
+        found = windows.occurrence(window, self._now())
+        return None if source is None or found is None else _Asked(Series(*key, source.name), *found, window.zone)
+
+
+def _read(store: Store, asked: list[_Asked]) -> list[float | None]:
+    return [usual_load(partial(store.loads.steps, one.series), one.start, one.end, one.zone) for one in asked]

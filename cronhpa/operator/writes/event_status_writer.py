@@ -1,0 +1,167 @@
+"""
+Writes the status of planned events: what each asks for, beforehand, and what came of it.
+
+The replica that serves a namespace writes about its objects. With shards the rows of a ClusterPlannedEvent come from
+several replicas: each replaces its own and keeps the others'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from cronhpa.api.event_status import EventLook, ObjectPart, event_status
+from cronhpa.api.identity import CLUSTER_EVENT_PLURAL, EVENT_PLURAL, GROUP, VERSION
+from cronhpa.core.model.decision import MetricProposal, WindowState
+from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.spec import Mode
+from cronhpa.core.schedules.events import asked_of, phase, schedule_name
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.scale import Targets
+from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.operator.objects.object_state import Key, ObjectState
+from cronhpa.operator.objects.planned_events import PlannedEvents, SeenEvent
+
+LOG = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 15.0
+# Numbers that move all the time are written once a minute; what people wait for, at once.
+_DRIFT = MINUTE
+_AT_ONCE = ("observedGeneration", "state", "objects", "short", "conditions", "nextEdge")
+_SLICE = 50
+
+
+class EventStatusWriter:
+    """serves(namespace): whether this replica decides for a namespace now."""
+
+    def __init__(
+        self,
+        client: Client,
+        events: PlannedEvents,
+        inventory: Inventory,
+        targets: Targets,
+        serves: Callable[[str], bool],
+        clock: Callable[[], Nanoseconds],
+    ) -> None:
+        self._client, self._events, self._inventory, self._targets = client, events, inventory, targets
+        self._serves, self._clock = serves, clock
+        self._written_at: dict[Key, Nanoseconds] = {}
+        self._looked: dict[Key, Nanoseconds] = {}
+        # With fractions of minutes, which no status has.
+        self._reports: dict[Key, Any] = {}
+
+    async def run(self) -> None:
+        """Looks at all events from time to time, until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self._events.is_synced:
+                try:
+                    await self.look()
+                except Exception:
+                    LOG.exception("the status of the planned events is not written; it is tried again")
+
+    async def look(self) -> None:
+        """Writes the status of each event that needs it."""
+        keys = set()
+        for seen in self._events:
+            keys.add(seen.event.key)
+            if seen.event.namespace and not self._serves(seen.event.namespace):
+                continue
+            await self._look_at(seen)
+        for known in (self._written_at, self._looked, self._reports):
+            for key in [key for key in known if key not in keys]:
+                known.pop(key)
+
+    async def _look_at(self, seen: SeenEvent) -> None:
+        event, now = seen.event, self._clock()
+        stands = phase(event, now)
+        parts: list[ObjectPart] = []
+        own: set[str] = set()
+        for index, state in enumerate(self._inventory.in_namespace(event.namespace)):
+            if index % _SLICE == 0:
+                await asyncio.sleep(0)
+            if self._serves(state.namespace):
+                own.add(state.namespace)
+                if self._events.picks(seen, state):
+                    parts.extend(self._part(seen, state, now if stands.at is None else stands.at))
+        if not event.namespace and not own:
+            return  # this replica leads nothing
+        others = () if event.namespace else [row for row in _rows(seen.status) if not self._serves(row["namespace"])]
+        elapsed = min(max(now - self._looked.get(event.key, now), 0), 2 * MINUTE)
+        self._looked[event.key] = now
+        look = EventLook(event, seen.generation, stands, tuple(parts), now, elapsed)
+        status = event_status(look, seen.status, self._reports.get(event.key, seen.status.get("report")), others)
+        if "report" in status:
+            self._reports[event.key] = status["report"]
+            status["report"] = {
+                key: int(value) if isinstance(value, float) else value for key, value in status["report"].items()
+            }
+        if self._is_due(seen, status, now):
+            await self._write(seen, status)
+            self._written_at[event.key] = now
+
+    def _part(self, seen: SeenEvent, state: ObjectState, at: Nanoseconds) -> Iterator[ObjectPart]:
+        own, spec, decision = state.served.own_spec, state.served.spec, state.local.latest_decision
+        if own is None or spec is None:
+            return
+        event = seen.event
+        asked = asked_of(event, own, spec, at, self._events.expected_of(state))
+        current = 0 if decision is None else decision.current
+        ready = self._targets.ready(state.namespace, spec.target)
+        wanted = [one.replicas for one in decision.metrics if isinstance(one, MetricProposal)] if decision else []
+        names = {schedule_name(event, stated.schedule) for stated in event.schedules}
+        windows = () if decision is None else decision.windows
+        yield ObjectPart(
+            namespace=state.namespace,
+            name=state.name,
+            pods=asked.replicas,
+            pods_now=current,
+            short=asked.short,
+            is_ready=ready is not None and ready >= asked.replicas,
+            is_leading=any(one.name in names and one.state is WindowState.LEADING for one in windows),
+            is_at_max=decision is not None and current >= decision.maximum,
+            is_under_provisioned=state.local.under_provisioned.is_short,
+            unneeded=max(current - max(wanted), 0) if wanted else 0,
+            is_preview=spec.mode is Mode.PREVIEW,
+            conflict=next((str(one) for one in state.local.conflicts if any(name in one.text for name in names)), ""),
+        )
+
+    def _is_due(self, seen: SeenEvent, status: Mapping[str, Any], now: Nanoseconds) -> bool:
+        before = seen.status
+        if any(before.get(key) != status.get(key) for key in _AT_ONCE):
+            return True
+        if ("closed" in (before.get("report") or {})) != ("closed" in (status.get("report") or {})):
+            return True
+        is_other = {**before, "columns": None} != {**status, "columns": None}
+        return is_other and now - self._written_at.get(seen.event.key, 0) >= _DRIFT - SECOND
+
+    async def _write(self, seen: SeenEvent, status: dict[str, Any]) -> None:
+        event = seen.event
+        within = ("namespaces", event.namespace, EVENT_PLURAL) if event.namespace else (CLUSTER_EVENT_PLURAL,)
+        path = path_of("apis", GROUP, VERSION, *within, event.name, "status")
+        gone = {key: None for key in seen.status if key not in status}
+        try:
+            await self._client.merge_patch(path, {"status": {**gone, **status}}, msgspec.Raw)
+        except ClusterError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                LOG.warning("the status of %s %s is not written: %s", event.namespace, event.title, error.message)
+            return
+        seen.status = status
+
+
+def _rows(status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of namespaces of a status; those that cannot be read are left out."""
+    numbers = ("objects", "pods", "podsNow", "short", "ready")
+    return [
+        row
+        for row in status.get("namespaces") or ()
+        if isinstance(row, dict)
+        and isinstance(row.get("namespace"), str)
+        and all(isinstance(row.get(number), int) for number in numbers)
+    ]

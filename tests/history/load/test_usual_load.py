@@ -1,0 +1,70 @@
+"""history/load/usual_load.py: the same hours of the same weekday, over four weeks."""
+
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.history.load.usual_load import usual_load
+
+FRIDAY = parse_instant("2026-11-27T18:00:00Z")
+STEP = 5 * MINUTE
+
+
+def loads(by_week, *, share=1.0):
+    """Reads the steps of a history in which a whole week has one load; by_week: of 1, 2, ... weeks before."""
+
+    def read(since, until):
+        week = round((FRIDAY - since) / (7 * DAY))
+        load = by_week.get(week)
+        steps = [(at, load) for at in range(since, until, STEP)] if load is not None else []
+        return steps[: round(len(steps) * share)]
+
+    return read
+
+
+def test_it_is_the_ninetieth_percentile_over_the_weeks():
+    """12 steps an hour of 10, 20, 30 and 40: the 44th of 48 is 40."""
+    read = loads({1: 10.0, 2: 20.0, 3: 30.0, 4: 40.0})
+
+    assert 40.0 == usual_load(read, FRIDAY, FRIDAY + HOUR, "UTC")
+
+
+def test_a_single_high_step_is_not_usual():
+    """One of 48 steps is 1,000: above the 90th percentile."""
+
+    def read(since, until):
+        return [(at, 1000.0 if at == FRIDAY - 7 * DAY else 10.0) for at in range(since, until, STEP)]
+
+    assert 10.0 == usual_load(read, FRIDAY, FRIDAY + HOUR, "UTC")
+
+
+def test_of_a_longer_window_the_busiest_hour_counts():
+    """10 in the first hour and 30 in the second."""
+
+    def read(since, until):
+        return [(at, 10.0 if at < since + HOUR else 30.0) for at in range(since, until, STEP)]
+
+    assert 30.0 == usual_load(read, FRIDAY, FRIDAY + 2 * HOUR, "UTC")
+
+
+def test_one_known_week_is_not_enough_and_two_are():
+    assert usual_load(loads({3: 10.0}), FRIDAY, FRIDAY + HOUR, "UTC") is None
+    assert 20.0 == usual_load(loads({3: 10.0, 4: 20.0}), FRIDAY, FRIDAY + HOUR, "UTC")
+
+
+def test_a_week_of_which_less_than_half_is_known_does_not_count():
+    read = loads({1: 10.0, 2: 10.0}, share=0.4)
+
+    assert usual_load(read, FRIDAY, FRIDAY + HOUR, "UTC") is None
+
+
+def test_the_hour_is_that_of_the_local_clock_also_over_a_clock_change():
+    """Berlin leaves summer time on 25 October: 18:00 is 17:00 UTC on 6 November, and 16:00 UTC on 23 October."""
+    at = parse_instant("2026-11-06T17:00:00Z")
+    read_at = []
+
+    def read(since, until):
+        read_at.append(since)
+        return []
+
+    usual_load(read, at, at + HOUR, "Europe/Berlin")
+
+    assert parse_instant("2026-10-30T17:00:00Z") == read_at[0]
+    assert parse_instant("2026-10-23T16:00:00Z") == read_at[1]
