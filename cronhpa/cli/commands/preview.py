@@ -13,7 +13,8 @@ import typer
 from msgspec import Struct
 
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace
-from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectInputError, ObjectLocation, find
+from cronhpa.cli.objects.event_documents import has_events
+from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectInputError, ObjectLocation, find, is_file
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.terminal.console import complain, fail, say, show
 from cronhpa.core.model.instant import DAY, Nanoseconds
@@ -93,6 +94,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         cronhpa preview shop.yaml --to 30d
         cronhpa preview deploy/ -R --fail-on-conflict
         cronhpa preview shop -n prod --picture shop.svg
+        cronhpa preview sale.yaml     # a PlannedEvent: what it asks of each object, and of the nodes
         git show main:shop.yaml | cronhpa preview --diff - shop.yaml
 
     Exit codes: 0 done; 1 a file or object cannot be read, or its spec is wrong; 2 an option is wrong; 3
@@ -107,6 +109,10 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         check_picture(picture, "preview")
     asked = _Asked(begin, end, zone, None if start_up is None else _length(start_up), time.time_ns())
     where = ObjectLocation(namespace, everywhere, recursive, kubeconfig, context)
+    files = [Path(word) for word in what or () if is_file(word, where) and Path(word).is_file()]
+    if not diff and len(files) == len(what or ()) and has_events(files):
+        _preview_events(files, where, output)
+        return
     if diff:
         if len(what or ()) != _TWO or picture is not None:
             raise typer.BadParameter("two are compared, without a picture: --diff OLD NEW", param_hint="--diff")
@@ -126,6 +132,24 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if picture is not None:
         _draw(subjects, picture)
     _end_on_conflict(subjects, is_asked=fail_on_conflict)
+
+
+def _preview_events(files: Sequence[Path], where: ObjectLocation, output: PreviewOutput) -> None:
+    from cronhpa.cli.commands.event_preview import as_json, as_lines, previews_of
+    from cronhpa.cli.objects.event_documents import EventFileError, read_events
+
+    now = time.time_ns()
+    try:
+        made = previews_of(read_events(files, where.namespace or ""), files, where, now)
+    except (EventFileError, ObjectInputError) as error:
+        for problem in error.problems:
+            complain("preview", problem)
+        raise typer.Exit(1) from error
+    if output is PreviewOutput.JSON:
+        show(as_json(made))
+        return
+    for number, one in enumerate(made):
+        typer.echo("\n" * bool(number) + "\n".join(as_lines(one, now)))
 
 
 # --- input -------------------------------------------------------------------------------------------------------

@@ -77,6 +77,15 @@ def read_specs(paths: Iterable[Path], *, recursive: bool = False) -> list[tuple[
     return specs
 
 
+def holds_objects(paths: Iterable[Path]) -> bool:
+    """Whether one of these files holds a CronHPA; a file that cannot be read holds none."""
+    try:
+        documents = [document for path in paths for document in read_with_lines(path)]
+    except UnreadableFileError:
+        return False
+    return any(body.get("kind") == _KIND for document in documents for body, _ in _flat(document.body, document.node))
+
+
 def _read(paths: Iterable[Path], *, recursive: bool) -> tuple[list[Manifest], list[str]]:
     """The CronHPAs of files and folders, and the problems of those that cannot be read."""
     manifests: list[Manifest] = []

@@ -105,6 +105,18 @@ def find(what: Sequence[str], where: ObjectLocation) -> list[ObjectInput]:
     return given
 
 
+def objects_in(files: Sequence[Path], where: ObjectLocation) -> list[ObjectInput]:
+    """The CronHPA objects of files that also hold other kinds; none where they hold none. Raises ObjectInputError."""
+    from cronhpa.cli.objects.manifests import holds_objects
+
+    if not holds_objects(files):
+        return []
+    given, problems = _from_files(files, where)
+    if problems:
+        raise ObjectInputError(problems)
+    return given
+
+
 def find_named(target: str, where: ObjectLocation) -> list[ObjectInput]:
     """
     The object of a cluster that a name means: NAME, NAMESPACE/NAME, chpa/NAME or deploy/NAME.

@@ -235,13 +235,18 @@ class PlannedEvents:
 
 def seen_event(name: str, namespace: str, spec: Any, generation: int, status: dict[str, Any]) -> SeenEvent:
     """An event with its selectors; one whose selectors cannot be read is refused as a whole."""
-    event = parse_event(name, namespace, spec)
+    return seen_of(parse_event(name, namespace, spec), generation, status)
+
+
+def seen_of(event: PlannedEvent, generation: int = 0, status: dict[str, Any] | None = None) -> SeenEvent:
+    """As `seen_event`, of an event that was parsed."""
+    status = status or {}
     try:
         selector = _selector(event.selector)
         namespaces = _EVERYTHING if event.namespace_selector is None else _selector(event.namespace_selector)
     except SelectorError as error:
         problem = f"spec.selector: {error}"
-        refused = PlannedEvent(name, namespace, problems=(*event.problems, problem))
+        refused = PlannedEvent(event.name, event.namespace, problems=(*event.problems, problem))
         return SeenEvent(refused, _EVERYTHING, _EVERYTHING, generation, status)
     return SeenEvent(event, selector, namespaces, generation, status)
 

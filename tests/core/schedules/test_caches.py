@@ -52,7 +52,7 @@ BY_VALUE = {
     "core.schedules.wall_clock:offsets_on": (8192, 900),
     "api.parse:_range": (2048, 600),
     "api.parse:_shared": (1024, 20_000),
-    "api.rules:spec_schema": (1, MIB),
+    "api.rules:spec_schema": (3, MIB),
     "history.database.postgres:_numbered": (64, 2000),
     "api.rules:_compiled": (1024, 5000),
     "kube.metric_values:_instant": (4096, 300),

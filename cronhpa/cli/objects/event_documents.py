@@ -1,0 +1,91 @@
+"""Planned events in files: read as strictly as the API server reads them, each problem with file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from cronhpa.cli.objects.yaml_documents import UnreadableFileError, name_of, read_with_lines
+from cronhpa.core.model.planned_event import PlannedEvent
+
+
+class EventFileError(Exception):
+    """problems: all of them, each with its place."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+class EventDocument(Struct, frozen=True):
+    """A planned event of a file."""
+
+    event: PlannedEvent
+    is_of_cluster: bool
+
+
+def has_events(paths: Sequence[Path]) -> bool:
+    """Whether a file holds a planned event; a file that cannot be read holds none."""
+    from cronhpa.api.identity import CLUSTER_EVENT_KIND, EVENT_KIND
+
+    try:
+        return any(body.get("kind") in {EVENT_KIND, CLUSTER_EVENT_KIND} for body, *_ in _bodies(paths))
+    except UnreadableFileError:
+        return False
+
+
+def read_events(paths: Sequence[Path], namespace: str) -> list[EventDocument]:
+    """
+    The planned events of files. namespace: of events that state none.
+
+    Raises EventFileError with every problem of every event.
+    """
+    from msgspec.structs import replace
+    from pydantic import ValidationError
+
+    from cronhpa.api.crd import CLUSTER_PLANNED_EVENT, PLANNED_EVENT
+    from cronhpa.api.parse_event import parse_event
+    from cronhpa.api.rules import broken_rules
+    from cronhpa.api.spec_errors import schema_problems
+    from cronhpa.kube.yaml_loader import line_at
+
+    out: list[EventDocument] = []
+    problems: list[str] = []
+    for body, node, file in _bodies(paths):
+        of = next((one for one in (PLANNED_EVENT, CLUSTER_PLANNED_EVENT) if one.kind == body.get("kind")), None)
+        if of is None:
+            continue
+        meta = body.get("metadata")
+        name = meta.get("name") if isinstance(meta, Mapping) else None
+        if not isinstance(meta, Mapping) or not isinstance(name, str) or not name:
+            problems.append(f"{file}:{line_at(node, 'metadata')}: metadata.name: a {of.kind} needs a name")
+            continue
+        spec = body.get("spec")
+        found: list[tuple[str, str]] = []
+        try:
+            of.spec_model.model_validate(spec, extra="forbid")
+        except ValidationError as error:
+            found = schema_problems(error, of)
+        if not found and isinstance(spec, Mapping):
+            found = list(broken_rules(spec, of))
+        within = "" if of is CLUSTER_PLANNED_EVENT else str(meta.get("namespace") or namespace)
+        event = parse_event(name, within or "default", spec) if within or of is PLANNED_EVENT else None
+        if event is None:
+            event = parse_event(name, "", spec)
+        if not found:
+            found = [(one.partition(": ")[0], one.partition(": ")[2]) for one in event.problems]
+        problems += [f"{file}:{line_at(node, path)}: {name}: {path}: {text}" for path, text in found]
+        out.append(EventDocument(replace(event, namespace=within), of is CLUSTER_PLANNED_EVENT))
+    if problems:
+        raise EventFileError(problems)
+    return out
+
+
+def _bodies(paths: Sequence[Path]) -> Iterator[tuple[Mapping[str, Any], Any, str]]:
+    for path in paths:
+        for document in read_with_lines(path):
+            if isinstance(document.body, Mapping):
+                yield document.body, document.node, name_of(path)
