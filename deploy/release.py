@@ -112,8 +112,9 @@ def _one_version() -> set[str]:
 
 def _crds(output: Path) -> None:
     crds = PROJECT / "crds"
-    shutil.copy(crds / "cronhpa.io_cronhpas.yaml", output / "cronhpa-crd.yaml")
-    shutil.copy(crds / "kubernetes-1.30" / "cronhpa.io_cronhpas.yaml", output / "cronhpa-crd-kubernetes-1.30.yaml")
+    for folder, name in ((crds, "cronhpa-crd.yaml"), (crds / "kubernetes-1.30", "cronhpa-crd-kubernetes-1.30.yaml")):
+        texts = [path.read_text("utf-8") for path in sorted(folder.glob("cronhpa.io_*.yaml"))]
+        (output / name).write_text("---\n".join(texts), "utf-8")
 
 
 def _images(output: Path, version: str) -> None:

@@ -24,7 +24,7 @@ import yaml
 from pydantic import BaseModel
 from typer.core import TyperArgument, TyperGroup
 
-from cronhpa.api.crd import COLUMNS, crd_manifest
+from cronhpa.api.crd import CLUSTER_PLANNED_EVENT, COLUMNS, crd_manifest
 from cronhpa.api.identity import API_VERSION, KIND
 from cronhpa.cli import app
 from cronhpa.operator.settings import Settings
@@ -62,6 +62,7 @@ def pages() -> dict[str, str]:
     """Path, from docs/ on, and text of each page."""
     return {
         "reference/resource.md": resource_page(),
+        "reference/planned-event.md": event_page(),
         "reference/commands.md": commands_page(),
         "reference/settings.md": settings_page(),
         "reference/chart.md": chart_page(),
@@ -97,6 +98,34 @@ def resource_page() -> str:
             f"- **{name.upper()}**{' (`-o wide`)' if width else ''} {_in_line(description)}"
             for name, _, _, width, description in COLUMNS
         ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def event_page() -> str:
+    """Of the schedules only what those of a CronHPA do not have."""
+    root = crd_manifest(CLUSTER_PLANNED_EVENT)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    own = crd_manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    known = own["properties"]["schedules"]["items"]["properties"]
+    schedule = root["spec"]["properties"]["schedules"]["items"]
+    schedule["properties"] = {
+        name: field for name, field in schedule["properties"].items() if name not in known or name == "priority"
+    }
+    for selector in ("selector", "namespaceSelector"):
+        root["spec"]["properties"][selector].pop("properties")
+    lines = [
+        "# The resources PlannedEvent and ClusterPlannedEvent",
+        "",
+        _NOTE,
+        f"`apiVersion: {API_VERSION}`, short names `pev` and `cpev`. [How to use them](../how-to/planned-events.md).",
+        "Only a ClusterPlannedEvent has `namespaceSelector`.",
+        "",
+        "## spec",
+        "",
+        "Further fields of a schedule: as [those of a CronHPA](resource.md).",
+        "",
+        *_fields(root["spec"]),
+        "`status` is the plan and then the report: `kubectl explain pev.status --recursive`.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -179,6 +179,11 @@ def crd_text(of: Kind = CRON_HPA, *, before_1_34: bool = False) -> str:
     return HEADER + yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True, width=10_000)
 
 
+def crd_texts(*, before_1_34: bool = False) -> str:
+    """The CRDs of all kinds as one YAML text."""
+    return "---\n".join(crd_text(of, before_1_34=before_1_34) for of in KINDS)
+
+
 def _for_server(node: Any, *, before_1_34: bool) -> Any:
     """The JSON schema for one range of servers: marks of `BEFORE_1_34` are applied for the older ones, then removed."""
     if isinstance(node, list):

@@ -61,9 +61,11 @@ def test_the_conditions_page_names_each_type_and_reason_that_the_code_has():
     """Texts in CamelCase of the packages that state conditions and events, but for names of other things."""
     others = {
         "AboveMaximum", "AverageValue", "BearerToken", "BelowMinimum", "ClockChange", "ContainerResource",
+        "ClusterPlannedEvent",
         "CurrentReplicas", "CustomResourceDefinition", "DoesNotExist", "ExternalMetric", "FieldValueForbidden",
         "FieldValueRequired", "MaxFloorReplicas", "NoConfiguration", "NoContext", "NoEvidence", "NoKindMatch",
         "NoMetrics", "NoTarget", "NotFound", "NotIn", "NotLeading", "NotOne", "NotRegistered", "ObjectMetric",
+        "PlannedEvent",
         "PodsMetric", "PodsUnknown", "ReplicaSet", "ReplicationController", "ResourceMetric", "SelfConflict",
         "StatefulSet", "SubjectAccessReview", "TokenReview", "TooLarge", "UnknownMetric", "WatchError",
     }  # fmt: skip

@@ -14,6 +14,9 @@ import yaml
 from typer.core import TyperGroup
 
 from cronhpa.api.schema import CronHPASpec
+from cronhpa.api.crd import PLANNED_EVENT
+from cronhpa.api.parse_event import parse_event
+from cronhpa.api.rules import broken_rules
 from cronhpa.api.written_spec import written_spec
 from cronhpa.cli import app
 from cronhpa.sources.definition import parse_sources
@@ -101,6 +104,11 @@ def is_taken(part):
         return within({**SPEC, "schedules": part})
     if "scaleTargetRef" in part.get("spec", {}):
         return written_spec(part)
+    if part.get("kind") == "PlannedEvent":
+        event = parse_event(part["metadata"]["name"], part["metadata"]["namespace"], part["spec"])
+        assert () == event.problems
+        assert [] == list(broken_rules(part["spec"], PLANNED_EVENT))
+        return event
     if keys == {"sources"}:
         return parse_sources(yaml.safe_dump(part), "page")
     if keys == {"query"}:

@@ -35,7 +35,7 @@ def crd(
 
     Exit codes: 0 done; 1 the file cannot be written; 2 an option is wrong.
     """
-    from cronhpa.api.crd import KINDS, crd_text
+    from cronhpa.api.crd import KINDS, crd_text, crd_texts
 
     version = re.fullmatch(r"v?1\.(\d{1,3})(\..*)?", kubernetes)
     if not version or int(version[1]) < _OLDEST:
@@ -47,7 +47,8 @@ def crd(
     if not kinds:
         accepted = ", ".join(one.kind for one in KINDS)
         raise typer.BadParameter(f'found "{kind}"; accepted are {accepted}', param_hint="--kind")
-    text = "---\n".join(crd_text(one, before_1_34=int(version[1]) < _FIRST_WITH_LENGTHS) for one in kinds)
+    is_older = int(version[1]) < _FIRST_WITH_LENGTHS
+    text = crd_texts(before_1_34=is_older) if kind is None else crd_text(kinds[0], before_1_34=is_older)
     if output is None:
         typer.echo(text, nl=False)
     else:

@@ -6,14 +6,14 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from cronhpa.api.crd import crd_text
+from cronhpa.api.crd import KINDS, crd_text, crd_texts
 from cronhpa.cli import app
 
 
 def test_the_definition_is_printed_as_it_is():
     ended = subprocess.run([sys.executable, "-m", "cronhpa.cli", "crd"], capture_output=True, text=True, check=True)
 
-    assert crd_text() == ended.stdout
+    assert crd_texts() == ended.stdout
 
 
 def test_the_definition_is_written_to_the_file_asked_for(tmp_path):
@@ -21,7 +21,7 @@ def test_the_definition_is_written_to_the_file_asked_for(tmp_path):
 
     ended = subprocess.run([sys.executable, "-m", "cronhpa.cli", "crd", "-o", file], capture_output=True, check=True)
 
-    assert (b"", crd_text()) == (ended.stdout, file.read_text("utf-8"))
+    assert (b"", crd_texts()) == (ended.stdout, file.read_text("utf-8"))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,19 @@ def test_the_definition_is_written_to_the_file_asked_for(tmp_path):
 def test_the_definition_is_that_of_the_api_servers_version(version, is_older):
     answer = CliRunner().invoke(app, ["crd", "--kubernetes", version])
 
-    assert crd_text(before_1_34=is_older) == answer.stdout
+    assert crd_texts(before_1_34=is_older) == answer.stdout
+
+
+@pytest.mark.parametrize("of", KINDS, ids=lambda of: of.kind)
+def test_the_definition_of_one_kind_is_printed_alone(of):
+    assert crd_text(of) == CliRunner().invoke(app, ["crd", "--kind", of.kind]).stdout
+
+
+def test_a_kind_that_is_not_ours_is_refused_with_ours():
+    answer = CliRunner().invoke(app, ["crd", "--kind", "Deployment"])
+
+    assert (2, "") == (answer.exit_code, answer.stdout)
+    assert "ClusterPlannedEvent" in answer.stderr
 
 
 @pytest.mark.parametrize("version", ["1.29", "2.0", "newest", "1.", "1.3O"])
