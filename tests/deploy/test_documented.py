@@ -13,10 +13,10 @@ import typer
 import yaml
 from typer.core import TyperGroup
 
-from cronhpa.api.schema import CronHPASpec
 from cronhpa.api.crd import PLANNED_EVENT
 from cronhpa.api.parse_event import parse_event
 from cronhpa.api.rules import broken_rules
+from cronhpa.api.schema import CronHPASpec
 from cronhpa.api.written_spec import written_spec
 from cronhpa.cli import app
 from cronhpa.sources.definition import parse_sources
