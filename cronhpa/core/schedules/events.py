@@ -7,6 +7,7 @@ Leads, ranks, conflicts, records, `explain` and `replay` see ordinary schedules,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,8 +34,9 @@ def with_events(spec: Spec, events: Iterable[PlannedEvent], expected: ExpectedRe
 
     The object's maxReplicas stays a cap, unless the event's schedule states a maximum of its own.
     """
-    added = tuple(schedule for event in sorted(events, key=_order) for schedule in _written_in(spec, event, expected))
-    return replace(spec, schedules=(*spec.schedules, *added[:MAX_EVENT_SCHEDULES])) if added else spec
+    written = (schedule for event in sorted(events, key=_order) for schedule in _written_in(spec, event, expected))
+    added = tuple(islice(written, MAX_EVENT_SCHEDULES))
+    return replace(spec, schedules=(*spec.schedules, *added)) if added else spec
 
 
 def _order(event: PlannedEvent) -> tuple[bool, str]:

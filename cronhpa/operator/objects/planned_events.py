@@ -34,6 +34,7 @@ from cronhpa.kube.informer import Informer
 from cronhpa.kube.label_selector import Selector, SelectorError, parse_selector, selector_text
 from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.shard_scope import ShardScope
+from cronhpa.operator.loop.cooperative_yield import CooperativeYield
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Key, ObjectState
 
@@ -44,8 +45,6 @@ MAX_EVENTS_OF_NAMESPACE = 100
 _ABSENT_SECONDS = 60.0
 _AGAIN_SECONDS = 1.0
 _ABSENT: dict[int, str] = {HTTPStatus.NOT_FOUND: "is not installed", HTTPStatus.FORBIDDEN: "may not be listed"}
-# Objects between two pauses for timers and sockets.
-_SLICE = 50
 _EVERYTHING = Selector(())
 # The replicas that the expected load of an event asks of an object: as `ExpectedReplicas`.
 ExpectedOf = Callable[[Spec, Key, PlannedEvent, EventSchedule], int | Absent | None]
@@ -109,6 +108,7 @@ class PlannedEvents:
         # Namespaces whose objects are to be looked at again; "" stands for all.
         self._changed: set[str] = set()
         self._has_changed = asyncio.Event()
+        self._yield = CooperativeYield()
         for namespace in namespaces or ("",):
             within = ("namespaces", namespace) if namespace else ()
             self._follow(path_of("apis", GROUP, VERSION, *within, EVENT_PLURAL), RawEvent, self._on_event, scope)
@@ -222,9 +222,8 @@ class PlannedEvents:
             await self._has_changed.wait()
             self._has_changed.clear()
             for namespace in tuple(self._changed):
-                for index, state in enumerate(self._inventory.in_namespace(namespace)):
-                    if index % _SLICE == 0:
-                        await asyncio.sleep(0)
+                for state in self._inventory.in_namespace(namespace):
+                    await self._yield.step()
                     try:
                         self._inventory.expand(state, due_within=MINUTE)
                     except Exception:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -34,7 +35,9 @@ _LOOK_SECONDS = 15.0
 # Numbers that move all the time are written once a minute; what people wait for, at once.
 _DRIFT = MINUTE
 _AT_ONCE = ("observedGeneration", "state", "objects", "short", "conditions", "nextEdge")
-_SLICE = 50
+_SLICE = 20
+# Of one core, at most, for all statuses together.
+_CPU_SHARE = 0.05
 
 
 class EventStatusWriter:
@@ -73,7 +76,10 @@ class EventStatusWriter:
             keys.add(seen.event.key)
             if seen.event.namespace and not self._serves(seen.event.namespace):
                 continue
+            begun = time.process_time()
             await self._look_at(seen)
+            # Very many events of very many objects make statuses late, and nothing else.
+            await asyncio.sleep((time.process_time() - begun) / _CPU_SHARE)
         for known in (self._written_at, self._looked, self._reports):
             for key in [key for key in known if key not in keys]:
                 known.pop(key)
