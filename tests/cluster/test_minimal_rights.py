@@ -131,6 +131,17 @@ def test_every_right_is_used_and_everything_used_is_a_right(
         made, scaler = workload(kind, api_version, namespace)
         control_plane.apply(made)
         control_plane.apply(scaler)
+    # Planned events of both kinds, whose statuses are written.
+    spec = {
+        "selector": {},
+        "reason": "a sale",
+        "schedules": [{"name": "doors", "start": "0 0 * * *", "durationMinutes": 60, "minReplicas": 2}],
+    }
+    for kind, meta in (
+        ("PlannedEvent", {"name": "sale", "namespace": namespace}),
+        ("ClusterPlannedEvent", {"name": namespace}),
+    ):
+        control_plane.apply({"apiVersion": "cronhpa.io/v1alpha1", "kind": kind, "metadata": meta, "spec": spec})
     single = {("get", "apps" if kind != "replicationcontrollers" else "", f"{kind}/scale") for kind in WATCHED}
     wait_until(lambda: single - used(control_plane, earlier), lambda missing: not missing)
     give_back()
@@ -152,6 +163,9 @@ def test_every_right_is_used_and_everything_used_is_a_right(
     path = f"/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas/deployment"
     wait_until(lambda: control_plane.get(path)["status"]["operator"], lambda named: named != "ops/another", within_s=60)
 
+    # They are listed every five minutes: not while the API server is away.
+    listed = ("list", "autoscaling.k8s.io", "verticalpodautoscalers")
+    wait_until(lambda: listed in used(control_plane, earlier), within_s=60)
     # A status that may have been written or not is read anew.
     control_plane.components["kube-apiserver"].kill()
     time.sleep(3)
@@ -160,6 +174,7 @@ def test_every_right_is_used_and_everything_used_is_a_right(
     wait_until(
         lambda: granted(control_plane) - used(control_plane, earlier), lambda unused: unused <= LATE, within_s=120
     )
+    control_plane.kubectl("delete", "clusterplannedevent", namespace)
     assert set() == used(control_plane, earlier) - granted(control_plane)
 
 
