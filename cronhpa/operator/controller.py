@@ -203,7 +203,8 @@ class Controller:
         """
         own = [informer for pair in self._informers.values() for informer in pair]
         waited_for = [*own, *(informer for informer in self.targets.informers if informer.is_current)]
-        return all(part.listed_scope >= version for part in (self.object_watch, *waited_for))
+        are_listed = all(part.listed_scope >= version for part in (self.object_watch, *waited_for))
+        return are_listed and self.planned_events.is_listed(version)
 
     def on_first_forecast(self, series: Series) -> None:
         """A first forecast makes its object due at once. A newer one does not: rate policies count reconciliations."""

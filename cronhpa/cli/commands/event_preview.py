@@ -297,3 +297,45 @@ async def _labels(client: Client) -> Labels:
     except ClusterError:
         return {}
     return {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in listed}
+
+
+def with_live_events(given: Sequence[ObjectInput], where: ObjectLocation) -> list[ObjectInput]:
+    """
+    The objects with the schedules of the planned events in the cluster that pick them.
+
+    The load that an event expects is not known here: its stated floor counts. Without the CRDs, or the right to list
+    events, there are none.
+    """
+    from msgspec.structs import replace
+
+    from cronhpa.cli.objects.cluster import connected
+    from cronhpa.core.schedules.events import with_events
+
+    async def read() -> list[EventDocument]:
+        async with connected(where.kubeconfig, where.context, where.namespace) as cluster:
+            names = sorted({one.spec.namespace for one in given if one.is_live})
+            return [event async for event in _live_events(cluster.client, names)]
+
+    events = asyncio.run(read())
+    out = []
+    for one in given:
+        picking = [document.event for document in events if one.is_live and _picks(document, one, {})]
+        out.append(replace(one, spec=with_events(one.spec, picking)) if picking else one)
+    return out
+
+
+async def _live_events(client: Client, namespaces: Sequence[str]) -> AsyncIterator[EventDocument]:
+    from cronhpa.api.identity import CLUSTER_EVENT_PLURAL, EVENT_PLURAL, GROUP, VERSION
+    from cronhpa.api.parse_event import parse_event
+    from cronhpa.kube.client import path_of
+    from cronhpa.kube.errors import ClusterError
+
+    paths = [path_of("apis", GROUP, VERSION, "namespaces", name, EVENT_PLURAL) for name in namespaces]
+    for path in (*paths, path_of("apis", GROUP, VERSION, CLUSTER_EVENT_PLURAL)):
+        try:
+            async for body in _listed(client, path):
+                meta = body["metadata"]
+                event = parse_event(meta["name"], meta.get("namespace", ""), body.get("spec"))
+                yield EventDocument(event, not event.namespace)
+        except ClusterError:
+            continue

@@ -122,7 +122,8 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         remaining = [changed.new for changed in differences if changed.new is not None]
         _end_on_conflict(remaining, is_asked=fail_on_conflict)
         raise typer.Exit(int(any(changed.change != "Same" for changed in differences)))
-    subjects = [_subject(given, asked) for given in _given(what or (), where, code=1)]
+    given = _with_events(_given(what or (), where, code=1), where)
+    subjects = [_subject(one, asked) for one in given]
     if output is PreviewOutput.JSON:
         from cronhpa.cli.tables import bounds_table
 
@@ -132,6 +133,15 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if picture is not None:
         _draw(subjects, picture)
     _end_on_conflict(subjects, is_asked=fail_on_conflict)
+
+
+def _with_events(given: Sequence[ObjectInput], where: ObjectLocation) -> list[ObjectInput]:
+    """Objects of a cluster with the schedules of the planned events that pick them, as the operator reads them."""
+    if not any(one.is_live for one in given):
+        return list(given)
+    from cronhpa.cli.commands.event_preview import with_live_events
+
+    return with_live_events(given, where)
 
 
 def _preview_events(files: Sequence[Path], where: ObjectLocation, output: PreviewOutput) -> None:

@@ -77,6 +77,8 @@ class SeenEvent(Struct):
     generation: int = 0
     status: dict[str, Any] = field(default_factory=dict)
     """The status as the API serves it."""
+    text: bytes = b""
+    """The spec as the API serves it."""
 
     def picks(self, namespace: str, labels: Mapping[str, str], labels_of_namespace: Mapping[str, str]) -> bool:
         """Whether it concerns an object with these labels. A namespaced event concerns its own namespace alone."""
@@ -102,6 +104,8 @@ class PlannedEvents:
         self._expected = expected
         self._namespaces: dict[str, dict[str, str]] = {}
         self._informers: list[Informer[Any]] = []
+        # Those of them that list the namespaces of this replica's shards.
+        self._scoped: list[Informer[Any]] = []
         # Paths of kinds that the API does not serve, or does not let us list.
         self._absent: set[str] = set()
         self._was_synced = False
@@ -118,7 +122,10 @@ class PlannedEvents:
         inventory.expand_with(self.written_in)
 
     def _follow(self, path: str, kind: type[Any], changed: Callable[..., None], scope: ShardScope | None) -> None:
-        self._informers.append(Informer(self._client, path, kind, changed, keep=False, scope=scope))
+        informer = Informer(self._client, path, kind, changed, keep=False, scope=scope)
+        self._informers.append(informer)
+        if scope is not None:
+            self._scoped.append(informer)
 
     @property
     def is_synced(self) -> bool:
@@ -132,6 +139,12 @@ class PlannedEvents:
                 informer.synced.is_set() or informer.path in self._absent for informer in self._informers
             )
         return self._was_synced
+
+    def is_listed(self, version: int) -> bool:
+        """Whether the events were listed in this version of the scope, or a later one, and written in their objects."""
+        return not self._changed and all(
+            informer.listed_scope >= version or informer.path in self._absent for informer in self._scoped
+        )
 
     def __iter__(self) -> Iterator[SeenEvent]:
         return iter([seen for events in self._events.values() for seen in events.values()])
@@ -202,10 +215,14 @@ class PlannedEvents:
                 self.look_again(namespace)
             return
         status = _decoded(raw.status)
-        if before is not None and before.generation == raw.metadata.generation:
-            before.status = status
+        text = bytes(raw.spec)
+        # By the text: an event that was made anew, or a restored store, may have the same generation.
+        if before is not None and before.text == text:
+            before.status, before.generation = status, raw.metadata.generation
             return
-        self._events[namespace][name] = seen_event(name, namespace, _decoded(raw.spec), raw.metadata.generation, status)
+        seen = seen_event(name, namespace, _decoded(raw.spec), raw.metadata.generation, status)
+        seen.text = text
+        self._events[namespace][name] = seen
         self.look_again(namespace)
 
     def _on_namespace(self, _: str, name: str, raw: _Namespace | None) -> None:

@@ -73,6 +73,7 @@ STATE = {
     "operator.objects.planned_events:PlannedEvents._events": "one each planned event",
     "operator.objects.planned_events:PlannedEvents._namespaces": "one each namespace",
     "operator.objects.planned_events:PlannedEvents._informers": "three, or one each namespace that is served",
+    "operator.objects.planned_events:PlannedEvents._scoped": "the same, but for two",
     "operator.objects.planned_events:PlannedEvents._absent": "one each list of events",
     "operator.objects.planned_events:PlannedEvents._changed": "one each namespace; the next round empties it",
     "operator.usual_loads:UsualLoads._loads": "one each object and window of an event that expects a load",

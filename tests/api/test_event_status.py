@@ -1,0 +1,99 @@
+"""api/event_status.py: the plan of an event beforehand, and the report afterwards."""
+
+from msgspec.structs import replace
+
+from cronhpa.api.event_status import EventLook, ObjectPart, event_status
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
+from cronhpa.core.model.spec import OnceWindow, Schedule
+from cronhpa.core.schedules.events import phase
+
+DOORS = Schedule("doors", OnceWindow("2026-11-27T18:00", "2026-11-27T20:00", "UTC"), floor=10)
+SALE = PlannedEvent("sale", "prod", schedules=(EventSchedule(DOORS),), reason="Black Friday")
+START = parse_instant("2026-11-27T18:00:00Z")
+SHOP = ObjectPart("prod", "shop", pods=10, pods_now=4, short=0, is_ready=False)
+CART = ObjectPart("prod", "cart", pods=6, pods_now=6, short=4, is_ready=True)
+
+
+def look(now, *parts, event=SALE, elapsed=0):
+    return EventLook(event, 1, phase(event, now), parts, now, elapsed)
+
+
+def condition(status, kind):
+    return next(one for one in status["conditions"] if one["type"] == kind)
+
+
+def test_beforehand_it_adds_up_what_the_event_asks_for_and_what_is_kept_from_it():
+    status = event_status(look(START - HOUR, SHOP, CART), {}, None)
+
+    assert ("Upcoming", 2, 16, 10, 4) == tuple(status[key] for key in ("state", "objects", "pods", "podsNow", "short"))
+    assert {"time": "2026-11-27T18:00:00Z", "schedule": "doors", "state": "Open"} == status["nextEdge"]
+    assert "prod/cart" in condition(status, "Fits")["message"]
+    assert "report" not in status
+
+
+def test_while_pods_are_asked_for_ahead_it_is_leading():
+    assert "Leading" == event_status(look(START - MINUTE, replace(SHOP, is_leading=True)), {}, None)["state"]
+
+
+def test_while_it_is_active_it_counts_who_is_ready():
+    status = event_status(look(START, SHOP, CART), {}, None)
+
+    assert ("Active", 1) == (status["state"], status["ready"])
+    assert 1 == status["report"]["readyAtStart"]
+
+
+def test_the_report_adds_up_minutes_and_remembers_the_peak():
+    """Four looks 15 s apart, at the maximum all the time: one minute. Two pods too many: two pod-minutes."""
+    report = None
+    for step in range(5):
+        part = replace(SHOP, pods_now=10 - step, is_at_max=True, unneeded=2)
+        elapsed = 15 * SECOND if step else 0
+        report = event_status(look(START + step * 15 * SECOND, part, elapsed=elapsed), {}, report)["report"]
+
+    assert (10, 1, 2) == tuple(report[key] for key in ("peakPods", "minutesAtMax", "unneededPodMinutes"))
+
+
+def test_the_report_stays_after_the_end_and_begins_anew_with_the_next_window():
+    running = event_status(look(START, SHOP), {}, None)["report"]
+    ended = event_status(look(START + 3 * HOUR, SHOP), {}, running)
+
+    assert ("Ended", "2026-11-27T21:00:00Z") == (ended["state"], ended["report"]["closed"])
+    assert "closed" not in event_status(look(START, SHOP), {}, ended["report"])["report"]
+
+
+def test_an_event_for_nobody_says_how_to_find_the_labels():
+    status = event_status(look(START), {}, None)
+
+    assert "Empty" == status["state"]
+    assert "--show-labels" in condition(status, "Matched")["message"]
+
+
+def test_an_event_that_cannot_be_read_is_refused_with_its_problems():
+    broken = PlannedEvent("sale", "prod", problems=("spec.schedules: a list belongs here",))
+
+    status = event_status(look(START, event=broken), {}, None)
+
+    assert "Refused" == status["state"]
+    assert "a list belongs here" in condition(status, "Accepted")["message"]
+
+
+def test_rows_of_another_replica_stay_and_count():
+    theirs = {"namespace": "other", "objects": 3, "pods": 30, "podsNow": 9, "short": 0, "ready": 0}
+
+    status = event_status(look(START, SHOP), {}, None, [theirs])
+
+    assert (4, 40) == (status["objects"], status["pods"])
+    assert ["other", "prod"] == [row["namespace"] for row in status["namespaces"]]
+
+
+def test_a_status_that_somebody_forged_costs_no_report():
+    for forged in ("text", {"opened": 5}, {"opened": "yesterday", "peakPods": "many"}, []):
+        assert 4 == event_status(look(START, SHOP), {}, forged)["report"]["peakPods"]
+
+
+def test_a_condition_keeps_the_time_of_its_last_change():
+    before = event_status(look(START - HOUR, SHOP), {}, None)
+    after = event_status(look(START, SHOP), before, None)
+
+    assert "2026-11-27T17:00:00Z" == condition(after, "Fits")["lastTransitionTime"]

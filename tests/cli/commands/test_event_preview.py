@@ -1,0 +1,85 @@
+"""`cronhpa preview EVENT.yaml`: each object before and during, the sums, and what is wrong with an event."""
+
+import json
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cronhpa.cli import app
+
+TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}
+EVENT = {
+    "apiVersion": "cronhpa.io/v1alpha1",
+    "kind": "PlannedEvent",
+    "metadata": {"name": "sale", "namespace": "prod"},
+    "spec": {
+        "selector": {"matchLabels": {"tier": "web"}},
+        "reason": "Black Friday",
+        "schedules": [
+            {"name": "doors", "from": "2996-11-27T06:00", "to": "2996-11-28T00:00", "minReplicasPercent": 250}
+        ],
+    },
+}
+
+
+def cron_hpa(name, low, high, tier="web"):
+    meta = {"name": name, "namespace": "prod", "labels": {"tier": tier}}
+    spec = {"scaleTargetRef": TARGET | {"name": name}, "minReplicas": low, "maxReplicas": high, "metrics": [CPU]}
+    return {"apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA", "metadata": meta, "spec": spec}
+
+
+@pytest.fixture
+def preview(tmp_path):
+    def run(*documents, options=()):
+        file = tmp_path / "sale.yaml"
+        file.write_text(yaml.safe_dump_all(documents))
+        return CliRunner().invoke(app, ["preview", str(file), *options])
+
+    return run
+
+
+def test_each_object_has_a_row_and_the_sums_follow(preview):
+    """250 % of 4 are 10, of 6 are 15: cart has 10 at most, so it is short of 5. jobs has another label."""
+    answer = preview(EVENT, cron_hpa("shop", 4, 20), cron_hpa("cart", 6, 10), cron_hpa("jobs", 1, 5, tier="batch"))
+
+    assert answer.exit_code == 0
+    lines = [line.split() for line in answer.stdout.splitlines()]
+    assert ["prod/shop", "4", "to", "20", "10", "to", "20"] in lines
+    assert any(line[:7] == ["prod/cart", "6", "to", "10", "10", "to", "10"] for line in lines)
+    assert "its maxReplicas is 10" in answer.stdout
+    assert "jobs" not in answer.stdout
+    assert ["2", "objects", "10", "20", "short", "of", "5"] == lines[-1]
+
+
+def test_for_programs_it_is_json(preview):
+    answer = preview(EVENT, cron_hpa("shop", 4, 20), options=("-o", "json"))
+
+    (event,) = json.loads(answer.stdout)
+    assert ("sale", "2996-11-27T06:00:00Z", 10, 0) == tuple(event[key] for key in ("event", "start", "pods", "short"))
+
+
+def test_an_event_for_nobody_says_so(preview):
+    answer = preview(EVENT, cron_hpa("jobs", 1, 5, tier="batch"))
+
+    assert "it concerns no object" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"minReplicasPercnt": 200}, "did you mean minReplicasPercent?"),
+        ({"minReplicasPercent": 0}, "1 or more is accepted"),
+        ({"expectedLoadPercent": 250, "minReplicasPercent": None}, "whose usual load is not known yet"),
+        ({"to": "2996-11-26T00:00"}, "to must be after from"),
+    ],
+)
+def test_what_is_wrong_with_an_event_is_told_with_its_line(preview, change, words):
+    schedule = {key: value for key, value in (EVENT["spec"]["schedules"][0] | change).items() if value is not None}
+
+    answer = preview(EVENT | {"spec": EVENT["spec"] | {"schedules": [schedule]}}, cron_hpa("shop", 4, 20))
+
+    assert answer.exit_code == 1
+    assert "sale.yaml:" in answer.stderr
+    assert words in " ".join(answer.stderr.split())

@@ -1,0 +1,80 @@
+"""operator/usual_loads.py: the load that an event expects becomes replicas by the object's own metric target."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from cronhpa.core.model.instant import MINUTE, parse_instant
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
+from cronhpa.core.model.spec import ExternalMetric, MetricTarget, OnceWindow, Schedule, Spec, TargetRef
+from cronhpa.operator.usual_loads import UsualLoads
+
+NOW = parse_instant("2026-11-27T12:00:00Z")
+KEY = ("prod", "shop")
+DOORS = Schedule("doors", OnceWindow("2026-11-27T18:00", "2026-11-27T20:00", "UTC"), floor=2)
+STATED = EventSchedule(DOORS, expected_load_percent=250)
+SALE = PlannedEvent("sale", "prod", schedules=(STATED,))
+QUEUE = ExternalMetric("queue", MetricTarget("AverageValue", average_value=10_000))
+SHOP = Spec(TargetRef("apps/v1", "Deployment", "shop"), 2, 50, namespace="prod", metrics=(QUEUE,))
+
+
+class Loads:
+    """A history in which the load of every step is the same; None: nothing is known."""
+
+    def __init__(self, load):
+        self.load = load
+
+    def steps(self, _, since, until):
+        return [] if self.load is None else [(at, self.load) for at in range(since, until, 5 * MINUTE)]
+
+
+class Events:
+    def __init__(self):
+        self.has_changed = asyncio.Event()
+
+    def look_again(self, namespace=""):
+        if namespace == "prod":
+            self.has_changed.set()
+
+
+@pytest.fixture
+def loads():
+    state = SimpleNamespace(local=SimpleNamespace(memory=Memory()))
+    return UsualLoads(SimpleNamespace(items={KEY: state}), lambda: NOW)
+
+
+async def read(loads, load):
+    """One round of reading."""
+    events = Events()
+    keeping = asyncio.create_task(loads.keep(events, lambda: SimpleNamespace(loads=Loads(load))))
+    async with asyncio.timeout(30):
+        await events.has_changed.wait()
+    keeping.cancel()
+
+
+def test_before_it_was_read_the_load_is_absent(loads):
+    assert isinstance(loads.expected(SHOP, KEY, SALE, STATED), Absent)
+
+
+async def test_two_and_a_half_times_the_usual_load_by_the_target(loads):
+    """60 in the queue, ten a pod: 150 need 15 pods."""
+    loads.expected(SHOP, KEY, SALE, STATED)
+    await read(loads, 60.0)
+
+    assert loads.expected(SHOP, KEY, SALE, STATED) == 15
+
+
+async def test_without_a_history_the_usual_load_is_not_known(loads):
+    loads.expected(SHOP, KEY, SALE, STATED)
+    await read(loads, None)
+
+    assert loads.expected(SHOP, KEY, SALE, STATED) is None
+
+
+def test_an_object_without_a_load_that_pods_share_has_no_usual_load(loads):
+    by_time = Spec(SHOP.target, 2, 50, namespace="prod", schedules=(DOORS,))
+
+    assert loads.expected(by_time, KEY, SALE, STATED) is None
