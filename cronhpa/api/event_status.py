@@ -50,6 +50,11 @@ class EventLook(Struct, frozen=True):
     elapsed: Nanoseconds
     """Since they were looked at last."""
 
+    @property
+    def is_active(self) -> bool:
+        """Whether the event holds now; a suspended one holds for no object."""
+        return self.phase.is_open and not self.event.suspend
+
 
 def event_status(
     look: EventLook, previous: Mapping[str, Any], report: Any, others: Iterable[Mapping[str, Any]] = ()
@@ -69,7 +74,7 @@ def event_status(
     }
     ready = total.pop("ready")
     status |= total
-    if phase.is_open:
+    if look.is_active:
         status["ready"] = ready
     zone = event.schedules[0].schedule.window.zone if event.schedules else "UTC"
     if phase.edge is not None and not event.suspend:
@@ -116,7 +121,7 @@ def _report(look: EventLook, previous: Any) -> dict[str, Any]:
     known = dict(previous) if isinstance(previous, Mapping) and _is_instant(previous.get("opened")) else {}
     is_running = bool(known) and "closed" not in known
     parts = look.parts
-    if not look.phase.is_open:
+    if not look.is_active:
         if is_running:
             known["closed"] = format_instant(look.now)
         return known

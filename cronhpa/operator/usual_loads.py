@@ -124,4 +124,15 @@ class UsualLoads:
 
 
 def _read(store: Store, asked: list[_Asked]) -> list[float | None]:
-    return [usual_load(partial(store.loads.steps, one.series), one.start, one.end, one.zone) for one in asked]
+    return [_usual_load(store, one) for one in asked]
+
+
+def _usual_load(store: Store, asked: _Asked) -> float | None:
+    """The usual load of one object; None also after an error of ours, which must not end the operator for all."""
+    try:
+        return usual_load(partial(store.loads.steps, asked.series), asked.start, asked.end, asked.zone)
+    except (OSError, StoreError):
+        raise
+    except Exception:
+        LOG.exception("the usual load of %s is taken for unknown", asked)
+        return None

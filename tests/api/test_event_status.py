@@ -62,6 +62,17 @@ def test_the_report_stays_after_the_end_and_begins_anew_with_the_next_window():
     assert "closed" not in event_status(look(START, SHOP), {}, ended["report"])["report"]
 
 
+def test_a_suspended_event_reports_nothing_and_ends_a_report_that_runs():
+    suspended = replace(SALE, suspend=True)
+    running = event_status(look(START, SHOP), {}, None)["report"]
+
+    status = event_status(look(START + HOUR, SHOP, event=suspended), {}, None)
+    stopped = event_status(look(START + HOUR, SHOP, event=suspended), {}, running)
+
+    assert ("Suspended", False, False) == (status["state"], "report" in status, "ready" in status)
+    assert "2026-11-27T19:00:00Z" == stopped["report"]["closed"]
+
+
 def test_an_event_for_nobody_says_how_to_find_the_labels():
     status = event_status(look(START), {}, None)
 

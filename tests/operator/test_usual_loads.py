@@ -4,8 +4,9 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
-from cronhpa.core.model.instant import MINUTE, parse_instant
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
@@ -24,10 +25,12 @@ SHOP = Spec(TargetRef("apps/v1", "Deployment", "shop"), 2, 50, namespace="prod",
 class Loads:
     """A history in which the load of every step is the same; None: nothing is known."""
 
-    def __init__(self, load):
-        self.load = load
+    def __init__(self, load, broken_at_hour):
+        self.load, self.broken_at_hour = load, broken_at_hour
 
     def steps(self, _, since, until):
+        if self.broken_at_hour is not None and since % DAY == self.broken_at_hour * HOUR:
+            raise ArithmeticError("broken")
         return [] if self.load is None else [(at, self.load) for at in range(since, until, 5 * MINUTE)]
 
 
@@ -46,10 +49,10 @@ def loads():
     return UsualLoads(SimpleNamespace(items={KEY: state}), lambda: NOW)
 
 
-async def read(loads, load):
+async def read(loads, load, broken_at_hour=None):
     """One round of reading."""
     events = Events()
-    keeping = asyncio.create_task(loads.keep(events, lambda: SimpleNamespace(loads=Loads(load))))
+    keeping = asyncio.create_task(loads.keep(events, lambda: SimpleNamespace(loads=Loads(load, broken_at_hour))))
     async with asyncio.timeout(30):
         await events.has_changed.wait()
     keeping.cancel()
@@ -72,6 +75,19 @@ async def test_without_a_history_the_usual_load_is_not_known(loads):
     await read(loads, None)
 
     assert loads.expected(SHOP, KEY, SALE, STATED) is None
+
+
+async def test_an_error_in_the_load_of_one_object_leaves_the_others_theirs(loads):
+    """An error of ours for one tenant's object must neither end the operator nor keep loads from the others."""
+    other = OnceWindow("2026-11-27T19:00", "2026-11-27T20:00", "UTC")
+    theirs = EventSchedule(replace(DOORS, window=other), expected_load_percent=100)
+    loads.expected(SHOP, KEY, SALE, STATED)
+    loads.expected(SHOP, KEY, SALE, theirs)
+
+    await read(loads, 60.0, broken_at_hour=18)
+
+    assert loads.expected(SHOP, KEY, SALE, STATED) is None
+    assert loads.expected(SHOP, KEY, SALE, theirs) == 6
 
 
 def test_an_object_without_a_load_that_pods_share_has_no_usual_load(loads):

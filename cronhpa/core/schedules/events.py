@@ -133,7 +133,7 @@ def asked_of(event: PlannedEvent, own: Spec, spec: Spec, at: Nanoseconds, expect
     for stated in event.schedules:
         schedule = stated.schedule
         has_maximum = schedule.cap is not None or schedule.cap_percent is not None
-        if has_maximum or schedule.suspend or not windows.state(schedule.window, at).is_open:
+        if has_maximum or event.suspend or schedule.suspend or not windows.state(schedule.window, at).is_open:
             continue
         by_percent = relative_floor(schedule, settled_at(own, at).minimum.number) or 0
         wanted = max(wanted, asked_floor(event, stated, expected) or 0, by_percent)

@@ -38,7 +38,8 @@ def usual_load(read: ReadSteps, start: Nanoseconds, end: Nanoseconds, zone: str)
     for week in range(1, WEEKS + 1):
         begin = _weeks_before(start, week, zone)
         steps = read(begin, begin + end - start)
-        if 2 * len(steps) < (end - start) // STEP:
+        # Half of the steps of a window below five minutes are none.
+        if not steps or 2 * len(steps) < (end - start) // STEP:
             continue
         known += 1
         for hour, of_hour in groupby(steps, key=lambda step: (step[0] - begin) // HOUR):

@@ -64,10 +64,7 @@ class EventStatusWriter:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             if self._events.is_synced:
-                try:
-                    await self.look()
-                except Exception:
-                    LOG.exception("the status of the planned events is not written; it is tried again")
+                await self.look()
 
     async def look(self) -> None:
         """Writes the status of each event that needs it."""
@@ -77,7 +74,10 @@ class EventStatusWriter:
             if seen.event.namespace and not self._serves(seen.event.namespace):
                 continue
             begun = time.process_time()
-            await self._look_at(seen)
+            try:
+                await self._look_at(seen)
+            except Exception:
+                LOG.exception("the status of %s %s is not written; it is tried again", *seen.event.key)
             # Very many events of very many objects make statuses late, and nothing else.
             await asyncio.sleep((time.process_time() - begun) / _CPU_SHARE)
         for known in (self._written_at, self._looked, self._reports):

@@ -11,7 +11,7 @@ from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import CronWindow, OnceWindow, Override, Schedule, Spec, TargetRef
 from cronhpa.core.schedules import windows
 from cronhpa.core.schedules.bounds import resolve, resolve_anew
-from cronhpa.core.schedules.events import MAX_EVENT_SCHEDULES, with_events
+from cronhpa.core.schedules.events import MAX_EVENT_SCHEDULES, asked_of, with_events
 from cronhpa.core.schedules.ranks import settled_at
 
 NOON = parse_instant("2026-11-27T12:00:00Z")
@@ -105,6 +105,15 @@ def test_a_floor_in_percent_leads_to_the_bounds_at_its_start():
 
 def test_a_suspended_event_holds_for_nobody():
     assert (4, 20) == at(with_events(SHOP, [sale(during(floor=12), suspend=True)]))
+
+
+def test_a_suspended_event_is_short_of_nothing():
+    """It asks for 50 where 20 is the maximum: short of 30, unless it is suspended."""
+    running, suspended = (sale(during(floor=50), suspend=suspend) for suspend in (False, True))
+
+    short = [asked_of(one, SHOP, with_events(SHOP, [one]), NOON, lambda *_: None).short for one in (running, suspended)]
+
+    assert [30, 0] == short
 
 
 def test_a_load_asks_for_its_pods_and_at_least_for_the_stated_floor():

@@ -55,6 +55,12 @@ def test_a_week_of_which_less_than_half_is_known_does_not_count():
     assert usual_load(read, FRIDAY, FRIDAY + HOUR, "UTC") is None
 
 
+def test_a_window_shorter_than_a_step_without_a_history_has_no_usual_load():
+    """Half of the steps of four minutes are none, so no step is enough of none: four known weeks without a load."""
+    assert usual_load(loads({}), FRIDAY, FRIDAY + 4 * MINUTE, "UTC") is None
+    assert 10.0 == usual_load(loads({1: 10.0, 2: 10.0}), FRIDAY, FRIDAY + 4 * MINUTE, "UTC")
+
+
 def test_the_hour_is_that_of_the_local_clock_also_over_a_clock_change():
     """Berlin leaves summer time on 25 October: 18:00 is 17:00 UTC on 6 November, and 16:00 UTC on 23 October."""
     at = parse_instant("2026-11-06T17:00:00Z")
