@@ -26,7 +26,7 @@ from cronhpa.api.identity import (
     VERSION,
 )
 from cronhpa.api.resource.cel import BEFORE_1_34, BY_RULE, Json
-from cronhpa.api.resource.events import ClusterPlannedEvent, PlannedEvent
+from cronhpa.api.resource.events import ClusterPlannedEventResource, PlannedEventResource
 from cronhpa.api.resource.fields import Model
 from cronhpa.api.schema import CronHPA
 
@@ -95,10 +95,12 @@ class Kind(Struct, frozen=True):
 
 
 CRON_HPA = Kind(KIND, PLURAL, SINGULAR, SHORT_NAME, "Namespaced", CronHPA, COLUMNS, ("all",))
-PLANNED_EVENT = Kind(EVENT_KIND, EVENT_PLURAL, EVENT_KIND.lower(), "pev", "Namespaced", PlannedEvent, EVENT_COLUMNS)
+PLANNED_EVENT = Kind(
+    EVENT_KIND, EVENT_PLURAL, EVENT_KIND.lower(), "pev", "Namespaced", PlannedEventResource, EVENT_COLUMNS
+)
 CLUSTER_PLANNED_EVENT = Kind(
-    CLUSTER_EVENT_KIND, CLUSTER_EVENT_PLURAL, CLUSTER_EVENT_KIND.lower(), "cpev", "Cluster", ClusterPlannedEvent,
-    EVENT_COLUMNS,
+    CLUSTER_EVENT_KIND, CLUSTER_EVENT_PLURAL, CLUSTER_EVENT_KIND.lower(), "cpev", "Cluster",
+    ClusterPlannedEventResource, EVENT_COLUMNS,
 )  # fmt: skip
 KINDS = (CRON_HPA, PLANNED_EVENT, CLUSTER_PLANNED_EVENT)
 

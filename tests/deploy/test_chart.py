@@ -23,9 +23,17 @@ PROJECT = Path(__file__).parents[2]
 CHART = PROJECT / "deploy" / "chart"
 CRD_FILE = "cronhpa.io_cronhpas.yaml"
 
+# Beside RIGHTS, for an operator of all namespaces.
+OF_CLUSTER = {
+    ("cronhpa.io", "clusterplannedevents"): {"list", "watch"},
+    ("cronhpa.io", "clusterplannedevents/status"): {"patch"},
+    ("", "namespaces"): {"list", "watch"},
+}
 RIGHTS = {
     ("cronhpa.io", "cronhpas"): {"get", "list", "watch"},
+    ("cronhpa.io", "plannedevents"): {"list", "watch"},
     ("cronhpa.io", "cronhpas/status"): {"patch"},
+    ("cronhpa.io", "plannedevents/status"): {"patch"},
     ("apps", "deployments"): {"list", "watch"},
     ("apps", "replicasets"): {"list", "watch"},
     ("apps", "statefulsets"): {"list", "watch"},
@@ -128,13 +136,13 @@ def roles(objects):
 
 
 def test_it_may_do_what_it_does_and_nothing_else():
-    assert {**RIGHTS, **REVIEWS, LEASES: {"get"}} == rights(own_role(render()))
+    assert {**RIGHTS, **OF_CLUSTER, **REVIEWS, LEASES: {"get"}} == rights(own_role(render()))
 
 
 def test_without_past_decisions_and_page_nobody_is_reviewed_and_no_port_is_open():
     objects = render(decisionHistory={"enabled": False}, page={"enabled": False})
 
-    assert {**RIGHTS, LEASES: {"get"}} == rights(own_role(objects))
+    assert {**RIGHTS, **OF_CLUSTER, LEASES: {"get"}} == rights(own_role(objects))
     assert not {"CRONHPA_HISTORY_PORT", "CRONHPA_PAGE_PORT"} & {*environment(objects)}
     assert "8082" == environment(render())["CRONHPA_HISTORY_PORT"]
 
@@ -157,6 +165,7 @@ def test_other_kinds_of_targets_are_named_one_by_one():
 
     assert {
         **RIGHTS,
+        **OF_CLUSTER,
         **REVIEWS,
         LEASES: {"get"},
         ("argoproj.io", "rollouts"): {"list", "watch"},
@@ -430,11 +439,13 @@ def test_what_it_writes_to_is_mounted():
 
 
 def test_the_crd_is_that_of_the_project_and_stays_when_the_release_goes():
-    crd = only(render(), "CustomResourceDefinition")
-    annotations = crd["metadata"].pop("annotations")
+    crds = of_kind(render(), "CustomResourceDefinition")
 
-    assert {"helm.sh/resource-policy": "keep"} == annotations
-    assert yaml.safe_load((PROJECT / "crds" / CRD_FILE).read_text()) == crd
+    assert len(crds) == 3
+    for crd in crds:
+        assert {"helm.sh/resource-policy": "keep"} == crd["metadata"].pop("annotations")
+        file = PROJECT / "crds" / f"cronhpa.io_{crd['spec']['names']['plural']}.yaml"
+        assert yaml.safe_load(file.read_text()) == crd
 
 
 @pytest.mark.parametrize(
@@ -443,9 +454,11 @@ def test_the_crd_is_that_of_the_project_and_stays_when_the_release_goes():
 )
 def test_the_crd_is_the_one_that_the_version_of_the_api_server_takes(version, folder):
     rendered = yaml.safe_load_all(helm_template(CHART, kubernetes=version))
-    crd = only([manifest for manifest in rendered if manifest], "CustomResourceDefinition")
+    crds = of_kind([manifest for manifest in rendered if manifest], "CustomResourceDefinition")
 
-    assert yaml.safe_load((PROJECT / "crds" / folder / CRD_FILE).read_text())["spec"] == crd["spec"]
+    for crd in crds:
+        file = PROJECT / "crds" / folder / f"cronhpa.io_{crd['spec']['names']['plural']}.yaml"
+        assert yaml.safe_load(file.read_text())["spec"] == crd["spec"]
 
 
 def test_a_kubernetes_that_is_too_old_is_refused_by_the_chart():
@@ -631,11 +644,12 @@ def test_people_who_may_edit_or_view_a_namespace_may_its_objects_unless_that_is_
 
     assert {
         frozenset({"admin", "edit"}): {
-            ("cronhpa.io", "cronhpas"): {"create", "update", "patch", "delete", "deletecollection"}
+            ("cronhpa.io", kind): {"create", "update", "patch", "delete", "deletecollection"}
+            for kind in ("cronhpas", "plannedevents")
         },
         frozenset({"admin", "edit", "view"}): {
-            ("cronhpa.io", "cronhpas"): reads,
-            ("cronhpa.io", "cronhpas/status"): reads,
+            ("cronhpa.io", resource): reads
+            for resource in ("cronhpas", "cronhpas/status", "plannedevents", "plannedevents/status")
         },
     } == roles
     assert [] == [

@@ -23,6 +23,8 @@ _SLACK = 5.0
 _DEFAULT_WINDOW = 300.0
 # What a sample covers: of a pod that was not Ready for all of it, it does not count.
 _SAMPLED = 30.0
+# The most by which the clock of a replica differs.
+_DRIFT = 60.0
 # Longer than a reconciliation may take, and than a sync period.
 _ONE_RECONCILIATION = 75.0
 # A decision is in the status after a few requests, of 20 ms each in calm weather.
@@ -130,7 +132,7 @@ class Judge:
             lowest, highest = _outermost(self.spec)
             if not (lowest <= new <= highest or old < new < lowest or highest < new < old):
                 self.fail("S1", f"{old} to {new}, outside {lowest} to {highest}")
-            if new < old <= self._cap(self.spec):
+            if new < old <= self._cap(self.spec, who):
                 self._check_down(who, old, new)
         self.written.append((now, old, new))
 
@@ -224,15 +226,17 @@ class Judge:
     def _stirred(self, what: str, seconds: float) -> bool:
         return any(self.world.seconds() - at < seconds and text.startswith(what) for at, text in self.stirs)
 
-    def _cap(self, spec: dict[str, Any]) -> int:
+    def _cap(self, spec: dict[str, Any], who: str) -> int:
         """The lowest cap that may be in force, or was until a moment ago."""
         caps = [spec["maxReplicas"]]
         at = self.world.seconds() + self.world.operators_offset / SECOND
+        # A replica whose clock drifts opens and closes its windows that much earlier or later.
+        drift = _DRIFT if self._stirred(f"clock of {who} drifts", math.inf) else 0.0
         for schedule in spec.get("schedules", []):
             begin = 60.0 * int(schedule["start"].split()[0])
             if (
                 "maxReplicas" in schedule
-                and begin - 1 <= at <= begin + 60.0 * schedule["durationMinutes"] + _ONE_RECONCILIATION
+                and begin - 1 - drift <= at <= begin + 60.0 * schedule["durationMinutes"] + _ONE_RECONCILIATION + drift
             ):
                 caps.append(schedule["maxReplicas"])
         return min(caps)

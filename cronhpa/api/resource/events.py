@@ -179,14 +179,14 @@ class PlannedEventStatus(Model):
     )
 
 
-class PlannedEvent(Model):
+class PlannedEventResource(Model):
     """A planned event, such as a sale: its schedules hold in all CronHPA objects of its namespace that it selects."""
 
     spec: PlannedEventSpec
     status: PlannedEventStatus | None = None
 
 
-class ClusterPlannedEvent(Model):
+class ClusterPlannedEventResource(Model):
     """A planned event for objects of many namespaces."""
 
     spec: ClusterPlannedEventSpec

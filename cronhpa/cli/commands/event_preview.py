@@ -23,7 +23,7 @@ Labels = Mapping[str, Mapping[str, str]]
 """The labels of namespaces, by their names."""
 
 
-class ObjectRow(Struct, frozen=True):
+class EventRow(Struct, frozen=True):
     """What an event changes in one object at its start."""
 
     label: str
@@ -48,7 +48,7 @@ class EventPreview(Struct, frozen=True):
     event: PlannedEvent
     start: Nanoseconds | None
     zone: str
-    rows: tuple[ObjectRow, ...]
+    rows: tuple[EventRow, ...]
     room: Room | str | None = None
     """A text where it cannot be told, and None without a cluster."""
 
@@ -81,7 +81,7 @@ def preview_event(
 
 def _row(
     one: ObjectInput, event: PlannedEvent, at: Nanoseconds, before: tuple[int, int], during: tuple[int, int]
-) -> ObjectRow:
+) -> EventRow:
     from cronhpa.core.model.spec import Mode
     from cronhpa.core.schedules.events import asked_of, with_events
 
@@ -97,7 +97,7 @@ def _row(
         reasons.append("in mode Preview: not scaled")
     if during == before:
         reasons.append("nothing changes")
-    return ObjectRow(one.label, now if isinstance(now, int) else None, before, during, asked.short, "; ".join(reasons))
+    return EventRow(one.label, now if isinstance(now, int) else None, before, during, asked.short, "; ".join(reasons))
 
 
 def _picks(document: EventDocument, one: ObjectInput, labels_of: Labels) -> bool:
