@@ -103,6 +103,9 @@ bench-fleet: $(VENV)/.ready  ## what 2,000 objects with 10 pods each cost: idle,
 bench-page: $(VENV)/.ready  ## seconds of the page with 10,000 objects in a real browser (OBJECTS=10000; needs npm)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/page_in_browser.py $(OBJECTS)
 
+bench-peers: $(VENV)/.ready  ## KEDA, the plain HPA and cronhpa in one run: at rest, at an edge, at a step, killed (45 min, and half an hour to build KEDA once; BENCH_OBJECTS=500; BENCH_SCENARIOS=idle,edge)
+	@PYTHONPATH=tests $(RUN)/python benchmarks/peers.py
+
 bench-reaction: $(VENV)/.ready  ## from a step of the load to the first scale write: sources, an adapter, the upstream HPA (10 min; BENCH_OBJECTS=50)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/reaction.py
 
@@ -215,4 +218,4 @@ artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes int
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts
+.PHONY: help setup lock check test coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-peers bench-reaction bench-forecast bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts

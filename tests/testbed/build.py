@@ -25,14 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 LOCK = Path(__file__).parent / "lock"
-KUBERNETES, HELM, PROMETHEUS, ACTIONLINT, CRANE, COSIGN, TOOLCHAIN = (
+KUBERNETES, HELM, PROMETHEUS, ACTIONLINT, CRANE, COSIGN, KEDA, TOOLCHAIN = (
     LOCK / "kubernetes", LOCK / "helm", LOCK / "prometheus", LOCK / "actionlint", LOCK / "crane", LOCK / "cosign",
-    LOCK / "toolchain.txt",
+    LOCK / "keda", LOCK / "toolchain.txt",
 )  # fmt: skip
 OLDER_KUBERNETES = {minor: LOCK / f"kubernetes-{minor}" for minor in ("1.30", "1.32")}
 """Locks of the API servers of older Kubernetes, by minor version."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "helm")
 
+_KEDA_MODULE = "github.com/kedacore/keda/v2"
+# CRDs and rights, which KEDA's module has beside its code.
+_KEDA_MANIFESTS = ("crd", "rbac", "metrics-server")
 # Package of each program. `go build` names a program after the last element that is no version: etcd becomes "server".
 _PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
@@ -47,6 +50,8 @@ _PACKAGES = {
     "actionlint": "github.com/rhysd/actionlint/cmd/actionlint",
     "crane": "github.com/google/go-containerregistry/cmd/crane",
     "cosign": "github.com/sigstore/cosign/v3/cmd/cosign",
+    "adapter": f"{_KEDA_MODULE}/cmd/adapter",
+    "operator": f"{_KEDA_MODULE}/cmd/operator",
 }
 # What `setup-envtest` puts into $KUBEBUILDER_ASSETS.
 _ASSETS = ("etcd", "kube-apiserver", "kubectl")
@@ -103,13 +108,43 @@ def api_server(minor: str) -> Path:
     return _apart(OLDER_KUBERNETES[minor], "kube-apiserver") / "kube-apiserver"
 
 
-def _apart(module: Path, *programs: str) -> Path:
-    """The folder of programs that few tests need, beside the others in the cache."""
+def keda() -> Path:
+    """
+    A folder with KEDA's `operator` and `adapter` and its manifests below `config`, built first where it does not exist
+    yet (half an hour, once).
+
+    Raises BuildError.
+    """
+
+    def copy_manifests(go: Path, environment: Mapping[str, str], folder: Path) -> None:
+        command = [str(go), "list", "-m", "-f", "{{.Dir}}", _KEDA_MODULE]
+        listed = subprocess.run(command, cwd=KEDA, env=environment, text=True, capture_output=True, check=True)
+        for name in _KEDA_MANIFESTS:
+            shutil.copytree(Path(listed.stdout.strip()) / "config" / name, folder / "config" / name)
+
+    return _apart(KEDA, "adapter", "operator", more=copy_manifests)
+
+
+def keda_version() -> str:
+    """The version of KEDA that the lock names, such as v2.21.0."""
+    pinned = re.search(rf"{_KEDA_MODULE} (v\S+)", (KEDA / "go.mod").read_text())
+    assert pinned
+    return pinned[1]
+
+
+def _apart(module: Path, *programs: str, more: Callable[[Path, Mapping[str, str], Path], None] | None = None) -> Path:
+    """
+    The folder of programs that few tests need, beside the others in the cache.
+
+    more: puts further files into it, given the go command, its environment and the folder.
+    """
 
     def build(folder: Path) -> None:
         _say(f"building {' and '.join(programs)} of {module.name} into {folder.parent}; minutes on two cores, once")
         with _toolchain(folder.parent) as (go, environment):
             _compile(go, environment, module, list(programs), folder)
+            if more is not None:
+                more(go, environment, folder)
 
     return _built(f"{'-'.join(programs)}-{_key((module,), None)}", build)
 

@@ -176,7 +176,8 @@ class ControlPlane:
     admin_kubeconfig: Path = field(init=False)
     admin_token: str = field(init=False, default="admin-token")
     components: dict[str, Component] = field(init=False, default_factory=dict)
-    _tls: ssl.SSLContext = field(init=False, repr=False)
+    tls: ssl.SSLContext = field(init=False, repr=False)
+    """Trusts `ca_file`."""
     _cleanup: contextlib.ExitStack = field(init=False, default_factory=contextlib.ExitStack)
 
     def __enter__(self) -> Self:
@@ -233,7 +234,7 @@ class ControlPlane:
         request = urllib.request.Request(
             f"{self.url}{path}", headers={"Authorization": f"Bearer {self.admin_token}", "Accept": "application/json"}
         )
-        with urllib.request.urlopen(request, context=self._tls, timeout=10) as answer:
+        with urllib.request.urlopen(request, context=self.tls, timeout=10) as answer:
             return json.load(answer)
 
     def delete(self, path: str) -> bool:
@@ -242,7 +243,7 @@ class ControlPlane:
             f"{self.url}{path}", headers={"Authorization": f"Bearer {self.admin_token}"}, method="DELETE"
         )
         try:
-            with urllib.request.urlopen(request, context=self._tls, timeout=10):
+            with urllib.request.urlopen(request, context=self.tls, timeout=10):
                 return True
         except urllib.error.HTTPError as error:
             if error.code != HTTPStatus.NOT_FOUND:
@@ -261,7 +262,7 @@ class ControlPlane:
             headers = {"Authorization": f"Bearer {self.admin_token}", "Content-Type": "application/json"}
             body = json.dumps(document).encode()
             request = urllib.request.Request(f"{self.url}{path}", data=body, headers=headers, method="POST")
-            with urllib.request.urlopen(request, context=self._tls, timeout=30):
+            with urllib.request.urlopen(request, context=self.tls, timeout=30):
                 pass
 
         with ThreadPoolExecutor(max_workers=8) as pool:
@@ -544,12 +545,13 @@ class ControlPlane:
         authority = trustme.CA(organization_name="cronhpa testbed")
         self.ca_file = folder / "ca.crt"
         authority.cert_pem.write_to_path(str(self.ca_file))
-        self._tls = ssl.create_default_context(cafile=self.ca_file)
+        self.tls = ssl.create_default_context(cafile=self.ca_file)
         # The API server signs and checks the tokens of service accounts with one key pair; the CA's serves.
         authority.private_key_pem.write_to_path(str(folder / "service-accounts.key"))
         for name, leaf in (
             ("server", authority.issue_cert("localhost", "127.0.0.1")),
-            ("front-proxy", authority.issue_cert(common_name="front-proxy-client")),
+            # Go's x509 refuses a certificate whose only name is a critical extension without a name in it.
+            ("front-proxy", authority.issue_cert("front-proxy.testbed", common_name="front-proxy-client")),
         ):
             leaf.cert_chain_pems[0].write_to_path(str(folder / f"{name}.crt"))
             leaf.private_key_pem.write_to_path(str(folder / f"{name}.key"))
@@ -587,7 +589,7 @@ class ControlPlane:
         while time.monotonic() < deadline:
             self.assert_alive()
             try:
-                with urllib.request.urlopen(request, context=self._tls, timeout=5):
+                with urllib.request.urlopen(request, context=self.tls, timeout=5):
                     return
             except (OSError, urllib.error.HTTPError) as error:
                 answer = str(error)

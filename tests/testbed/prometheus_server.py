@@ -38,6 +38,12 @@ class PrometheusServer:
         self._folder = tempfile.TemporaryDirectory(prefix="cronhpa-prometheus-")
         folder = Path(self._folder.name)
         (folder / "prometheus.yml").write_text(yaml.safe_dump(self._configuration))
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Starts it, again after a `kill`, with what it had stored; returns when it answers."""
+        folder = Path(self._folder.name)
         command = [
             str(program()), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
             f"--web.listen-address={self.url.removeprefix('http://')}", "--log.level=warn",
@@ -48,7 +54,11 @@ class PrometheusServer:
             preexec_fn=die_with(os.getpid()),  # noqa: PLW1509 - two system calls, no lock, no allocation of note
         )
         wait_until(self._is_ready, within_s=60)
-        return self
+
+    def kill(self) -> None:
+        """SIGKILL: it is gone until `start`."""
+        self._process.kill()
+        self._process.wait()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
