@@ -35,7 +35,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import peers_times as times
 from peers_meter import Meter
-from peers_products import FAR, PODS, PODS_UP, CronHpa, Keda, Missing, Product, Servers, Upstream, Window
+from peers_products import FAR, PODS, PODS_UP, CronHpa, Keda, Missing, Product, Servers, SharedWindow, Upstream
 from report import calibration_line, machine, save
 from rich.console import Console
 from rich.table import Table
@@ -200,7 +200,7 @@ class Bench:
             raise Missing(f"{what}: {wanted} wanted; {error}") from None
         return time.monotonic() - begun
 
-    def create(self, product: Product, window: Window) -> float:
+    def create(self, product: Product, window: SharedWindow) -> float:
         """The objects of all targets; returns how long it took until all had decided."""
         begun = time.monotonic()
         product.create([product.scaled(space, name, window) for space, name in self.targets])
@@ -255,10 +255,10 @@ def idle(bench: Bench, product: Product) -> dict[str, Any]:
     return figures
 
 
-def _next_window(seconds: float) -> Window:
+def _next_window(seconds: float) -> SharedWindow:
     """A window that opens at a whole minute, this long after all objects could have been set up."""
     start = (int(time.time() + OBJECTS / 8 + _BEFORE_EDGE_S) // 60 + 1) * 60
-    return Window(start, start + seconds)
+    return SharedWindow(start, start + seconds)
 
 
 def _sleep_until(at: float) -> None:

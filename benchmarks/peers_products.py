@@ -41,7 +41,7 @@ class Missing(Exception):  # noqa: N818 - what could not be measured is a result
     """A product or a scenario could not be measured; the text says why."""
 
 
-class Window(NamedTuple):
+class SharedWindow(NamedTuple):
     """start, end: seconds since 1970, whole minutes of the same hour or the next."""
 
     start: float
@@ -55,7 +55,7 @@ class Window(NamedTuple):
         return f"{start} * * * *", f"{end} * * * *"
 
 
-FAR = Window(0, 0)
+FAR = SharedWindow(0, 0)
 """A window that opens on New Year's Day."""
 
 
@@ -103,7 +103,7 @@ class Product(ABC):
     def pids(self) -> dict[str, int]: ...
 
     @abstractmethod
-    def scaled(self, namespace: str, name: str, window: Window) -> dict[str, Any]:
+    def scaled(self, namespace: str, name: str, window: SharedWindow) -> dict[str, Any]:
         """An object by CPU with a window."""
 
     @abstractmethod
@@ -157,7 +157,7 @@ class Upstream(Product):
     def pids(self) -> dict[str, int]:
         return {"HPA controller": self.plane.pids[HPA]}
 
-    def scaled(self, namespace: str, name: str, window: Window) -> dict[str, Any]:
+    def scaled(self, namespace: str, name: str, window: SharedWindow) -> dict[str, Any]:
         if window != FAR:
             raise Missing("an HPA has no schedules")
         return horizontal_pod_autoscaler(name, namespace=namespace, bounds=(PODS, PODS_MAX), metrics=[CPU_50])
@@ -218,7 +218,7 @@ class CronHpa(Product):
             f"operator{f' {number}' if number else ''}": operator.pid for number, operator in enumerate(self._operators)
         }
 
-    def scaled(self, namespace: str, name: str, window: Window) -> dict[str, Any]:
+    def scaled(self, namespace: str, name: str, window: SharedWindow) -> dict[str, Any]:
         start, end = window.crons
         schedule = {"name": "window", "start": start, "end": end, "minReplicas": PODS_UP}
         return self._object(namespace, name, PODS, [CPU_50], schedules=[schedule])
@@ -331,7 +331,7 @@ class Keda(Product):
         own = {f"KEDA {name}": process.pid for name, process in self._processes.items()}
         return own | {"HPA controller": self.plane.pids[HPA]}
 
-    def scaled(self, namespace: str, name: str, window: Window) -> dict[str, Any]:
+    def scaled(self, namespace: str, name: str, window: SharedWindow) -> dict[str, Any]:
         cpu = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
         start, end = window.crons
         stated = {"timezone": "UTC", "start": start, "end": end, "desiredReplicas": str(PODS_UP)}
