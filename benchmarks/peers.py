@@ -35,7 +35,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import peers_times as times
 from peers_meter import Meter
-from peers_products import FAR, PODS, PODS_UP, CronHpa, Keda, Missing, Product, Servers, SharedWindow, Upstream
+from peers_products import FAR, PODS, PODS_UP, CronHpaProduct, Keda, Missing, Product, Servers, SharedWindow, Upstream
 from report import calibration_line, machine, save
 from rich.console import Console
 from rich.table import Table
@@ -53,7 +53,7 @@ from testbed.wait import wait_until
 OBJECTS = int(os.environ.get("BENCH_OBJECTS") or 100)
 NAMESPACES = int(os.environ.get("BENCH_NAMESPACES") or 10)
 IDLE_S = float(os.environ.get("BENCH_IDLE_SECONDS") or 120)
-PRODUCTS: dict[str, type[Product]] = {product.name: product for product in (Upstream, Keda, CronHpa)}
+PRODUCTS: dict[str, type[Product]] = {product.name: product for product in (Upstream, Keda, CronHpaProduct)}
 SCENARIOS = ("idle", "edge", "step", "outage", "kill", "failover")
 START_UP = "5s"
 _WARM_UP_S = 30.0

@@ -167,7 +167,7 @@ class Upstream(Product):
         return horizontal_pod_autoscaler(name, namespace=namespace, bounds=(1, PODS_MAX), metrics=[CPU_50])
 
 
-class CronHpa(Product):
+class CronHpaProduct(Product):
     name = "cronhpa"
     users = (f"system:serviceaccount:{SYSTEM}:{SERVICE_ACCOUNT}",)
     collection = "/apis/cronhpa.io/v1alpha1/{}cronhpas"
