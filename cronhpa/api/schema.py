@@ -24,7 +24,7 @@ from cronhpa.api.resource.behavior import BehaviorModel
 from cronhpa.api.resource.cel import FORBIDDEN, REQUIRED, SEGMENT, quoted, rule, rules
 from cronhpa.api.resource.fields import INT32_MAX, RFC3339, Instant, Model, Replicas, TimeZone
 from cronhpa.api.resource.metrics import MAX_METRICS, SOURCES, MetricSpec
-from cronhpa.api.resource.schedules import MAX_SCHEDULES, ScheduleModel
+from cronhpa.api.resource.schedules import BOUND_RULES, MAX_SCHEDULES, ScheduleModel
 from cronhpa.api.resource.status import CronHPAStatus
 
 
@@ -166,18 +166,7 @@ class OverrideModel(Model):
                 at=".replicas",
                 reason=REQUIRED,
             ),
-            rule(
-                "!has(self.replicas) || !(has(self.minReplicas) || has(self.maxReplicas))",
-                "replicas is both bounds at once: leave out minReplicas and maxReplicas, or replicas",
-                at=".replicas",
-                reason=FORBIDDEN,
-            ),
-            rule(
-                "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
-                "maxReplicas must not be below minReplicas",
-                finding=("found minReplicas %s and maxReplicas %s", "self.minReplicas", "self.maxReplicas"),
-                at=".maxReplicas",
-            ),
+            *BOUND_RULES,
         )
     )
 

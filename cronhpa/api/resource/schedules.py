@@ -79,7 +79,22 @@ class DaysModel(Model):
     )
 
 
-# Of a window, and of two bounds in counts.
+# Of two bounds in counts, as a schedule and an override state them.
+BOUND_RULES = (
+    rule(
+        "!has(self.replicas) || !(has(self.minReplicas) || has(self.maxReplicas))",
+        "replicas is both bounds at once: leave out minReplicas and maxReplicas, or replicas",
+        at=".replicas",
+        reason=FORBIDDEN,
+    ),
+    rule(
+        "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+        "maxReplicas must not be below minReplicas",
+        finding=("found minReplicas %s and maxReplicas %s", "self.minReplicas", "self.maxReplicas"),
+        at=".maxReplicas",
+    ),
+)
+# Of a window and its bounds.
 RULES = (
     rule(
         "has(self.start) || has(self.from) || has(self.to)",
@@ -128,18 +143,7 @@ RULES = (
         )
         for days in ("exclude", "only")
     ),
-    rule(
-        "!has(self.replicas) || !(has(self.minReplicas) || has(self.maxReplicas))",
-        "replicas is both bounds at once: leave out minReplicas and maxReplicas, or replicas",
-        at=".replicas",
-        reason=FORBIDDEN,
-    ),
-    rule(
-        "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
-        "maxReplicas must not be below minReplicas",
-        finding=("found minReplicas %s and maxReplicas %s", "self.minReplicas", "self.maxReplicas"),
-        at=".maxReplicas",
-    ),
+    *BOUND_RULES,
 )
 
 

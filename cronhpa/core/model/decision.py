@@ -53,7 +53,7 @@ class Source(StrEnum):
 
 
 EVENT_PREFIX = "Event/"
-"""Begins the names of schedules that come from planned events. The names that users write have no slash."""
+"""Begins the names of schedules that come from planned events; no schedule of a spec may have such a name."""
 
 
 class SourceRef(Struct, frozen=True, gc=False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from cronhpa.core.model.decision import EVENT_PREFIX
 from cronhpa.core.model.spec import LabelSelector, Schedule
 
 
@@ -34,8 +35,13 @@ class PlannedEvent(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What it is called among the schedules of an object, and in texts."""
-        return f"Event/{self.name}"
+        """
+        What it is called among the schedules of an object, and in texts: `Event/black-friday`.
+
+        A ClusterPlannedEvent may have the name of a namespace's event, and is told from it:
+        `Event/cluster:black-friday`.
+        """
+        return f"{EVENT_PREFIX}{'' if self.namespace else 'cluster:'}{self.name}"
 
     @property
     def key(self) -> tuple[str, str]:

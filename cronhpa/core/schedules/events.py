@@ -47,7 +47,8 @@ def _order(event: PlannedEvent) -> tuple[bool, str]:
 def _written_in(spec: Spec, event: PlannedEvent, expected: ExpectedReplicas) -> Iterator[Schedule]:
     for stated in event.schedules:
         schedule = stated.schedule
-        floor, floor_max = asked_floor(event, stated, expected), schedule.floor_max
+        by_load = None if stated.expected_load_percent is None else expected(event, stated)
+        floor, floor_max = _floor(stated, by_load), schedule.floor_max
         if schedule.cap is None and schedule.cap_percent is None:
             floor_max = spec.max_replicas
             floor = None if floor is None else min(floor, spec.max_replicas)
@@ -58,7 +59,6 @@ def _written_in(spec: Spec, event: PlannedEvent, expected: ExpectedReplicas) -> 
             floor_max=None if schedule.floor_percent is None else floor_max,
             suspend=schedule.suspend or event.suspend,
         )
-        by_load = None if stated.expected_load_percent is None else expected(event, stated)
         if isinstance(by_load, Absent) and not event.suspend:
             # What cannot be read abstains, and only a cap scales down meanwhile.
             name = f"{schedule_name(event, schedule)}/usual-load"
@@ -67,21 +67,16 @@ def _written_in(spec: Spec, event: PlannedEvent, expected: ExpectedReplicas) -> 
 
 def schedule_name(event: PlannedEvent, schedule: Schedule) -> str:
     """
-    The name of an event's schedule in the objects that it picks: `Event/black-friday`.
+    The name of an event's schedule in the objects that it picks: the title of the event.
 
-    Where the event has several it is `Event/black-friday/doors`. A ClusterPlannedEvent may have the name of a
-    namespace's event, and is told from it: `Event/cluster:black-friday`.
+    Where the event has several it is `Event/black-friday/doors`.
     """
-    title = event.title if event.namespace else f"Event/cluster:{event.name}"
-    return title if len(event.schedules) == 1 else f"{title}/{schedule.name}"
+    return event.title if len(event.schedules) == 1 else f"{event.title}/{schedule.name}"
 
 
-def asked_floor(event: PlannedEvent, stated: EventSchedule, expected: ExpectedReplicas) -> int | None:
+def _floor(stated: EventSchedule, by_load: int | Absent | None) -> int | None:
     """The floor in pods that an event's schedule asks for, by its number and by the expected load; None for neither."""
     number = stated.schedule.floor
-    if stated.expected_load_percent is None:
-        return number
-    by_load = expected(event, stated)
     return max(by_load, number or 0) if isinstance(by_load, int) else number
 
 
@@ -136,5 +131,6 @@ def asked_of(event: PlannedEvent, own: Spec, spec: Spec, at: Nanoseconds, expect
         if has_maximum or event.suspend or schedule.suspend or not windows.state(schedule.window, at).is_open:
             continue
         by_percent = relative_floor(schedule, settled_at(own, at).minimum.number) or 0
-        wanted = max(wanted, asked_floor(event, stated, expected) or 0, by_percent)
+        by_load = None if stated.expected_load_percent is None else expected(event, stated)
+        wanted = max(wanted, _floor(stated, by_load) or 0, by_percent)
     return Asked(replicas, max(wanted - own.max_replicas, 0))
