@@ -188,7 +188,7 @@ class PlannedEvents:
         told = ""
         while True:
             try:
-                await self._client.get(f"{informer.path}?limit=1", msgspec.Raw)
+                await self._client.get(informer.path, msgspec.Raw, {"limit": "1"})
             except ClusterError as error:
                 reason = _ABSENT.get(error.status)
                 if reason is not None:

@@ -36,7 +36,7 @@ _LOOK_SECONDS = 15.0
 _DRIFT = MINUTE
 _AT_ONCE = ("observedGeneration", "state", "objects", "short", "conditions", "nextEdge")
 _SLICE = 20
-# Of one core, at most, for all statuses together.
+# Of one core, at most, for the parts of all statuses together.
 _CPU_SHARE = 0.05
 
 
@@ -73,13 +73,10 @@ class EventStatusWriter:
             keys.add(seen.event.key)
             if seen.event.namespace and not self._serves(seen.event.namespace):
                 continue
-            begun = time.process_time()
             try:
                 await self._look_at(seen)
             except Exception:
                 LOG.exception("the status of %s %s is not written; it is tried again", *seen.event.key)
-            # Very many events of very many objects make statuses late, and nothing else.
-            await asyncio.sleep((time.process_time() - begun) / _CPU_SHARE)
         for known in (self._written_at, self._looked, self._reports):
             for key in [key for key in known if key not in keys]:
                 known.pop(key)
@@ -87,15 +84,16 @@ class EventStatusWriter:
     async def _look_at(self, seen: SeenEvent) -> None:
         event, now = seen.event, self._clock()
         stands = phase(event, now)
+        states = [state for state in self._inventory.in_namespace(event.namespace) if self._serves(state.namespace)]
+        own = {state.namespace for state in states}
         parts: list[ObjectPart] = []
-        own: set[str] = set()
-        for index, state in enumerate(self._inventory.in_namespace(event.namespace)):
-            if index % _SLICE == 0:
-                await asyncio.sleep(0)
-            if self._serves(state.namespace):
-                own.add(state.namespace)
+        for first in range(0, len(states), _SLICE):
+            begun = time.thread_time()
+            for state in states[first : first + _SLICE]:
                 if self._events.picks(seen, state):
                     parts.extend(self._part(seen, state, now if stands.at is None else stands.at))
+            # Very many events of very many objects make statuses late, and nothing else.
+            await asyncio.sleep((time.thread_time() - begun) / _CPU_SHARE)
         if not event.namespace and not own:
             return  # this replica leads nothing
         others = () if event.namespace else [row for row in _rows(seen.status) if not self._serves(row["namespace"])]
