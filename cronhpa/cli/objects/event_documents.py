@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cronhpa.cli.objects.yaml_documents import UnreadableFileError, name_of, read_with_lines
+from cronhpa.cli.objects.yaml_documents import UnreadableFileError, name_of, read_text, read_with_lines
 from cronhpa.core.model.planned_event import PlannedEvent
 
 
@@ -32,7 +32,9 @@ def has_events(paths: Sequence[Path]) -> bool:
     from cronhpa.api.identity import CLUSTER_EVENT_KIND, EVENT_KIND
 
     try:
-        return any(body.get("kind") in {EVENT_KIND, CLUSTER_EVENT_KIND} for body, *_ in _bodies(paths))
+        # By the text first: most files hold none, and are read again by whoever reads objects.
+        named = [path for path in paths if EVENT_KIND in read_text(path)]
+        return any(body.get("kind") in {EVENT_KIND, CLUSTER_EVENT_KIND} for body, *_ in _bodies(named))
     except UnreadableFileError:
         return False
 
@@ -72,9 +74,8 @@ def read_events(paths: Sequence[Path], namespace: str) -> list[EventDocument]:
         if not found and isinstance(spec, Mapping):
             found = list(broken_rules(spec, of))
         within = "" if of is CLUSTER_PLANNED_EVENT else str(meta.get("namespace") or namespace)
-        event = parse_event(name, within or "default", spec) if within or of is PLANNED_EVENT else None
-        if event is None:
-            event = parse_event(name, "", spec)
+        # A PlannedEvent that states no namespace is parsed as one of any, and concerns the objects of the files.
+        event = parse_event(name, "" if of is CLUSTER_PLANNED_EVENT else within or "default", spec)
         if not found:
             found = [(one.partition(": ")[0], one.partition(": ")[2]) for one in event.problems]
         problems += [f"{file}:{line_at(node, path)}: {name}: {path}: {text}" for path, text in found]
