@@ -66,7 +66,7 @@ test-long: $(VENV)/.ready  ## run what takes minutes: twins under recorded loads
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -m long -s $(ARGS)
 
-test-faults: $(VENV)/.ready  ## break the API server, its etcd, its certificates, the disk and the way between, and kill the operator at each write (15 to 25 min)
+test-faults: $(VENV)/.ready  ## break the API server, its etcd, its certificates, the disk and the way between, and kill the operator at each write (20 to 30 min)
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -m faults $(ARGS)
 
@@ -105,6 +105,9 @@ bench-page: $(VENV)/.ready  ## seconds of the page with 10,000 objects in a real
 
 bench-peers: $(VENV)/.ready  ## KEDA, the plain HPA and cronhpa in one run: at rest, at an edge, at a step, killed (45 min, and half an hour to build KEDA once; BENCH_OBJECTS=500; BENCH_SCENARIOS=idle,edge)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/peers.py
+
+bench-edge: $(VENV)/.ready  ## an edge that 500 objects share on a real API server: Ready at their start? (20 min; BENCH_OBJECTS=100, BENCH_EDGES=1)
+	@PYTHONPATH=tests $(RUN)/python benchmarks/real_edge.py
 
 bench-reaction: $(VENV)/.ready  ## from a step of the load to the first scale write: sources, an adapter, the upstream HPA (10 min; BENCH_OBJECTS=50)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/reaction.py
@@ -218,4 +221,4 @@ artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes int
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-peers bench-reaction bench-forecast bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts
+.PHONY: help setup lock check test coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-peers bench-edge bench-reaction bench-forecast bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts

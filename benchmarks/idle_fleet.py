@@ -35,7 +35,7 @@ from rich.table import Table
 
 from cronhpa.core.model.quantity import parse_milli
 from testbed.control_plane import ControlPlane, Request
-from testbed.objects import deployment, horizontal_pod_autoscaler
+from testbed.objects import deployment, horizontal_pod_autoscaler, plain_cron_hpa
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 from testbed.plant import Plant
 from testbed.twin import CPU_50
@@ -208,17 +208,7 @@ def our_side(plane: ControlPlane) -> FleetFigures:
 
 def cron_hpa(namespace: str, name: str) -> dict[str, Any]:
     """The upstream HPA's spec as a CronHPA: the operator's own defaults for all else."""
-    return {
-        "apiVersion": "cronhpa.io/v1alpha1",
-        "kind": "CronHPA",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-            "minReplicas": 1,
-            "maxReplicas": 10,
-            "metrics": [CPU_50],
-        },
-    }
+    return plain_cron_hpa(name, namespace=namespace, metrics=[CPU_50])
 
 
 def decided(plane: ControlPlane, path: str) -> int:
@@ -360,8 +350,8 @@ def show(upstream: FleetFigures, ours: FleetFigures) -> None:
         )
 
 
-def reach(what: str, wanted: int, count: Callable[[], int]) -> None:
-    """Wait until a count is reached, and tell how it goes. Raises AssertionError with the last count."""
+def reach(what: str, wanted: int, count: Callable[[], int], within_s: float = 300) -> None:
+    """Wait until a count is reached, and tell how it goes. Raises Wrong with the last count."""
     told = time.monotonic()
 
     def read() -> int:
@@ -376,7 +366,7 @@ def reach(what: str, wanted: int, count: Callable[[], int]) -> None:
         return now
 
     try:
-        wait_until(read, lambda now: now == wanted, within_s=300, every_s=1)
+        wait_until(read, lambda now: now == wanted, within_s=within_s, every_s=1)
     except AssertionError as error:
         raise Wrong(f"{what}: {wanted} wanted; {error}") from None
     say(f"all {wanted} {what}")

@@ -34,10 +34,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import peers_times as times
+from idle_fleet import CONSOLE, Wrong, reach, say
 from peers_meter import Meter
 from peers_products import FAR, PODS, PODS_UP, CronHpaProduct, Keda, Missing, Product, Servers, SharedWindow, Upstream
 from report import calibration_line, machine, save
-from rich.console import Console
 from rich.table import Table
 
 from cronhpa.core.model.instant import SECOND
@@ -48,7 +48,6 @@ from testbed.loads import Trace
 from testbed.objects import deployment
 from testbed.plant import Plant
 from testbed.prometheus_server import PrometheusServer
-from testbed.wait import wait_until
 
 OBJECTS = int(os.environ.get("BENCH_OBJECTS") or 100)
 NAMESPACES = int(os.environ.get("BENCH_NAMESPACES") or 10)
@@ -65,17 +64,12 @@ _END_S = 345
 _KILLED_BEFORE_S, _RESTARTED_AFTER_S, _WINDOW_OF_KILL_S = 10, 20, 180
 _STEPPED = 10
 _STEP_BEFORE, _STEP_AFTER, _STEP_REPLICAS = 5.0, 40.0, 4
-_STEP_S, _CPU_STEP_S = 75, 75
+_STEP_S = 75
+# For a count of objects or pods, before what waits for it is given up.
+_WITHIN_S = 600
 _OUTAGE_S, _BACK_S = 120, 90
 _GIB = 1 << 30
 _DISK_GIB = 12
-
-CONSOLE = Console(width=None if sys.stdout.isatty() else 120)
-_BEGUN = time.monotonic()
-
-
-def say(text: str) -> None:
-    CONSOLE.print(f"[dim]{time.monotonic() - _BEGUN:5.0f} s[/dim]  {text}", highlight=False)
 
 
 class Numbers:
@@ -170,8 +164,8 @@ class Bench:
             self.plane.create(f"/apis/apps/v1/namespaces/{space}/deployments", made)
         for space, name in self.targets:
             self.plant.add_target(space, {"app": name}, PODS * 0.5)
-        self.reach("pods are Ready", OBJECTS * PODS, lambda: sum(pod.ready for pod in self.plant.seen_pods()))
-        self.reach("pods are measured at the target", OBJECTS * PODS, self._measured)
+        reach("pods are Ready", OBJECTS * PODS, lambda: sum(pod.ready for pod in self.plant.seen_pods()), _WITHIN_S)
+        reach("pods are measured at the target", OBJECTS * PODS, self._measured, _WITHIN_S)
 
     def _measured(self) -> int:
         usages = (
@@ -179,32 +173,11 @@ class Bench:
         )
         return sum(abs(parse_milli(usage) - 500) <= 1 for usage in usages)
 
-    def reach(self, what: str, wanted: int, count: Any, within_s: float = 600) -> float:
-        """Waits for a count, and tells how it goes; returns the seconds. Raises Missing."""
-        begun = told = time.monotonic()
-
-        def read() -> int:
-            nonlocal told
-            try:
-                now: int = count()
-            except TimeoutError:
-                return -1
-            if time.monotonic() - told > 15:
-                told = time.monotonic()
-                say(f"{now} of {wanted} {what}")
-            return now
-
-        try:
-            wait_until(read, lambda now: now >= wanted, within_s=within_s, every_s=1)
-        except AssertionError as error:
-            raise Missing(f"{what}: {wanted} wanted; {error}") from None
-        return time.monotonic() - begun
-
     def create(self, product: Product, window: SharedWindow) -> float:
         """The objects of all targets; returns how long it took until all had decided."""
         begun = time.monotonic()
         product.create([product.scaled(space, name, window) for space, name in self.targets])
-        self.reach(f"objects of {product.name} have decided", OBJECTS, lambda: product.decided("fleet-"))
+        reach(f"objects of {product.name} have decided", OBJECTS, lambda: product.decided("fleet-"), _WITHIN_S)
         return time.monotonic() - begun
 
     def clear(self, product: Product) -> None:
@@ -217,7 +190,7 @@ class Bench:
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(reset, self.targets))
-        self.reach("targets are as at first", OBJECTS, self._settled)
+        reach("targets are as at first", OBJECTS, self._settled, _WITHIN_S)
 
     def patch_replicas(self, space: str, name: str, replicas: int) -> None:
         patch = json.dumps({"spec": {"replicas": replicas}}).encode()
@@ -322,13 +295,13 @@ def _stepping(bench: Bench, product: Product, groups: list[str]) -> Iterator[tup
             yield space, name, group
     ready = "pods of the steps are Ready"
     wanted = len(groups) * _STEPPED
-    bench.reach(
+    reach(
         ready, wanted, lambda: sum(pod.ready and pod.namespace.startswith("step-") for pod in bench.plant.seen_pods())
     )
     for number in range(_STEPPED):
         product.create([product.stepped(f"step-{number}", f"{group}-{number}", group) for group in groups])
         time.sleep(1.5)
-    bench.reach(f"stepping objects of {product.name} have decided", wanted, lambda: product.decided("step-"))
+    reach(f"stepping objects of {product.name} have decided", wanted, lambda: product.decided("step-"), _WITHIN_S)
     time.sleep(_WARM_UP_S)
 
 
@@ -406,7 +379,7 @@ def measure(bench: Bench, name: str) -> None:
             begun = time.monotonic()
             try:
                 figures[scenario] = run[scenario](bench, product)
-            except (Missing, AssertionError, OSError) as error:
+            except (Missing, Wrong, AssertionError, OSError) as error:
                 figures[scenario] = {"missing": str(error)}
                 say(f"[yellow]{name}, {scenario}: not measured:[/yellow] {error}")
                 if time.monotonic() - begun > 1:  # it had begun
@@ -423,7 +396,7 @@ def _give_back(bench: Bench, product: Product) -> None:
     try:
         bench.clear(product)
         _unstep(bench, product)
-    except (Missing, AssertionError, OSError) as error:
+    except (Missing, Wrong, AssertionError, OSError) as error:
         say(f"[yellow]{product.name} left something behind:[/yellow] {error}")
 
 
@@ -443,7 +416,7 @@ def keep(bench: Bench) -> Path:
     })  # fmt: skip
 
 
-def tables(figures: dict[str, Any]) -> list[Table]:
+def table_of(figures: dict[str, Any]) -> Table:
     """What people read: a row a figure, a column a product."""
     names = [name for name in PRODUCTS if name in figures]
 
@@ -489,7 +462,7 @@ def tables(figures: dict[str, Any]) -> list[Table]:
         table.add_column(name, justify="right")
     for label, path in rows.items():
         table.add_row(label, *(cell(at(name, *path)) for name in names))
-    return [table]
+    return table
 
 
 def _chosen(variable: str, accepted: tuple[str, ...]) -> list[str]:
@@ -518,11 +491,10 @@ def main() -> int:
             bench.set_up()
             for name in names:
                 measure(bench, name)
-        except (Missing, KeyboardInterrupt) as error:
+        except (Wrong, KeyboardInterrupt) as error:
             say(f"[red]the run ends here:[/red] {error or 'interrupted'}; what was measured is kept")
         path = keep(bench)
-    for table in tables(bench.figures):
-        CONSOLE.print(table)
+    CONSOLE.print(table_of(bench.figures))
     say(f"figures: {path}")
     missing = [
         f"{name}, {part}: {figures['missing'].splitlines()[0]}"

@@ -24,7 +24,7 @@ import yaml
 
 from testbed import build
 from testbed.control_plane import ControlPlane, die_with
-from testbed.objects import horizontal_pod_autoscaler
+from testbed.objects import horizontal_pod_autoscaler, plain_cron_hpa
 from testbed.operator import NAMESPACE as SYSTEM
 from testbed.operator import SERVICE_ACCOUNT, Operator
 from testbed.twin import CPU_50
@@ -221,32 +221,17 @@ class CronHpaProduct(Product):
     def scaled(self, namespace: str, name: str, window: SharedWindow) -> dict[str, Any]:
         start, end = window.crons
         schedule = {"name": "window", "start": start, "end": end, "minReplicas": PODS_UP}
-        return self._object(namespace, name, PODS, [CPU_50], schedules=[schedule])
+        bounds = PODS, PODS_MAX
+        return plain_cron_hpa(name, namespace=namespace, bounds=bounds, metrics=[CPU_50], schedules=[schedule])
 
     def stepped(self, namespace: str, name: str, group: str) -> dict[str, Any]:
         if group == "cpu":
-            return self._object(namespace, name, 1, [CPU_50])
+            return plain_cron_hpa(name, namespace=namespace, bounds=(1, PODS_MAX), metrics=[CPU_50])
         source = "series" if group == "prometheus" else "numbers"
         target = {"type": "AverageValue", "averageValue": _NUMBER_TARGET}
         metric = {"type": "External", "external": {"metric": {"name": source}, "target": target}}
         fast = {"syncPeriodSeconds": 1} if group == "number-fast" else {}
-        return self._object(namespace, name, 1, [metric], **fast)
-
-    def _object(
-        self, namespace: str, name: str, minimum: int, metrics: Sequence[Mapping[str, Any]], **spec: Any
-    ) -> dict[str, Any]:
-        return {
-            "apiVersion": "cronhpa.io/v1alpha1",
-            "kind": "CronHPA",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {
-                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-                "minReplicas": minimum,
-                "maxReplicas": PODS_MAX,
-                "metrics": list(metrics),
-            }
-            | spec,
-        }
+        return plain_cron_hpa(name, namespace=namespace, bounds=(1, PODS_MAX), metrics=[metric], **fast)
 
 
 class Keda(Product):

@@ -26,7 +26,7 @@ from report import calibration_line, machine, save
 
 from cronhpa.core.model.instant import SECOND, parse_instant
 from testbed.control_plane import ControlPlane
-from testbed.objects import deployment
+from testbed.objects import deployment, plain_cron_hpa
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 
 OBJECTS = int(os.environ.get("BENCH_OBJECTS", "500"))
@@ -85,18 +85,8 @@ def cron_hpa(namespace: str, name: str, edges: list[int]) -> dict[str, Any]:
         }
         for number, edge in enumerate(edges)
     ]
-    return {
-        "apiVersion": "cronhpa.io/v1alpha1",
-        "kind": "CronHPA",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-            "minReplicas": PODS,
-            "maxReplicas": 10,
-            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}},
-            "schedules": schedules,
-        },
-    }
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    return plain_cron_hpa(name, namespace=namespace, bounds=(PODS, 10), behavior=behavior, schedules=schedules)
 
 
 def ready_at(plane: ControlPlane) -> dict[tuple[str, str], list[float]]:

@@ -68,3 +68,25 @@ def horizontal_pod_autoscaler(
         }
         | ({"behavior": dict(behavior)} if behavior else {}),
     }
+
+
+def plain_cron_hpa(
+    name: str, *, namespace: str = "default", bounds: tuple[int, int] = (1, 10), **spec: Any
+) -> dict[str, Any]:
+    """
+    A CronHPA for the Deployment of its name, with the operator's own defaults.
+
+    spec: further fields, of which one must be metrics or schedules.
+    """
+    minimum, maximum = bounds
+    return {
+        "apiVersion": "cronhpa.io/v1alpha1",
+        "kind": "CronHPA",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "minReplicas": minimum,
+            "maxReplicas": maximum,
+        }
+        | spec,
+    }
