@@ -84,7 +84,7 @@ def test_an_event_raises_the_objects_that_it_picks_and_leaves_the_others(control
     becomes(control_plane, namespace, {"shop": 2, "cart": 2, "jobs": 2})
 
 
-def test_an_operator_that_is_killed_over_the_start_of_an_event_comes_back_into_it(
+def test_an_operator_that_is_killed_while_an_event_is_open_comes_back_into_it(
     control_plane, plant, namespace, operator
 ):
     """Nothing of an event is in memory alone: it is listed before the first decision, so nothing is scaled down."""
