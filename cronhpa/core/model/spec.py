@@ -205,15 +205,15 @@ class Schedule(Struct, frozen=True, cache_hash=True):
     """Why the schedule cannot be read. An unreadable schedule abstains and blocks scale-down."""
     floor_percent: int | None = None
     """A floor in percent of the minimum that all other sources state at the same instant; None: none."""
-    floor_max: int | None = None
-    """The largest count that `floor_percent` asks for; None: no such limit."""
+    within_maximum: bool = False
+    """Whether its floors are cut to the maximum: that of the spec, or a higher one that other sources state."""
     cap_percent: int | None = None
     """A cap in percent of the maximum that all other sources state at the same instant; None: none."""
 
     @property
     def is_relative(self) -> bool:
         """Whether a bound depends on those of other sources."""
-        return self.floor_percent is not None or self.cap_percent is not None
+        return self.floor_percent is not None or self.cap_percent is not None or self.within_maximum
 
     @property
     def has_floor(self) -> bool:

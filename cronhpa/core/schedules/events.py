@@ -18,7 +18,7 @@ from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import Schedule, Spec
 from cronhpa.core.schedules import windows
-from cronhpa.core.schedules.ranks import relative_floor, settled_at
+from cronhpa.core.schedules.ranks import part, settled_at
 
 MAX_EVENT_SCHEDULES = 50
 """The most schedules that an object takes over from events. Of more, those of the first events by name count."""
@@ -48,15 +48,11 @@ def _written_in(spec: Spec, event: PlannedEvent, expected: ExpectedReplicas) -> 
     for stated in event.schedules:
         schedule = stated.schedule
         by_load = None if stated.expected_load_percent is None else expected(event, stated)
-        floor, floor_max = _floor(stated, by_load), schedule.floor_max
-        if schedule.cap is None and schedule.cap_percent is None:
-            floor_max = spec.max_replicas
-            floor = None if floor is None else min(floor, spec.max_replicas)
         yield replace(
             schedule,
             name=schedule_name(event, schedule),
-            floor=floor,
-            floor_max=None if schedule.floor_percent is None else floor_max,
+            floor=_floor(stated, by_load),
+            within_maximum=not _states_maximum(schedule),
             suspend=schedule.suspend or event.suspend,
         )
         if isinstance(by_load, Absent) and not event.suspend:
@@ -123,14 +119,21 @@ def asked_of(event: PlannedEvent, own: Spec, spec: Spec, at: Nanoseconds, expect
 
     own: its spec as it was written. spec: the same with the schedules of all events.
     """
-    replicas = settled_at(spec, at).minimum.number
+    settled = settled_at(spec, at)
+    # A cap of a lower rank keeps nothing from the event.
+    maximum = max(own.max_replicas, settled.maximum.number)
+    minimum = settled_at(own, at).minimum.number
     wanted = 0
     for stated in event.schedules:
         schedule = stated.schedule
-        has_maximum = schedule.cap is not None or schedule.cap_percent is not None
-        if has_maximum or event.suspend or schedule.suspend or not windows.state(schedule.window, at).is_open:
+        is_open = windows.state(schedule.window, at).is_open
+        if _states_maximum(schedule) or event.suspend or schedule.suspend or not is_open:
             continue
-        by_percent = relative_floor(schedule, settled_at(own, at).minimum.number) or 0
+        by_percent = 0 if schedule.floor_percent is None else part(schedule.floor_percent, minimum)
         by_load = None if stated.expected_load_percent is None else expected(event, stated)
         wanted = max(wanted, _floor(stated, by_load) or 0, by_percent)
-    return Asked(replicas, max(wanted - own.max_replicas, 0))
+    return Asked(settled.minimum.number, max(wanted - maximum, 0))
+
+
+def _states_maximum(schedule: Schedule) -> bool:
+    return schedule.cap is not None or schedule.cap_percent is not None

@@ -29,7 +29,7 @@ from cronhpa.core.model.memory import lead_time
 from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.spec import Schedule, Spec
 from cronhpa.core.schedules import windows
-from cronhpa.core.schedules.ranks import RankedBound, Settled, rank_of, relative_floor, settle, settled_at, stated_by
+from cronhpa.core.schedules.ranks import RankedBound, Settled, rank_of, settle, settled_at, stated_at, stated_by
 
 
 class Leading(Struct, frozen=True, gc=False):
@@ -115,19 +115,21 @@ def next_rise(spec: Spec, states: Sequence[Window], minimum: int) -> tuple[Nanos
     The next start at which a closed schedule with a measured lead raises the minimum, and the pods that it adds; None
     if there is none. states: of the spec's schedules, in order.
     """
-    rises = [
-        (window.changes, minimum - schedule.floor)
+    starts = [
+        (window.changes, schedule)
         for schedule, window in zip(spec.schedules, states, strict=False)
         if window.state is WindowState.CLOSED
         and window.changes is not None
         and schedule.lead is None
-        and schedule.floor is not None
-        and schedule.floor > minimum
+        and schedule.has_floor
     ]
-    if not rises:
-        return None
-    start, fewer = min(rises)  # of several at one start the largest
-    return start, -fewer
+    first: tuple[Nanoseconds, int] | None = None
+    for start, schedule in starts:
+        if first is None or start <= first[0]:
+            pods = (stated_floor(spec, schedule, start) or 0) - minimum
+            if pods > 0:
+                first = (start, pods) if first is None or start < first[0] else (start, max(pods, first[1]))
+    return first
 
 
 def kept_leads(
@@ -192,11 +194,14 @@ def _longest(
 
 def stated_floor(spec: Spec, schedule: Schedule, start: Nanoseconds) -> int | None:
     """The floor that a schedule states at its start; None if it states none."""
-    if schedule.floor_percent is None:
+    if not schedule.is_relative:
         return schedule.floor
-    in_counts = tuple(replace(other, floor_percent=None, cap_percent=None) for other in spec.schedules)
-    others = settled_at(replace(spec, schedules=in_counts), start)
-    return max(relative_floor(schedule, others.minimum.number) or 0, schedule.floor or 0)
+    floors = (
+        bound.number
+        for bound in stated_at(spec, start)
+        if bound.proposal.role is Role.FLOOR and bound.by.name == schedule.name
+    )
+    return max(floors, default=None)
 
 
 def _lead(

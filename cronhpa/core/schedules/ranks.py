@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cronhpa.core.model.decision import Proposal, Role, Source, SourceRef
 from cronhpa.core.model.instant import Nanoseconds
@@ -49,6 +50,11 @@ class Settled(Struct, frozen=True, gc=False):
 
 def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
     """The bounds of the windows that are open at an instant, the override and the spec together, without leads."""
+    return settle(spec, stated_at(spec, at))
+
+
+def stated_at(spec: Spec, at: Nanoseconds) -> list[RankedBound]:
+    """What the windows that are open at an instant, and the override, state."""
     stated: list[RankedBound] = []
     relative: list[tuple[Schedule, Nanoseconds | None]] = []
     for schedule in spec.schedules:
@@ -60,44 +66,48 @@ def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
                     relative.append((schedule, state.until))
     if spec.override is not None and at < spec.override.until:
         stated += statements(Source.OVERRIDE, spec.override, OVERRIDE_RANK, spec.override.until)
-    if relative:
-        stated += relative_bounds(spec, stated, relative)
-    return settle(spec, stated)
+    return stated + relative_bounds(spec, stated, relative) if relative else stated
 
 
 def relative_bounds(
     spec: Spec, stated: Sequence[RankedBound], relative: Iterable[tuple[Schedule, Nanoseconds | None]]
 ) -> list[RankedBound]:
     """
-    The bounds in percent of open schedules, as counts: of the bounds that all other sources state together.
+    The bounds of open schedules that depend on those of other sources, as counts.
 
-    stated: the bounds of all open sources in counts. relative: the schedules, with the ends of their windows. Two
-    schedules in percent do not add up: each refers to the sources in counts.
+    stated: the bounds of all open sources that depend on no other. relative: the schedules, with the ends of their
+    windows. First the caps in percent, of the maximum of the others; then the floors in counts, within the maximum;
+    then the floors in percent, of the minimum of all those. Two schedules in percent do not add up.
     """
-    others = settle(spec, stated)
-    out: list[RankedBound] = []
+    relative = tuple(relative)
+    maximum = settle(spec, stated).maximum.number
+    out = [
+        _relative(schedule, Role.CAP, part(schedule.cap_percent, maximum), until)
+        for schedule, until in relative
+        if schedule.cap_percent is not None
+    ]
+    limit = max(spec.max_replicas, settle(spec, [*stated, *out]).maximum.number)
+    floors = [
+        _relative(schedule, Role.FLOOR, min(schedule.floor, limit), until)
+        for schedule, until in relative
+        if schedule.within_maximum and schedule.floor is not None
+    ]
+    minimum = settle(spec, [*stated, *floors]).minimum.number
     for schedule, until in relative:
-        numbers = (
-            (Role.FLOOR, relative_floor(schedule, others.minimum.number)),
-            (Role.CAP, None if schedule.cap_percent is None else _part(schedule.cap_percent, others.maximum.number)),
-        )
-        for role, number in numbers:
-            if number is not None:
-                proposal = Proposal(Source.SCHEDULE, schedule.name, role, number, until)
-                out.append(RankedBound(rank_of(schedule), proposal))
-    return out
+        if schedule.floor_percent is not None:
+            floor = part(schedule.floor_percent, minimum)
+            floors.append(
+                _relative(schedule, Role.FLOOR, min(floor, limit) if schedule.within_maximum else floor, until)
+            )
+    return out + floors
 
 
-def relative_floor(schedule: Schedule, minimum: int) -> int | None:
-    """The floor in percent of a schedule as a count; None if it has none. minimum: that of all other sources."""
-    if schedule.floor_percent is None:
-        return None
-    floor = _part(schedule.floor_percent, minimum)
-    return floor if schedule.floor_max is None else min(floor, schedule.floor_max)
+def _relative(schedule: Schedule, role: Role, number: int, until: Nanoseconds | None) -> RankedBound:
+    return RankedBound(rank_of(schedule), Proposal(Source.SCHEDULE, schedule.name, role, number, until))
 
 
-def _part(percent: int, number: int) -> int:
-    """Rounded up: what is asked for in percent must not fall short by a part of a pod."""
+def part(percent: int, number: int) -> int:
+    """A number in percent of another, rounded up: it must not fall short by a part of a pod."""
     return -(-percent * number // 100)
 
 
@@ -144,6 +154,9 @@ def _of_spec(minimum: int, maximum: int) -> tuple[RankedBound, RankedBound]:
 
 
 def stated_by(schedule: Schedule, until: Nanoseconds | None) -> list[RankedBound]:
+    """The bounds of an open schedule that depend on no other source."""
+    if schedule.within_maximum:
+        schedule = replace(schedule, floor=None)
     return statements(Source.SCHEDULE, schedule, rank_of(schedule), until)
 
 

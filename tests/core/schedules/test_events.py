@@ -64,6 +64,32 @@ def test_the_objects_maximum_stays_a_cap():
     assert (20, 20) == at(with_events(SHOP, [sale(during(floor_percent=1000))]))
 
 
+def test_a_window_of_the_object_that_raises_its_maximum_makes_room_for_the_event():
+    """20 by the spec, 30 by the window: of the 50 that are asked for, 30 come, and 20 are missing."""
+    wide = replace(SHOP, schedules=(Schedule("wide", ALL_DAY, cap=30),))
+    event = sale(during(floor=50))
+
+    assert (30, 30) == at(with_events(wide, [event]))
+    assert 20 == asked_of(event, wide, with_events(wide, [event]), NOON, lambda *_: None).short
+
+
+def test_a_cap_of_a_lower_rank_keeps_nothing_from_the_event():
+    """A recurring window caps at 5, which a planned event outranks: its 12 come."""
+    daily = CronWindow("0 0 * * *", "UTC", duration=23 * HOUR)
+    night = replace(SHOP, schedules=(Schedule("night", daily, cap=5),))
+    event = sale(during(floor=12))
+
+    assert (12, 12) == at(with_events(night, [event]))
+    assert 0 == asked_of(event, night, with_events(night, [event]), NOON, lambda *_: None).short
+
+
+def test_a_floor_in_percent_refers_to_the_counts_of_other_events_too():
+    """One event asks for 8, the other for twice what the others ask: 16."""
+    events = [sale(during(floor=8), name="a"), sale(during(floor_percent=200), name="b")]
+
+    assert 16 == at(with_events(SHOP, events))[0]
+
+
 def test_an_event_that_states_a_maximum_raises_it():
     assert (50, 60) == at(with_events(SHOP, [sale(during(floor=50, cap=60))]))
     assert (4, 40) == at(with_events(SHOP, [sale(during(cap_percent=200))]))
@@ -178,8 +204,8 @@ def test_a_floor_in_percent_is_by_hand_what_the_others_settle_times_the_percenta
     event = sale(Schedule("x", OnceWindow("2026-11-01T00:00", "2027-01-01T00:00", "UTC"), floor_percent=percent,
                           priority=5))  # fmt: skip
 
-    others = settled_at(spec, now).minimum.number
-    by_hand = min((percent * others + 99) // 100, SHOP.max_replicas)
+    others = settled_at(spec, now)
+    by_hand = min((percent * others.minimum.number + 99) // 100, max(SHOP.max_replicas, others.maximum.number))
 
     assert by_hand == settled_at(with_events(spec, [event]), now).low.number
 

@@ -63,6 +63,16 @@ def test_the_pods_of_all_objects_that_start_together_are_one_crowd():
     assert Crowd(START, 200, 100, POD_RATE_UNKNOWN) == crowds.crowd_of(("prod", "app-7"), LATER)
 
 
+def test_floors_in_percent_are_in_the_crowd_as_the_counts_that_they_come_to():
+    """200 % of the 2 of the spec are 4: 2 more for each of 50 objects."""
+    crowds = Crowds()
+    twice = spec(schedules=(replace(DAY.schedules[0], floor=None, floor_percent=200),))
+    for number in range(50):
+        crowds.decided(("prod", f"app-{number}"), twice, decided(), Memory(), scales=False)
+
+    assert 100 == crowds.crowd_of(("prod", "app-0"), LATER).pods
+
+
 def test_an_object_alone_and_one_without_schedules_delay_nothing():
     crowds = fleet(1)
     crowds.decided(("prod", "plain"), spec(), replace(decided(), windows=()), Memory(), scales=False)
