@@ -15,6 +15,8 @@ from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.schedules.events import Phase
 
 _NAMED_MAX = 5
+EVENT_NUMBERS = ("objects", "pods", "podsNow", "short", "ready")
+"""The numbers of a namespace in a status, and those of all namespaces together."""
 
 
 class ObjectPart(Struct, frozen=True):
@@ -35,6 +37,8 @@ class ObjectPart(Struct, frozen=True):
     unneeded: int = 0
     """Pods above what its metrics asked for."""
     is_preview: bool = False
+    is_load_unknown: bool = False
+    """Whether the event expects a load of which the usual one is not known."""
     conflict: str = ""
     """A contradiction in which a schedule of the event takes part."""
 
@@ -56,35 +60,65 @@ class EventLook(Struct, frozen=True):
         return self.phase.is_open and not self.event.suspend
 
 
+class EventSums(Struct):
+    """What the objects of one replica add to the report of an event, in minutes; whole ones are taken when written."""
+
+    minutes_at_max: float = 0.0
+    minutes_short: float = 0.0
+    unneeded_pod_minutes: float = 0.0
+
+    def add(self, look: EventLook) -> None:
+        """Adds the time since the look before."""
+        if look.is_active:
+            minutes = look.elapsed / MINUTE
+            self.minutes_at_max += minutes * sum(part.is_at_max for part in look.parts)
+            self.minutes_short += minutes * sum(part.is_under_provisioned for part in look.parts)
+            self.unneeded_pod_minutes += minutes * sum(part.unneeded for part in look.parts)
+
+    @property
+    def whole(self) -> dict[str, int]:
+        """The whole minutes, by the names of the report."""
+        return {
+            "minutesAtMax": int(self.minutes_at_max),
+            "minutesShort": int(self.minutes_short),
+            "unneededPodMinutes": int(self.unneeded_pod_minutes),
+        }
+
+    def take_whole(self) -> None:
+        """Leaves the fractions."""
+        self.minutes_at_max %= 1
+        self.minutes_short %= 1
+        self.unneeded_pod_minutes %= 1
+
+
 def event_status(
-    look: EventLook, previous: Mapping[str, Any], report: Any, others: Iterable[Mapping[str, Any]] = ()
+    look: EventLook, previous: Mapping[str, Any], sums: EventSums, others: Iterable[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
     """
-    The whole status, as the API has it, but with fractions in the report.
+    The whole status, as the API has it.
 
-    previous: the status before. report: that of the look before, which goes on. others: the rows of namespaces that
-    another replica serves.
+    previous: the status before, whose report goes on. sums: what is to be added to it. others: the rows of namespaces
+    that another replica serves.
     """
     event, phase, parts, now = look.event, look.phase, look.parts, look.now
     rows = sorted([*_rows(parts), *others], key=lambda row: (-row["pods"], row["namespace"]))
-    total = {key: sum(row[key] for row in rows) for key in ("objects", "pods", "podsNow", "short", "ready")}
+    total = {key: sum(row[key] for row in rows) for key in EVENT_NUMBERS}
     status: dict[str, Any] = {
         "observedGeneration": look.generation,
         "state": _state(event, phase, parts, total["objects"]),
     }
-    ready = total.pop("ready")
     status |= total
-    if look.is_active:
-        status["ready"] = ready
+    if not look.is_active:
+        del status["ready"]
     zone = event.schedules[0].schedule.window.zone if event.schedules else "UTC"
     if phase.edge is not None and not event.suspend:
         edge = phase.edge
         status["nextEdge"] = {"time": format_instant(edge.at), "schedule": edge.schedule, "state": str(edge.state)}
         status["columns"] = {"next": format_ahead(edge.at, zone, now)}
     status["namespaces"] = rows[:MAX_NAMESPACES_TOLD]
-    gone_on = _report(look, report)
-    if gone_on:
-        status["report"] = gone_on
+    report = _report(look, total, previous.get("report"), sums)
+    if report:
+        status["report"] = report
     status["conditions"] = _conditions(look, total, previous.get("conditions") or ())
     return status
 
@@ -116,30 +150,25 @@ def _state(event: PlannedEvent, phase: Phase, parts: Iterable[ObjectPart], objec
     return "Leading" if any(part.is_leading for part in parts) else "Upcoming"
 
 
-def _report(look: EventLook, previous: Any) -> dict[str, Any]:
+def _report(look: EventLook, total: Mapping[str, int], previous: Any, sums: EventSums) -> dict[str, Any]:
     """What came of it so far. The numbers of a window stay until the next one opens."""
     known = dict(previous) if isinstance(previous, Mapping) and _is_instant(previous.get("opened")) else {}
     is_running = bool(known) and "closed" not in known
-    parts = look.parts
-    if not look.is_active:
-        if is_running:
-            known["closed"] = format_instant(look.now)
+    if not look.is_active and not is_running:
         return known
     if not is_running:
-        known = {"opened": format_instant(look.now), "readyAtStart": sum(part.is_ready for part in parts)}
-    added = {
-        "minutesAtMax": sum(part.is_at_max for part in parts),
-        "minutesShort": sum(part.is_under_provisioned for part in parts),
-        "unneededPodMinutes": sum(part.unneeded for part in parts),
-    }
-    known["peakPods"] = max(_number(known.get("peakPods")), sum(part.pods_now for part in parts))
-    for key, count in added.items():
-        known[key] = _number(known.get(key)) + count * look.elapsed / MINUTE
+        known = {"opened": format_instant(look.now), "readyAtStart": total["ready"]}
+    if look.is_active:
+        known["peakPods"] = max(_number(known.get("peakPods")), total["podsNow"])
+    else:
+        known["closed"] = format_instant(look.now)
+    for key, minutes in sums.whole.items():
+        known[key] = _number(known.get(key)) + minutes
     return known
 
 
-def _number(value: Any) -> float:
-    return value if isinstance(value, int | float) else 0
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _is_instant(text: Any) -> bool:
@@ -199,6 +228,16 @@ def _stated(
         yield "Fits", False, "AboveMaximum", message
     else:
         yield "Fits", True, "WithinMaximum", "maxReplicas of no object keeps pods from it"
+    if any(stated.expected_load_percent is not None for stated in event.schedules):
+        unknown = [part for part in parts if part.is_load_unknown]
+        if unknown:
+            message = (
+                f"the usual load of {_names(unknown)} is not known (two of the last four weeks without the event are "
+                "needed): the other bounds of the schedule hold there"
+            )
+            yield "LoadKnown", False, "UsualLoadUnknown", message
+        else:
+            yield "LoadKnown", True, "UsualLoadRead", "the usual load of all objects is known"
     torn = [part for part in parts if part.conflict]
     if torn:
         first = torn[0]

@@ -1,7 +1,8 @@
 """
 The usual loads that planned events refer to, read from the history beside scaling.
 
-An object whose usual load was not read yet is not one without a history: until then nothing is scaled down for it.
+An object whose usual load was not read yet is not one without a history: while an event that needs it holds, or soon
+will, nothing is scaled down for it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from math import ceil
 from msgspec import Struct
 
 from cronhpa.core.forecasts.floor import forecast_source, target_load
-from cronhpa.core.model.instant import HOUR, Nanoseconds
+from cronhpa.core.model.instant import HOUR, MINUTE, Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
-from cronhpa.core.model.spec import Spec
+from cronhpa.core.model.spec import CronWindow, OnceWindow, Spec
 from cronhpa.core.schedules import windows
 from cronhpa.history.database.database import StoreError
 from cronhpa.history.database.series import Series
@@ -32,6 +33,8 @@ LOG = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 10.0
 _READ_AGAIN = HOUR
+# Longer than the longest lead of most objects. Earlier than that an unread load matters to nobody.
+_SOON = 15 * MINUTE
 _SLICE = 20
 NOT_READ = Absent("UsualLoadNotRead", "the usual load has not been read from the history yet")
 
@@ -42,7 +45,7 @@ class _Asked(Struct, frozen=True):
     series: Series
     start: Nanoseconds
     end: Nanoseconds
-    zone: str
+    window: CronWindow | OnceWindow
 
 
 class UsualLoads:
@@ -53,13 +56,15 @@ class UsualLoads:
         # The load of each window, None if the history is too short for it, and when it was read.
         self._loads: dict[_Asked, tuple[float | None, Nanoseconds]] = {}
         self._wanted: set[_Asked] = set()
+        # Those of them that are unread although their event comes soon; their objects know it.
+        self._overdue: set[_Asked] = set()
         self._looked: Nanoseconds = 0
 
     def expected(self, spec: Spec, key: Key, _: PlannedEvent, stated: EventSchedule) -> int | Absent | None:
         """
         The replicas for the load that a schedule of an event expects; None if the usual load is not known.
 
-        Absent while it was not read.
+        Absent while it was not read and the event comes soon.
         """
         asked = self._asked(spec, key, stated)
         if asked is None or stated.expected_load_percent is None:
@@ -67,7 +72,7 @@ class UsualLoads:
         self._wanted.add(asked)
         known = self._loads.get(asked)
         if known is None:
-            return NOT_READ
+            return NOT_READ if self._is_soon(asked) else None
         load = known[0]
         source = forecast_source(spec)
         state = self._inventory.items.get(key)
@@ -80,6 +85,10 @@ class UsualLoads:
         """Reads what events ask for, until cancelled. store: the history while it is open."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS if not self._is_behind() else 0.5)
+            overdue = {one for one in self._wanted if one not in self._loads and self._is_soon(one)}
+            for namespace in {one.series.namespace for one in overdue - self._overdue}:
+                events.look_again(namespace)
+            self._overdue = overdue
             history = store()
             if history is None or not self._wanted:
                 continue
@@ -113,6 +122,9 @@ class UsualLoads:
         self._loads = {one: known for one, known in self._loads.items() if now < one.end + HOUR}
         return changed
 
+    def _is_soon(self, asked: _Asked) -> bool:
+        return asked.start - self._now() <= _SOON
+
     def _is_behind(self) -> bool:
         return any(one not in self._loads for one in self._wanted)
 
@@ -120,7 +132,7 @@ class UsualLoads:
         source = forecast_source(spec)
         window = stated.schedule.window
         found = windows.occurrence(window, self._now())
-        return None if source is None or found is None else _Asked(Series(*key, source.name), *found, window.zone)
+        return None if source is None or found is None else _Asked(Series(*key, source.name), *found, window)
 
 
 def _read(store: Store, asked: list[_Asked]) -> list[float | None]:
@@ -130,7 +142,7 @@ def _read(store: Store, asked: list[_Asked]) -> list[float | None]:
 def _usual_load(store: Store, asked: _Asked) -> float | None:
     """The usual load of one object; None also after an error of ours, which must not end the operator for all."""
     try:
-        return usual_load(partial(store.loads.steps, asked.series), asked.start, asked.end, asked.zone)
+        return usual_load(partial(store.loads.steps, asked.series), asked.window, asked.start, asked.end)
     except (OSError, StoreError):
         raise
     except Exception:

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from cronhpa.api.event_status import EventLook, ObjectPart, event_status
+from cronhpa.api.event_status import EventLook, EventSums, ObjectPart, event_status
 from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import OnceWindow, Schedule
@@ -12,6 +12,7 @@ DOORS = Schedule("doors", OnceWindow("2026-11-27T18:00", "2026-11-27T20:00", "UT
 SALE = PlannedEvent("sale", "prod", schedules=(EventSchedule(DOORS),), reason="Black Friday")
 START = parse_instant("2026-11-27T18:00:00Z")
 SHOP = ObjectPart("prod", "shop", pods=10, pods_now=4, short=0, is_ready=False)
+NONE = EventSums()
 CART = ObjectPart("prod", "cart", pods=6, pods_now=6, short=4, is_ready=True)
 
 
@@ -24,7 +25,7 @@ def condition(status, kind):
 
 
 def test_beforehand_it_adds_up_what_the_event_asks_for_and_what_is_kept_from_it():
-    status = event_status(look(START - HOUR, SHOP, CART), {}, None)
+    status = event_status(look(START - HOUR, SHOP, CART), {}, NONE)
 
     assert ("Upcoming", 2, 16, 10, 4) == tuple(status[key] for key in ("state", "objects", "pods", "podsNow", "short"))
     assert {"time": "2026-11-27T18:00:00Z", "schedule": "doors", "state": "Open"} == status["nextEdge"]
@@ -33,11 +34,11 @@ def test_beforehand_it_adds_up_what_the_event_asks_for_and_what_is_kept_from_it(
 
 
 def test_while_pods_are_asked_for_ahead_it_is_leading():
-    assert "Leading" == event_status(look(START - MINUTE, replace(SHOP, is_leading=True)), {}, None)["state"]
+    assert "Leading" == event_status(look(START - MINUTE, replace(SHOP, is_leading=True)), {}, NONE)["state"]
 
 
 def test_while_it_is_active_it_counts_who_is_ready():
-    status = event_status(look(START, SHOP, CART), {}, None)
+    status = event_status(look(START, SHOP, CART), {}, NONE)
 
     assert ("Active", 1) == (status["state"], status["ready"])
     assert 1 == status["report"]["readyAtStart"]
@@ -45,36 +46,68 @@ def test_while_it_is_active_it_counts_who_is_ready():
 
 def test_the_report_adds_up_minutes_and_remembers_the_peak():
     """Four looks 15 s apart, at the maximum all the time: one minute. Two pods too many: two pod-minutes."""
-    report = None
+    status, sums = {}, EventSums()
     for step in range(5):
         part = replace(SHOP, pods_now=10 - step, is_at_max=True, unneeded=2)
-        elapsed = 15 * SECOND if step else 0
-        report = event_status(look(START + step * 15 * SECOND, part, elapsed=elapsed), {}, report)["report"]
+        seen = look(START + step * 15 * SECOND, part, elapsed=15 * SECOND if step else 0)
+        sums.add(seen)
+        status = event_status(seen, status, sums)
+        sums.take_whole()
 
+    report = status["report"]
     assert (10, 1, 2) == tuple(report[key] for key in ("peakPods", "minutesAtMax", "unneededPodMinutes"))
 
 
+def test_what_a_status_that_was_not_written_would_have_added_is_not_lost():
+    """90 s at the maximum, of which the write fails, and 30 s more: two minutes."""
+    sums = EventSums()
+    opened = event_status(look(START, SHOP), {}, sums)
+    for seconds in (90, 30):
+        seen = look(START + 2 * MINUTE, replace(SHOP, is_at_max=True), elapsed=seconds * SECOND)
+        sums.add(seen)
+    assert 2 == event_status(seen, opened, sums)["report"]["minutesAtMax"]
+
+
+def test_two_replicas_add_to_one_report():
+    """Each adds the minutes of its own objects to what the status says: 3 and 4 are 7."""
+    status = event_status(look(START, SHOP), {}, EventSums())
+    for minutes in (3, 4):
+        status = event_status(look(START + 5 * MINUTE, SHOP), status, EventSums(minutes_short=minutes))
+
+    assert 7 == status["report"]["minutesShort"]
+
+
 def test_the_report_stays_after_the_end_and_begins_anew_with_the_next_window():
-    running = event_status(look(START, SHOP), {}, None)["report"]
-    ended = event_status(look(START + 3 * HOUR, SHOP), {}, running)
+    running = event_status(look(START, SHOP), {}, NONE)
+    ended = event_status(look(START + 3 * HOUR, SHOP), running, NONE)
 
     assert ("Ended", "2026-11-27T21:00:00Z") == (ended["state"], ended["report"]["closed"])
-    assert "closed" not in event_status(look(START, SHOP), {}, ended["report"])["report"]
+    assert "closed" not in event_status(look(START, SHOP), ended, NONE)["report"]
 
 
 def test_a_suspended_event_reports_nothing_and_ends_a_report_that_runs():
     suspended = replace(SALE, suspend=True)
-    running = event_status(look(START, SHOP), {}, None)["report"]
+    running = event_status(look(START, SHOP), {}, NONE)
 
-    status = event_status(look(START + HOUR, SHOP, event=suspended), {}, None)
-    stopped = event_status(look(START + HOUR, SHOP, event=suspended), {}, running)
+    status = event_status(look(START + HOUR, SHOP, event=suspended), {}, NONE)
+    stopped = event_status(look(START + HOUR, SHOP, event=suspended), running, NONE)
 
     assert ("Suspended", False, False) == (status["state"], "report" in status, "ready" in status)
     assert "2026-11-27T19:00:00Z" == stopped["report"]["closed"]
 
 
+def test_an_unknown_usual_load_is_told_with_the_objects():
+    big = PlannedEvent("sale", "prod", schedules=(EventSchedule(DOORS, expected_load_percent=250),))
+
+    status = event_status(look(START - HOUR, replace(SHOP, is_load_unknown=True), CART, event=big), {}, NONE)
+    known = event_status(look(START - HOUR, SHOP, CART, event=big), {}, NONE)
+
+    assert "the usual load of prod/shop is not known" in condition(status, "LoadKnown")["message"]
+    assert "True" == condition(known, "LoadKnown")["status"]
+
+
 def test_an_event_for_nobody_says_how_to_find_the_labels():
-    status = event_status(look(START), {}, None)
+    status = event_status(look(START), {}, NONE)
 
     assert "Empty" == status["state"]
     assert "--show-labels" in condition(status, "Matched")["message"]
@@ -83,7 +116,7 @@ def test_an_event_for_nobody_says_how_to_find_the_labels():
 def test_an_event_that_cannot_be_read_is_refused_with_its_problems():
     broken = PlannedEvent("sale", "prod", problems=("spec.schedules: a list belongs here",))
 
-    status = event_status(look(START, event=broken), {}, None)
+    status = event_status(look(START, event=broken), {}, NONE)
 
     assert "Refused" == status["state"]
     assert "a list belongs here" in condition(status, "Accepted")["message"]
@@ -92,7 +125,7 @@ def test_an_event_that_cannot_be_read_is_refused_with_its_problems():
 def test_rows_of_another_replica_stay_and_count():
     theirs = {"namespace": "other", "objects": 3, "pods": 30, "podsNow": 9, "short": 0, "ready": 0}
 
-    status = event_status(look(START, SHOP), {}, None, [theirs])
+    status = event_status(look(START, SHOP), {}, NONE, [theirs])
 
     assert (4, 40) == (status["objects"], status["pods"])
     assert ["other", "prod"] == [row["namespace"] for row in status["namespaces"]]
@@ -100,11 +133,11 @@ def test_rows_of_another_replica_stay_and_count():
 
 def test_a_status_that_somebody_forged_costs_no_report():
     for forged in ("text", {"opened": 5}, {"opened": "yesterday", "peakPods": "many"}, []):
-        assert 4 == event_status(look(START, SHOP), {}, forged)["report"]["peakPods"]
+        assert 4 == event_status(look(START, SHOP), {"report": forged}, NONE)["report"]["peakPods"]
 
 
 def test_a_condition_keeps_the_time_of_its_last_change():
-    before = event_status(look(START - HOUR, SHOP), {}, None)
-    after = event_status(look(START, SHOP), before, None)
+    before = event_status(look(START - HOUR, SHOP), {}, NONE)
+    after = event_status(look(START, SHOP), before, NONE)
 
     assert "2026-11-27T17:00:00Z" == condition(after, "Fits")["lastTransitionTime"]

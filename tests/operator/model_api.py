@@ -76,6 +76,7 @@ class ModelApi:
     """
     writes: the PATCHes of operators. scalings: (instant, target, from, to) of each change of a target's replicas.
     latency: seconds until a request (method, path) is looked at. unknown: fields of a status that its CRD lacks.
+    kinds: what is served, as KINDS.
     """
 
     def __init__(self) -> None:
@@ -92,6 +93,7 @@ class ModelApi:
         self.latency: Callable[[str, str], float] = lambda _method, _path: 0.001
         self.version = 100  # the newest resource version
         self.unknown: tuple[str, ...] = ()
+        self.kinds = dict(KINDS)
         self._watchers: dict[str, list[asyncio.Queue[tuple[str, dict[str, Any]]]]] = defaultdict(list)
 
     def now(self) -> int:
@@ -199,12 +201,12 @@ class ModelApi:
         if metrics:
             return self._measured(*metrics.groups())
         if path == "/apis":
-            return {"groups": [{"name": root.split("/")[2]} for root, _ in KINDS if root != "/api/v1"]}
-        kinds = [(plural, kind) for (root, plural), kind in KINDS.items() if root == path]
+            return {"groups": [{"name": root.split("/")[2]} for root, _ in self.kinds if root != "/api/v1"]}
+        kinds = [(plural, kind) for (root, plural), kind in self.kinds.items() if root == path]
         if kinds:
             return {"resources": [{"name": plural, "kind": kind} for plural, kind in kinds]}
         parts = PATH.fullmatch(path)
-        if parts is None or (parts["root"], parts["plural"]) not in KINDS:
+        if parts is None or (parts["root"], parts["plural"]) not in self.kinds:
             raise RefusedError(404, "NotFound", f"the server could not find {path}")
         plural, namespace, name = parts["plural"], parts["namespace"], parts["name"]
         if method == "GET" and name is None:

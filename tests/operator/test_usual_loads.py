@@ -13,7 +13,6 @@ from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import ExternalMetric, MetricTarget, OnceWindow, Schedule, Spec, TargetRef
 from cronhpa.operator.usual_loads import UsualLoads
 
-NOW = parse_instant("2026-11-27T12:00:00Z")
 KEY = ("prod", "shop")
 DOORS = Schedule("doors", OnceWindow("2026-11-27T18:00", "2026-11-27T20:00", "UTC"), floor=2)
 STATED = EventSchedule(DOORS, expected_load_percent=250)
@@ -43,10 +42,15 @@ class Events:
             self.has_changed.set()
 
 
+def at(time):
+    state = SimpleNamespace(local=SimpleNamespace(memory=Memory()))
+    now = parse_instant(f"2026-11-27T{time}:00Z")
+    return UsualLoads(SimpleNamespace(items={KEY: state}), lambda: now)
+
+
 @pytest.fixture
 def loads():
-    state = SimpleNamespace(local=SimpleNamespace(memory=Memory()))
-    return UsualLoads(SimpleNamespace(items={KEY: state}), lambda: NOW)
+    return at("12:00")
 
 
 async def read(loads, load, broken_at_hour=None):
@@ -58,8 +62,21 @@ async def read(loads, load, broken_at_hour=None):
     keeping.cancel()
 
 
-def test_before_it_was_read_the_load_is_absent(loads):
-    assert isinstance(loads.expected(SHOP, KEY, SALE, STATED), Absent)
+def test_an_unread_load_is_absent_from_a_quarter_of_an_hour_before_its_event_on():
+    """The event starts at 18:00. Earlier, an unread load is no reason to scale nothing down."""
+    seen = [isinstance(at(time).expected(SHOP, KEY, SALE, STATED), Absent) for time in ("12:00", "17:44", "17:45")]
+
+    assert [False, False, True] == seen
+
+
+async def test_objects_are_looked_at_again_when_the_load_of_a_near_event_is_still_unread():
+    loads, events = at("17:50"), Events()
+    loads.expected(SHOP, KEY, SALE, STATED)
+    keeping = asyncio.create_task(loads.keep(events, lambda: None))
+
+    async with asyncio.timeout(30):
+        await events.has_changed.wait()
+    keeping.cancel()
 
 
 async def test_two_and_a_half_times_the_usual_load_by_the_target(loads):

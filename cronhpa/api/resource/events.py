@@ -174,7 +174,8 @@ class PlannedEventStatus(Model):
         default=None,
         max_length=16,
         description="Accepted (it can be read), Matched (it concerns objects), Fits (no maxReplicas keeps replicas "
-        "from it), Consistent (no bounds contradict each other).",
+        "from it), LoadKnown (the usual loads that it refers to are known), Consistent (no bounds contradict each "
+        "other).",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
 

@@ -12,11 +12,11 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.model.decision import Edge, WindowState
+from cronhpa.core.model.decision import EVENT_PREFIX, Edge, WindowState
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
-from cronhpa.core.model.spec import Schedule, Spec
+from cronhpa.core.model.spec import OnceWindow, Schedule, Spec
 from cronhpa.core.schedules import windows
 from cronhpa.core.schedules.ranks import part, settled_at
 
@@ -34,9 +34,15 @@ def with_events(spec: Spec, events: Iterable[PlannedEvent], expected: ExpectedRe
 
     The object's maxReplicas stays a cap, unless the event's schedule states a maximum of its own.
     """
-    written = (schedule for event in sorted(events, key=_order) for schedule in _written_in(spec, event, expected))
+    written = (schedule for event in sorted(events, key=_order) for schedule in _written_in(event, expected))
     added = tuple(islice(written, MAX_EVENT_SCHEDULES))
     return replace(spec, schedules=(*spec.schedules, *added)) if added else spec
+
+
+def with_unknown_events(spec: Spec, problem: str) -> Spec:
+    """The spec of an object whose events cannot be read: only a cap scales it down meanwhile."""
+    unknown = Schedule(f"{EVENT_PREFIX}*", OnceWindow("1970-01-01T00:00", "1970-01-01T00:01", "UTC"))
+    return replace(spec, schedules=(*spec.schedules, replace(unknown, problem=problem)))
 
 
 def _order(event: PlannedEvent) -> tuple[bool, str]:
@@ -44,7 +50,7 @@ def _order(event: PlannedEvent) -> tuple[bool, str]:
     return bool(event.namespace), event.name
 
 
-def _written_in(spec: Spec, event: PlannedEvent, expected: ExpectedReplicas) -> Iterator[Schedule]:
+def _written_in(event: PlannedEvent, expected: ExpectedReplicas) -> Iterator[Schedule]:
     for stated in event.schedules:
         schedule = stated.schedule
         by_load = None if stated.expected_load_percent is None else expected(event, stated)

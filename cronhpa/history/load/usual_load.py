@@ -3,7 +3,8 @@ The usual load of a window: what `expectedLoadPercent` of a planned event is a p
 
 The same hours of the same weekday in each of the last four weeks are looked at. Of each hour the 90th percentile of its
 steps, over all weeks together, is its usual load; the usual load of a window is that of its busiest hour. Steps are
-maxima of five minutes. A week counts if at least half of its steps are known.
+maxima of five minutes. A week counts if at least half of its steps are known and the event did not hold in it: a load
+that an event made is not usual.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from itertools import groupby
 from zoneinfo import ZoneInfo
 
 from cronhpa.core.model.instant import DAY, HOUR, Nanoseconds, from_datetime, to_datetime
+from cronhpa.core.model.spec import CronWindow, OnceWindow
+from cronhpa.core.schedules import windows
 from cronhpa.history.database.series import STEP
 
 WEEKS = 4
@@ -26,17 +29,20 @@ _SPAN_MAX = DAY
 ReadSteps = Callable[[Nanoseconds, Nanoseconds], Sequence[tuple[Nanoseconds, float]]]
 
 
-def usual_load(read: ReadSteps, start: Nanoseconds, end: Nanoseconds, zone: str) -> float | None:
+def usual_load(read: ReadSteps, window: CronWindow | OnceWindow, start: Nanoseconds, end: Nanoseconds) -> float | None:
     """
-    The usual load in the window [start, end), in the load's own unit; None while fewer than two weeks are known.
+    The usual load in [start, end), in the load's own unit; None while fewer than two weeks are known.
 
-    zone: an IANA name: 9:00 is 9:00 on its clock, also over a clock change.
+    window: that of the event. 9:00 is 9:00 on the clock of its zone, also over a clock change.
     """
     end = min(end, start + _SPAN_MAX)
     by_hour: dict[int, list[float]] = {}
     known = 0
     for week in range(1, WEEKS + 1):
-        begin = _weeks_before(start, week, zone)
+        begin = _weeks_before(start, week, window.zone)
+        state = windows.state(window, begin)
+        if state.is_open or (state.until is not None and state.until < begin + end - start):
+            continue
         steps = read(begin, begin + end - start)
         # Half of the steps of a window below five minutes are none.
         if not steps or 2 * len(steps) < (end - start) // STEP:

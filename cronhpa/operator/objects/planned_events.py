@@ -5,14 +5,16 @@ An event is written into the specs of the objects that it picks (`core/schedules
 or explains knows ordinary schedules only. A change of an event marks the objects whose schedules it changes: they are
 decided in their next period, and all others are left as they are.
 
-"Not listed yet" is not "no event": nothing is decided before the first lists. A cluster without the CRDs, or without
-the right to list them, has no events; the log says so once.
+"Not listed yet" is not "no event": nothing is decided before the first lists. Where a list keeps failing, decisions go
+on after a minute and scale nothing down. A cluster without the CRDs, or without the right to list them, has no events;
+the log says so once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
@@ -27,7 +29,7 @@ from cronhpa.core.model.instant import MINUTE
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import LabelSelector, Spec
-from cronhpa.core.schedules.events import ExpectedReplicas, with_events
+from cronhpa.core.schedules.events import ExpectedReplicas, with_events, with_unknown_events
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
@@ -44,6 +46,8 @@ MAX_EVENTS_OF_NAMESPACE = 100
 """Of more events in a namespace those count whose names come first: each costs time for each of its objects."""
 _ABSENT_SECONDS = 60.0
 _AGAIN_SECONDS = 1.0
+_WAITED_SECONDS = 60.0
+UNREADABLE = Absent("PlannedEventsUnknown", "planned events cannot be listed: what they ask for is not known")
 _ABSENT: dict[int, str] = {HTTPStatus.NOT_FOUND: "is not installed", HTTPStatus.FORBIDDEN: "may not be listed"}
 _EVERYTHING = Selector(())
 # The replicas that the expected load of an event asks of an object: as `ExpectedReplicas`.
@@ -75,6 +79,8 @@ class SeenEvent(Struct):
     selector: Selector
     namespaces: Selector
     generation: int = 0
+    version: str = ""
+    """The resource version of this text and status."""
     status: dict[str, Any] = field(default_factory=dict)
     """The status as the API serves it."""
     text: bytes = b""
@@ -108,9 +114,14 @@ class PlannedEvents:
         self._scoped: list[Informer[Any]] = []
         # Paths of kinds that the API does not serve, or does not let us list.
         self._absent: set[str] = set()
+        # Paths whose first list has been failing for a minute.
+        self._unreadable: set[str] = set()
         self._was_synced = False
         # Namespaces whose objects are to be looked at again; "" stands for all.
         self._changed: set[str] = set()
+        self._is_taking_over = False
+        # The version of the scope in which the events were listed that are written in the objects.
+        self._taken_over = -1
         self._has_changed = asyncio.Event()
         self._yield = CooperativeYield()
         for namespace in namespaces or ("",):
@@ -135,23 +146,37 @@ class PlannedEvents:
         It stays so: somebody who edits events all the time must not hold up decisions.
         """
         if not self._was_synced:
-            self._was_synced = not self._changed and all(
-                informer.synced.is_set() or informer.path in self._absent for informer in self._informers
+            self._was_synced = self._is_idle and all(
+                informer.synced.is_set() or informer.path in self._absent | self._unreadable
+                for informer in self._informers
             )
         return self._was_synced
 
+    @property
+    def _is_idle(self) -> bool:
+        return not self._changed and not self._is_taking_over
+
+    @property
+    def _listed(self) -> int:
+        """The version of the scope in which all events were listed."""
+        listed = [informer.listed_scope for informer in self._scoped if informer.path not in self._absent]
+        return min(listed, default=sys.maxsize)
+
     def is_listed(self, version: int) -> bool:
-        """Whether the events were listed in this version of the scope, or a later one, and written in their objects."""
-        return not self._changed and all(
-            informer.listed_scope >= version or informer.path in self._absent for informer in self._scoped
-        )
+        """
+        Whether the events were listed in this version of the scope, or a later one, and written in their objects.
+
+        What was edited since then does not count: somebody may edit events all the time.
+        """
+        return self._taken_over >= version or (self._is_idle and self._listed >= version)
 
     def __iter__(self) -> Iterator[SeenEvent]:
         return iter([seen for events in self._events.values() for seen in events.values()])
 
     async def run(self) -> None:
         """Keeps the events up to date, and the specs of the objects with them, until cancelled."""
-        await asyncio.gather(self._refresh_always(), *(self._watch(informer) for informer in self._informers))
+        each = (part for informer in self._informers for part in (self._watch(informer), self._doubt(informer)))
+        await asyncio.gather(self._refresh_always(), *each)
 
     def picks(self, seen: SeenEvent, state: ObjectState) -> bool:
         """Whether an event concerns an object."""
@@ -175,9 +200,9 @@ class PlannedEvents:
     def written_in(self, spec: Spec, key: Key, labels: Mapping[str, str]) -> Spec:
         """The spec of an object with the schedules of the events that pick it; the spec itself if none does."""
         events = [seen.event for seen in self._picking(key[0], labels) if seen.event.schedules]
-        if not events:
-            return spec
-        return with_events(spec, events, lambda event, stated: self._expected(spec, key, event, stated))
+        if events:
+            spec = with_events(spec, events, lambda event, stated: self._expected(spec, key, event, stated))
+        return with_unknown_events(spec, UNREADABLE.message) if self._unreadable else spec
 
     def look_again(self, namespace: str = "") -> None:
         """The objects of a namespace, or of all, take over what their events ask for now."""
@@ -191,22 +216,40 @@ class PlannedEvents:
                 await self._client.get(informer.path, msgspec.Raw, {"limit": "1"})
             except ClusterError as error:
                 reason = _ABSENT.get(error.status)
-                if reason is not None:
-                    if told != reason:
-                        told = reason
-                        LOG.warning("%s %s: there are no planned events of it (%s)", informer.path, reason, error)
-                    self._absent.add(informer.path)
-                    await asyncio.sleep(_ABSENT_SECONDS)
+                if reason is None:
+                    LOG.warning("list of %s: %s", informer.path, error.message)
+                    await asyncio.sleep(_AGAIN_SECONDS)
                     continue
-                LOG.warning("list of %s: %s", informer.path, error.message)
-                await asyncio.sleep(_AGAIN_SECONDS)
-                continue
+                if told != reason:
+                    told = reason
+                    LOG.warning("%s %s: there are no planned events of it (%s)", informer.path, reason, error)
+                self._absent.add(informer.path)
+                self._note_readable(informer.path)
+                await asyncio.sleep(_ABSENT_SECONDS)
             except Exception:
                 LOG.exception("list of %s: it is tried again", informer.path)
                 await asyncio.sleep(_AGAIN_SECONDS)
-                continue
-            self._absent.discard(informer.path)
-            await informer.run()
+            else:
+                self._absent.discard(informer.path)
+                await informer.run()
+
+    async def _doubt(self, informer: Informer[Any]) -> None:
+        """Lets decisions go on without a first list that does not come; they scale nothing down until it does."""
+        try:
+            async with asyncio.timeout(_WAITED_SECONDS):
+                await informer.synced.wait()
+        except TimeoutError:
+            if informer.path not in self._absent:
+                LOG.warning("%s is not listed: decisions go on without it, and scale nothing down", informer.path)
+                self._unreadable.add(informer.path)
+                self.look_again()
+                await informer.synced.wait()
+                self._note_readable(informer.path)
+
+    def _note_readable(self, path: str) -> None:
+        if path in self._unreadable:
+            self._unreadable.discard(path)
+            self.look_again()
 
     def _on_event(self, namespace: str, name: str, raw: RawEvent | None) -> None:
         before = self._events[namespace].get(name)
@@ -219,9 +262,10 @@ class PlannedEvents:
         # By the text: an event that was made anew, or a restored store, may have the same generation.
         if before is not None and before.text == text:
             before.status, before.generation = status, raw.metadata.generation
+            before.version = raw.metadata.resource_version
             return
         seen = seen_event(name, namespace, _decoded(raw.spec), raw.metadata.generation, status)
-        seen.text = text
+        seen.text, seen.version = text, raw.metadata.resource_version
         self._events[namespace][name] = seen
         self.look_again(namespace)
 
@@ -238,15 +282,18 @@ class PlannedEvents:
         while True:
             await self._has_changed.wait()
             self._has_changed.clear()
-            for namespace in tuple(self._changed):
+            # What changes meanwhile is looked at in the next round.
+            listed, changed, self._changed = self._listed, self._changed, set()
+            self._is_taking_over = True
+            for namespace in changed:
                 for state in self._inventory.in_namespace(namespace):
                     await self._yield.step()
                     try:
                         self._inventory.expand(state, due_within=MINUTE)
                     except Exception:
                         LOG.exception("the planned events of %s/%s cannot be taken over: it stays as it is", *state.key)
-                # What changed meanwhile was noted again by its event.
-                self._changed.discard(namespace)
+            self._is_taking_over = False
+            self._taken_over = listed
 
 
 def seen_event(name: str, namespace: str, spec: Any, generation: int, status: dict[str, Any]) -> SeenEvent:
@@ -263,8 +310,8 @@ def seen_of(event: PlannedEvent, generation: int = 0, status: dict[str, Any] | N
     except SelectorError as error:
         problem = f"spec.selector: {error}"
         refused = PlannedEvent(event.name, event.namespace, problems=(*event.problems, problem))
-        return SeenEvent(refused, _EVERYTHING, _EVERYTHING, generation, status)
-    return SeenEvent(event, selector, namespaces, generation, status)
+        return SeenEvent(refused, _EVERYTHING, _EVERYTHING, generation, status=status)
+    return SeenEvent(event, selector, namespaces, generation, status=status)
 
 
 def _selector(stated: LabelSelector) -> Selector:

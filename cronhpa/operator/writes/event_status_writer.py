@@ -2,7 +2,8 @@
 Writes the status of planned events: what each asks for, beforehand, and what came of it.
 
 The replica that serves a namespace writes about its objects. With shards the rows of a ClusterPlannedEvent come from
-several replicas: each replaces its own and keeps the others'.
+several replicas: each replaces its own, keeps the others', and adds to the report. A write carries the resource version
+that it was computed from, so none undoes another's.
 """
 
 from __future__ import annotations
@@ -14,9 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
-
-from cronhpa.api.event_status import EventLook, ObjectPart, event_status
+from cronhpa.api.event_status import EVENT_NUMBERS, EventLook, EventSums, ObjectPart, event_status
 from cronhpa.api.identity import CLUSTER_EVENT_PLURAL, EVENT_PLURAL, GROUP, VERSION
 from cronhpa.core.model.decision import MetricProposal, WindowState
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
@@ -27,7 +26,7 @@ from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Key, ObjectState
-from cronhpa.operator.objects.planned_events import PlannedEvents, SeenEvent
+from cronhpa.operator.objects.planned_events import PlannedEvents, RawEvent, SeenEvent
 
 LOG = logging.getLogger(__name__)
 
@@ -56,8 +55,7 @@ class EventStatusWriter:
         self._serves, self._clock = serves, clock
         self._written_at: dict[Key, Nanoseconds] = {}
         self._looked: dict[Key, Nanoseconds] = {}
-        # With fractions of minutes, which no status has.
-        self._reports: dict[Key, Any] = {}
+        self._sums: dict[Key, EventSums] = {}
 
     async def run(self) -> None:
         """Looks at all events from time to time, until cancelled."""
@@ -77,7 +75,7 @@ class EventStatusWriter:
                 await self._look_at(seen)
             except Exception:
                 LOG.exception("the status of %s %s is not written; it is tried again", *seen.event.key)
-        for known in (self._written_at, self._looked, self._reports):
+        for known in (self._written_at, self._looked, self._sums):
             for key in [key for key in known if key not in keys]:
                 known.pop(key)
 
@@ -100,14 +98,11 @@ class EventStatusWriter:
         elapsed = min(max(now - self._looked.get(event.key, now), 0), 2 * MINUTE)
         self._looked[event.key] = now
         look = EventLook(event, seen.generation, stands, tuple(parts), now, elapsed)
-        status = event_status(look, seen.status, self._reports.get(event.key, seen.status.get("report")), others)
-        if "report" in status:
-            self._reports[event.key] = status["report"]
-            status["report"] = {
-                key: int(value) if isinstance(value, float) else value for key, value in status["report"].items()
-            }
-        if self._is_due(seen, status, now):
-            await self._write(seen, status)
+        sums = self._sums.setdefault(event.key, EventSums())
+        sums.add(look)
+        status = event_status(look, seen.status, sums, others)
+        if self._is_due(seen, status, now) and await self._write(seen, status):
+            sums.take_whole()
             self._written_at[event.key] = now
 
     def _part(self, seen: SeenEvent, state: ObjectState, at: Nanoseconds) -> Iterator[ObjectPart]:
@@ -115,7 +110,8 @@ class EventStatusWriter:
         if own is None or spec is None:
             return
         event = seen.event
-        asked = asked_of(event, own, spec, at, self._events.expected_of(state))
+        expected = self._events.expected_of(state)
+        asked = asked_of(event, own, spec, at, expected)
         current = 0 if decision is None else decision.current
         ready = self._targets.ready(state.namespace, spec.target)
         wanted = [one.replicas for one in decision.metrics if isinstance(one, MetricProposal)] if decision else []
@@ -132,6 +128,10 @@ class EventStatusWriter:
             is_at_max=decision is not None and current >= decision.maximum,
             is_under_provisioned=state.local.under_provisioned.is_short,
             unneeded=max(current - max(wanted), 0) if wanted else 0,
+            is_load_unknown=any(
+                stated.expected_load_percent is not None and not isinstance(expected(event, stated), int)
+                for stated in event.schedules
+            ),
             is_preview=spec.mode is Mode.PREVIEW,
             conflict=next((str(one) for one in state.local.conflicts if any(name in one.text for name in names)), ""),
         )
@@ -145,27 +145,29 @@ class EventStatusWriter:
         is_other = {**before, "columns": None} != {**status, "columns": None}
         return is_other and now - self._written_at.get(seen.event.key, 0) >= _DRIFT - SECOND
 
-    async def _write(self, seen: SeenEvent, status: dict[str, Any]) -> None:
+    async def _write(self, seen: SeenEvent, status: dict[str, Any]) -> bool:
+        """Writes a status; whether it was written. Another one may have come first: the next look begins with that."""
         event = seen.event
         within = ("namespaces", event.namespace, EVENT_PLURAL) if event.namespace else (CLUSTER_EVENT_PLURAL,)
         path = path_of("apis", GROUP, VERSION, *within, event.name, "status")
         gone = {key: None for key in seen.status if key not in status}
+        body = {"metadata": {"resourceVersion": seen.version}, "status": {**gone, **status}}
         try:
-            await self._client.merge_patch(path, {"status": {**gone, **status}}, msgspec.Raw)
+            written = await self._client.merge_patch(path, body, RawEvent)
         except ClusterError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
+            if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 LOG.warning("the status of %s %s is not written: %s", event.namespace, event.title, error.message)
-            return
-        seen.status = status
+            return False
+        seen.status, seen.version = status, written.metadata.resource_version
+        return True
 
 
 def _rows(status: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rows of namespaces of a status; those that cannot be read are left out."""
-    numbers = ("objects", "pods", "podsNow", "short", "ready")
     return [
         row
         for row in status.get("namespaces") or ()
         if isinstance(row, dict)
         and isinstance(row.get("namespace"), str)
-        and all(isinstance(row.get(number), int) for number in numbers)
+        and all(isinstance(row.get(number), int) for number in EVENT_NUMBERS)
     ]

@@ -1,9 +1,13 @@
 """history/load/usual_load.py: the same hours of the same weekday, over four weeks."""
 
+from msgspec.structs import replace
+
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.core.model.spec import CronWindow, OnceWindow
 from cronhpa.history.load.usual_load import usual_load
 
 FRIDAY = parse_instant("2026-11-27T18:00:00Z")
+SALE = OnceWindow("2026-11-27T18:00", "2026-11-27T20:00", "UTC")
 STEP = 5 * MINUTE
 
 
@@ -23,7 +27,7 @@ def test_it_is_the_ninetieth_percentile_over_the_weeks():
     """12 steps an hour of 10, 20, 30 and 40: the 44th of 48 is 40."""
     read = loads({1: 10.0, 2: 20.0, 3: 30.0, 4: 40.0})
 
-    assert 40.0 == usual_load(read, FRIDAY, FRIDAY + HOUR, "UTC")
+    assert 40.0 == usual_load(read, SALE, FRIDAY, FRIDAY + HOUR)
 
 
 def test_a_single_high_step_is_not_usual():
@@ -32,7 +36,7 @@ def test_a_single_high_step_is_not_usual():
     def read(since, until):
         return [(at, 1000.0 if at == FRIDAY - 7 * DAY else 10.0) for at in range(since, until, STEP)]
 
-    assert 10.0 == usual_load(read, FRIDAY, FRIDAY + HOUR, "UTC")
+    assert 10.0 == usual_load(read, SALE, FRIDAY, FRIDAY + HOUR)
 
 
 def test_of_a_longer_window_the_busiest_hour_counts():
@@ -41,24 +45,24 @@ def test_of_a_longer_window_the_busiest_hour_counts():
     def read(since, until):
         return [(at, 10.0 if at < since + HOUR else 30.0) for at in range(since, until, STEP)]
 
-    assert 30.0 == usual_load(read, FRIDAY, FRIDAY + 2 * HOUR, "UTC")
+    assert 30.0 == usual_load(read, SALE, FRIDAY, FRIDAY + 2 * HOUR)
 
 
 def test_one_known_week_is_not_enough_and_two_are():
-    assert usual_load(loads({3: 10.0}), FRIDAY, FRIDAY + HOUR, "UTC") is None
-    assert 20.0 == usual_load(loads({3: 10.0, 4: 20.0}), FRIDAY, FRIDAY + HOUR, "UTC")
+    assert usual_load(loads({3: 10.0}), SALE, FRIDAY, FRIDAY + HOUR) is None
+    assert 20.0 == usual_load(loads({3: 10.0, 4: 20.0}), SALE, FRIDAY, FRIDAY + HOUR)
 
 
 def test_a_week_of_which_less_than_half_is_known_does_not_count():
     read = loads({1: 10.0, 2: 10.0}, share=0.4)
 
-    assert usual_load(read, FRIDAY, FRIDAY + HOUR, "UTC") is None
+    assert usual_load(read, SALE, FRIDAY, FRIDAY + HOUR) is None
 
 
 def test_a_window_shorter_than_a_step_without_a_history_has_no_usual_load():
     """Half of the steps of four minutes are none, so no step is enough of none: four known weeks without a load."""
-    assert usual_load(loads({}), FRIDAY, FRIDAY + 4 * MINUTE, "UTC") is None
-    assert 10.0 == usual_load(loads({1: 10.0, 2: 10.0}), FRIDAY, FRIDAY + 4 * MINUTE, "UTC")
+    assert usual_load(loads({}), SALE, FRIDAY, FRIDAY + 4 * MINUTE) is None
+    assert 10.0 == usual_load(loads({1: 10.0, 2: 10.0}), SALE, FRIDAY, FRIDAY + 4 * MINUTE)
 
 
 def test_the_hour_is_that_of_the_local_clock_also_over_a_clock_change():
@@ -70,7 +74,20 @@ def test_the_hour_is_that_of_the_local_clock_also_over_a_clock_change():
         read_at.append(since)
         return []
 
-    usual_load(read, at, at + HOUR, "Europe/Berlin")
+    usual_load(read, replace(SALE, zone="Europe/Berlin"), at, at + HOUR)
 
     assert parse_instant("2026-10-30T17:00:00Z") == read_at[0]
     assert parse_instant("2026-10-23T16:00:00Z") == read_at[1]
+
+
+def test_the_load_that_the_event_itself_made_is_not_usual():
+    """On the first Fridays of a month it holds: of 6 and 13, 20 and 27 November, 6 November does not count."""
+    monthly = CronWindow("0 18 1-7 * *", "UTC", duration=2 * HOUR)
+
+    assert 20.0 == usual_load(loads({1: 10.0, 2: 20.0, 3: 90.0}), monthly, FRIDAY, FRIDAY + HOUR)
+
+
+def test_an_event_of_each_week_has_no_usual_load():
+    weekly = CronWindow("0 18 * * 5", "UTC", duration=2 * HOUR)
+
+    assert usual_load(loads({1: 10.0, 2: 20.0, 3: 30.0, 4: 40.0}), weekly, FRIDAY, FRIDAY + HOUR) is None
