@@ -47,7 +47,7 @@ MAX_EVENTS_OF_NAMESPACE = 100
 _ABSENT_SECONDS = 60.0
 _AGAIN_SECONDS = 1.0
 _WAITED_SECONDS = 60.0
-UNREADABLE = Absent("PlannedEventsUnknown", "planned events cannot be listed: what they ask for is not known")
+_UNREADABLE = "planned events cannot be listed: what they ask for is not known"
 _ABSENT: dict[int, str] = {HTTPStatus.NOT_FOUND: "is not installed", HTTPStatus.FORBIDDEN: "may not be listed"}
 _EVERYTHING = Selector(())
 # The replicas that the expected load of an event asks of an object: as `ExpectedReplicas`.
@@ -202,7 +202,7 @@ class PlannedEvents:
         events = [seen.event for seen in self._picking(key[0], labels) if seen.event.schedules]
         if events:
             spec = with_events(spec, events, lambda event, stated: self._expected(spec, key, event, stated))
-        return with_unknown_events(spec, UNREADABLE.message) if self._unreadable else spec
+        return with_unknown_events(spec, _UNREADABLE) if self._unreadable else spec
 
     def look_again(self, namespace: str = "") -> None:
         """The objects of a namespace, or of all, take over what their events ask for now."""
