@@ -13,6 +13,7 @@ import ssl
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -204,12 +205,13 @@ class PodPages:
             connection.bounds.begin_head(work)
             connection.sock.settimeout(work.seconds_left())
             connection.request("GET", source.path, headers=_headers(source.timeout_seconds))
-            response = connection.getresponse()
-            refuse_status(response.status)
-            connection.bounds.begin_body()
-            page = PageReader(source.metric)
-            for part in _unpacked(response, work):
-                page.take(part)
+            # Where the pod says that it closes, the socket is the response's, and ends with it alone.
+            with closing(connection.getresponse()) as response:
+                refuse_status(response.status)
+                connection.bounds.begin_body()
+                page = PageReader(source.metric)
+                for part in _unpacked(response, work):
+                    page.take(part)
             samples = page.samples(response.headers.get("Content-Type", ""), source.labels)
             connection.bounds.work = None
             is_kept = connection.sock is not None  # http.client drops it where the pod says that it closes

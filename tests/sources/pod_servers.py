@@ -6,11 +6,15 @@ from contextlib import contextmanager, suppress
 
 
 class RawPods:
-    """Answers each request with `parts`, one send for each. accepted: connections so far."""
+    """
+    Answers each request with `parts`, one send for each. accepted: connections so far. ended: set once a client has
+    closed one.
+    """
 
     def __init__(self, parts, *, closes, tls):
         self.parts, self.closes, self.tls = list(parts), closes, tls
         self.accepted = 0
+        self.ended = threading.Event()
         self.server = socket.create_server(("", 0), backlog=1024)
         self.port = self.server.getsockname()[1]
 
@@ -30,6 +34,7 @@ class RawPods:
                     connected.sendall(part)
                 if self.closes:
                     return
+        self.ended.set()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import gzip
 import socket
 import ssl
 import zlib
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import trustme
@@ -37,12 +38,24 @@ def source(**fields):
     return PageSource(id=1, metric="inflight", path="/metrics", labels={}, timeout_seconds=1.0, **fields)
 
 
+@contextmanager
+def kept_pages():
+    """Pages that keep connections until the end of the block, and their clock."""
+    clock = Periods()
+    pages = PodPages(clock)
+    yield pages, clock
+    clock.now += 5.1
+    pages.close_idle()
+
+
 def read(port, *, pages=None, cpu=None, of=None, deadline=60.0):
     """The clock stands still, so that no deadline of the machine's clock ends a read."""
     clock = Periods()
-    pages = pages or PodPages(clock)
-    with Reading(NamespaceShare(clock), scrape_budget(1.0, 1, clock), deadline, clock, cpu or Ticking()) as work:
-        return pages.read(of or source(), "127.0.0.1", port, work)
+    with (
+        Reading(NamespaceShare(clock), scrape_budget(1.0, 1, clock), deadline, clock, cpu or Ticking()) as work,
+        nullcontext((pages, clock)) if pages else kept_pages() as (asked, _),
+    ):
+        return asked.read(of or source(), "127.0.0.1", port, work)
 
 
 def number(port, **given_):
@@ -136,26 +149,37 @@ def test_a_page_of_any_form_ends_with_the_cpu_time_of_its_scrape(parts):
 
 
 def test_a_connection_is_used_again_and_a_new_one_is_made_where_the_pod_closed_it():
-    pages = PodPages(Periods())
-    with raw_pods(plain(b"inflight 7\n"), closes=False) as pods:
+    with raw_pods(plain(b"inflight 7\n"), closes=False) as pods, kept_pages() as (pages, _):
         assert [7, 7, 7] == [number(pods.port, pages=pages) for _ in range(3)]
         assert 1 == pods.accepted
 
-    with raw_pods(plain(b"inflight 7\n")) as pods:
+    with raw_pods(plain(b"inflight 7\n")) as pods, kept_pages() as (pages, _):
         assert [7, 7, 7] == [number(pods.port, pages=pages) for _ in range(3)]
         assert 3 == pods.accepted
 
 
 def test_a_connection_that_nobody_used_for_five_seconds_is_closed():
-    clock = Periods()
-    pages = PodPages(clock)
-    with raw_pods(plain(b"inflight 7\n"), closes=False) as pods:
+    with raw_pods(plain(b"inflight 7\n"), closes=False) as pods, kept_pages() as (pages, clock):
         number(pods.port, pages=pages)
         clock.now = 5.1
         pages.close_idle()
         number(pods.port, pages=pages)
 
         assert 2 == pods.accepted
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"HTTP/1.1 500 No\r\n\r\n", head(PACKED, "Connection: close", length=2**17) + bytes(2**16)],
+    ids=["status", "no gzip"],
+)
+def test_the_connection_of_a_refused_page_is_closed_though_its_error_is_still_held(answer):
+    """The pod sees the end of the connection: it waits for another request, and gets none."""
+    with raw_pods(answer, closes=False) as pods:
+        with pytest.raises(NoAnswerError) as refused:
+            read(pods.port)
+
+        assert pods.ended.wait(20), refused
 
 
 def test_nobody_listening_is_a_reason_that_names_no_address():
