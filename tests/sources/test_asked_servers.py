@@ -11,6 +11,7 @@ from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.prometheus import PrometheusValues
 from cronhpa.sources.url import UrlValues
 from sources.answering_sources import NOON, measured, serving
+from sources.served_time import serve_in_time
 
 # Texts that would end a quoted PromQL label, leave a path or a query of a URL, or are no name of an object.
 HOSTILE = [
@@ -125,11 +126,15 @@ async def test_a_status_other_than_200_is_no_value_and_no_redirect_is_followed(k
     assert 1 == len(asked)
 
 
-async def numbers_beside(kind, hanging, *, answers):
+def numbers_beside(kind, hanging, *, answers):
     """
-    What an object of `prod` gets, one answer after the other, beside objects whose answers hang for a second. It
-    asks in the middle of them, so that a machine that is busy for half of one changes no order.
+    What an object of `prod` gets, one answer after the other, and when it had all of them, beside objects whose
+    answers hang for a second each. It asks in the middle of that second.
     """
+    return serve_in_time(_numbers_beside(kind, hanging, answers))
+
+
+async def _numbers_beside(kind, hanging, answers):
     never = asyncio.Event()
 
     async def answer(request):
@@ -149,7 +154,8 @@ async def numbers_beside(kind, hanging, *, answers):
         await asyncio.sleep(0.5)
         try:
             # A period of next to nothing: each answer is a request of its own.
-            return [await source.value(measured(period=1e-3)) for _ in range(answers)]
+            got = [await source.value(measured(period=1e-3)) for _ in range(answers)]
+            return got, asyncio.get_running_loop().time()
         finally:
             never.set()
             for task in asking:
@@ -158,46 +164,58 @@ async def numbers_beside(kind, hanging, *, answers):
             await source.close()
 
 
-async def test_a_hundred_objects_whose_answers_hang_take_no_number_of_another_namespace(kind):
+def test_a_hundred_objects_whose_answers_hang_take_no_number_of_another_namespace(kind):
     """Of the 32 connections their namespace has 24, each for its whole second."""
     hanging = [
         measured(namespace="hostile", target=TargetRef("apps/v1", "Deployment", f"slow-{number}"))
         for number in range(100)
     ]
 
-    assert [42_000] * 30 == await numbers_beside(kind, hanging, answers=30)
+    got, at = numbers_beside(kind, hanging, answers=30)
+
+    assert [42_000] * 30 == got
+    assert 1 > at
 
 
-async def test_a_hundred_namespaces_whose_answers_hang_delay_another_one_until_they_have_hung(kind):
-    """They have all connections for a second. After it one is `prod`'s, and from then on they have 24 together."""
+def test_a_hundred_namespaces_whose_answers_hang_delay_another_one_until_they_have_hung(kind):
+    """
+    They have all connections for a second. After it one is `prod`'s; for another second the namespaces that had none
+    yet have the rest. From then on all of them are known as slow, and have 24 together.
+    """
     hanging = [measured(namespace=f"hostile-{number}") for number in range(100)]
 
-    got = await numbers_beside(kind, hanging, answers=30)
+    got, at = numbers_beside(kind, hanging, answers=30)
 
-    assert 42_000 in got[:6]
-    assert [42_000] * 20 == got[10:]
+    assert 42_000 == got[0]
+    assert [42_000] * 28 == got[2:]
+    assert 2 == pytest.approx(at, abs=0.1)
 
 
-async def test_an_object_that_gets_no_connection_is_told_so_and_no_reconciliation_waits_for_ever(kind):
+def test_an_object_that_gets_no_connection_is_told_so_and_no_reconciliation_waits_for_ever(kind):
     """34 objects of one namespace: 24 wait for their answers, and ten for a connection, each for a second."""
-    never = asyncio.Event()
 
-    async def answer(request):
-        await never.wait()
-        return web.json_response(NUMBER)
+    async def asked():
+        never = asyncio.Event()
 
-    async with serving(answer) as port:
-        source = source_of(kind, port, timeoutSeconds=1)
-        targets = [TargetRef("apps/v1", "Deployment", f"slow-{number}") for number in range(34)]
-        # The first 24 end at the instant at which the others stop waiting: those may get a connection, or none.
-        got = await asyncio.gather(*(source.value(measured(target=target)) for target in targets))
-        never.set()
-        await source.close()
+        async def answer(request):
+            await never.wait()
+            return web.json_response(NUMBER)
 
-    assert {"it gave no answer within 1 s", "none of its connections was free within 1 s"} >= {
-        absent.message for absent in got
-    }
-    assert {"it gave no answer within 1 s"} == {absent.message for absent in got[:24]}
+        async with serving(answer) as port:
+            source = source_of(kind, port, timeoutSeconds=1)
+            targets = [TargetRef("apps/v1", "Deployment", f"slow-{number}") for number in range(34)]
+            got = await asyncio.gather(*(source.value(measured(target=target)) for target in targets))
+            never.set()
+            await source.close()
+            return got, asyncio.get_running_loop().time()
+
+    got, at = serve_in_time(asked())
+
+    assert [
+        *["it gave no answer within 1 s"] * 24,
+        *["none of its connections was free within 1 s"] * 10,
+    ] == [absent.message for absent in got]
+    assert 1 == pytest.approx(at, abs=0.1)
 
 
 async def test_a_request_that_comes_after_the_source_was_closed_is_no_value_and_no_error(kind):
