@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from cronhpa.api.resource.events import MAX_NAMESPACES_TOLD
+from cronhpa.api.events import Event
+from cronhpa.api.resource.events import MAX_NAMESPACES_TOLD, MAX_PAST_REPORTS
 from cronhpa.api.status_text import clip
 from cronhpa.core.model.instant import MINUTE, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.local_time import format_ahead
@@ -15,6 +16,12 @@ from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.schedules.events import Phase
 
 _NAMED_MAX = 5
+_TOLD = {
+    "peakPods": "pods at the peak",
+    "minutesAtMax": "minutes at the maximum",
+    "minutesShort": "minutes short",
+    "unneededPodMinutes": "pod-minutes that no metric asked for",
+}
 EVENT_NUMBERS = ("objects", "pods", "podsNow", "short", "ready")
 """The numbers of a namespace in a status, and those of all namespaces together."""
 
@@ -116,11 +123,40 @@ def event_status(
         status["nextEdge"] = {"time": format_instant(edge.at), "schedule": edge.schedule, "state": str(edge.state)}
         status["columns"] = {"next": format_ahead(edge.at, zone, now)}
     status["namespaces"] = rows[:MAX_NAMESPACES_TOLD]
-    report = _report(look, total, previous.get("report"), sums)
+    before = previous.get("report")
+    report = _report(look, total, before, sums)
+    past = [one for one in previous.get("pastReports") or () if isinstance(one, Mapping)]
     if report:
         status["report"] = report
+        if isinstance(before, Mapping) and "closed" in before and "closed" not in report:
+            past = [before, *past]
+    if past:
+        status["pastReports"] = past[:MAX_PAST_REPORTS]
     status["conditions"] = _conditions(look, total, previous.get("conditions") or ())
     return status
+
+
+def status_events(previous: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[Event]:
+    """The Kubernetes events of a planned event between two of its statuses: what people act on, once each."""
+    report = status.get("report") or {}
+    was_running = _is_running(previous.get("report"))
+    if _is_running(report) and not was_running:
+        text = (
+            f"{report['readyAtStart']} of {status['objects']} objects are Ready at their count; "
+            f"it asks for {status['pods']} pods in all"
+        )
+        yield Event("Normal", "EventStarted", text)
+    if was_running and not _is_running(report):
+        told = ", ".join(f"{report[key]} {name}" for key, name in _TOLD.items() if key in report)
+        yield Event("Normal", "EventEnded", told)
+    before = {one.get("type"): one for one in previous.get("conditions") or () if isinstance(one, Mapping)}
+    for condition in status["conditions"]:
+        if condition["status"] == "False" and before.get(condition["type"], {}).get("status") != "False":
+            yield Event("Warning", condition["reason"], condition["message"])
+
+
+def _is_running(report: Any) -> bool:
+    return isinstance(report, Mapping) and "opened" in report and "closed" not in report
 
 
 def _rows(parts: Iterable[ObjectPart]) -> list[dict[str, Any]]:

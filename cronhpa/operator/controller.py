@@ -125,7 +125,7 @@ class Controller:
             cluster, self.inventory, self.writer, forecasts, clock.now, decide, check_standing=check_standing
         )
         self.event_statuses = EventStatusWriter(
-            client, self.planned_events, self.inventory, self.targets, self._leads, clock.now
+            client, self.planned_events, self.inventory, self.targets, self.events, self._leads, clock.now
         )
         self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock, trace)
         # By namespace; one pair under "" for all of them.

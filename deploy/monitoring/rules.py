@@ -33,6 +33,7 @@ class Waits(NamedTuple):
     lag: str = "10m"
     rate: str = "5m"
     override: str = "15m"
+    event: str = "10m"
     lag_seconds: float = 5.0
     keep: str = "10m"
 
@@ -105,6 +106,15 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             f"The window {{{{ $labels.schedule }}}} of {_OBJECT} is open, and its pods are not ready.",
             "Minutes after the window opened, fewer pods are ready than the minimum in force.",
             keep=waits.keep,
+        ),
+        Alert(
+            "CronHPAEventShort",
+            f"{_by(of.EVENT_SHORT)} > 0\n"
+            f"and {_by(of.EVENT_EDGE, state='Open')} - time() < {_seconds(waits.event)}",
+            "0s",
+            "warning",
+            "The planned event {{ $labels.name }} starts within ten minutes, and its pods do not fit.",
+            "maxReplicas of objects keeps {{ $value }} replicas from it.",
         ),
         Alert(
             "CronHPAOverrideEndsSoon",

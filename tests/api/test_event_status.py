@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from cronhpa.api.event_status import EventLook, EventSums, ObjectPart, event_status
+from cronhpa.api.event_status import EventLook, EventSums, ObjectPart, event_status, status_events
 from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import OnceWindow, Schedule
@@ -141,3 +141,37 @@ def test_a_condition_keeps_the_time_of_its_last_change():
     after = event_status(look(START, SHOP), before, NONE)
 
     assert "2026-11-27T17:00:00Z" == condition(after, "Fits")["lastTransitionTime"]
+
+
+def told(previous, status):
+    return [(one.reason, one.message) for one in status_events(previous, status)]
+
+
+def test_people_are_told_the_start_with_who_is_ready_and_the_end_with_the_report():
+    before = event_status(look(START - HOUR, SHOP, CART), {}, NONE)
+    running = event_status(look(START, SHOP, CART), before, NONE)
+    ended = event_status(look(START + 3 * HOUR, SHOP, CART), running, EventSums(minutes_short=7))
+
+    ready = "1 of 2 objects are Ready at their count; it asks for 16 pods in all"
+    report = "10 pods at the peak, 0 minutes at the maximum, 7 minutes short, 0 pod-minutes that no metric asked for"
+    assert [("EventStarted", ready)] == told(before, running)
+    assert [("EventEnded", report)] == told(running, ended)
+    assert [] == told(running, event_status(look(START + HOUR, SHOP, CART), running, NONE))
+
+
+def test_people_are_told_once_of_a_condition_that_becomes_false():
+    before = event_status(look(START - HOUR, SHOP), {}, NONE)
+    short = event_status(look(START - HOUR, SHOP, CART), before, NONE)
+
+    assert ["AboveMaximum"] == [reason for reason, _ in told(before, short)]
+    assert [] == told(short, event_status(look(START - HOUR, SHOP, CART), short, NONE))
+
+
+def test_the_reports_of_the_last_five_windows_are_kept():
+    status = {}
+    for week in range(8):
+        status = event_status(look(START + MINUTE, replace(SHOP, pods_now=week)), status, NONE)
+        status = event_status(look(START + 3 * HOUR, SHOP), status, NONE)
+
+    assert 7 == status["report"]["peakPods"]
+    assert [6, 5, 4, 3, 2] == [report["peakPods"] for report in status["pastReports"]]

@@ -42,6 +42,7 @@ FIRED = {
     ("CronHPANoMetrics", "blind"),
     ("CronHPATwoOwners", "two"),
     ("CronHPAWindowNotReadyAtStart", "window"),
+    ("CronHPAEventShort", "sale"),
     ("CronHPAOverrideEndsSoon", "override"),
     ("CronHPAOverrideEndsSoon", "full"),
     ("CronHPAForecastBudgetSpent", "spent"),
@@ -81,6 +82,18 @@ def cronhpa(name, namespace, spec):
         "kind": "CronHPA",
         "metadata": {"name": name, "namespace": namespace},
         "spec": usual | spec,
+    }
+
+
+def sale(namespace, now):
+    """An event that starts in less than ten minutes and asks `maxed` for more than its maximum of 3."""
+    start = now + 8 * MINUTE
+    window = {"name": "doors", "from": wall(start), "to": wall(start + HOUR), "minReplicas": 12, "leadTimeSeconds": 0}
+    return {
+        "apiVersion": "cronhpa.io/v1alpha1",
+        "kind": "PlannedEvent",
+        "metadata": {"name": "sale", "namespace": namespace},
+        "spec": {"selector": {"matchLabels": {"event": "sale"}}, "reason": "a sale", "schedules": [window]},
     }
 
 
@@ -155,6 +168,7 @@ def made(control_plane, _lasting_plant, scripts, tmp_path_factory):
     """The objects, the operator and the Prometheus: one of each for all tests of this file."""
     folder, namespace, now = tmp_path_factory.mktemp("alerts"), "alerts", time.time_ns()
     objects = {name: cronhpa(name, namespace, spec) for name, spec in specs(now).items()}
+    objects["maxed"]["metadata"]["labels"] = {"event": "sale"}
     learn(folder / "history.db", objects, now)
     control_plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     control_plane.apply(*refusing("mismatch", namespace))
@@ -163,6 +177,7 @@ def made(control_plane, _lasting_plant, scripts, tmp_path_factory):
         if target["metadata"]["name"] == "window":  # no node is like that, so no pod is ready
             target["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/os": "none"}
     control_plane.apply(*targets, horizontal_pod_autoscaler("two", namespace=namespace), *objects.values())
+    control_plane.apply(sale(namespace, now))
     for name, load in LOADS.items():
         _lasting_plant.add_target(namespace, {"app": name}, load)
     waits = scripts["rules"].Waits(

@@ -73,6 +73,11 @@ def test_an_event_raises_the_objects_that_it_picks_and_leaves_the_others(control
         lambda: status(control_plane, namespace, "sale"), lambda one: one.get("ready") == 2, within_s=60, every_s=1
     )
     assert ("Active", 2, 8, 0) == tuple(told[key] for key in ("state", "objects", "pods", "short"))
+    named = "involvedObject.kind=PlannedEvent,involvedObject.name=sale"
+    heard = wait_until(
+        lambda: control_plane.kubectl("get", "events", "-n", namespace, "--field-selector", named), within_s=30
+    )
+    assert "EventStarted" in heard
 
     control_plane.apply(event("sale", namespace, selector={"tier": "web"}, minReplicas=6))
     becomes(control_plane, namespace, {"shop": 6, "cart": 6, "jobs": 2})

@@ -19,6 +19,7 @@ from cronhpa.api.resource.status import Condition, NextEdge, Text
 
 MAX_SCHEDULES_OF_EVENT = 10
 MAX_NAMESPACES_TOLD = 100
+MAX_PAST_REPORTS = 5
 _PERCENT_MAX = 10_000
 
 Percent = Annotated[int, Field(ge=1, le=_PERCENT_MAX)]
@@ -169,6 +170,9 @@ class PlannedEventStatus(Model):
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["namespace"]},
     )
     report: EventReport | None = None
+    past_reports: list[EventReport] | None = Field(
+        default=None, max_length=MAX_PAST_REPORTS, description="The reports of former windows, the newest first."
+    )
     columns: EventColumns | None = None
     conditions: list[Condition] | None = Field(
         default=None,

@@ -77,6 +77,11 @@ def _object(name: str, text: str, *labels: str) -> Family:
     return Family(f"cronhpa_object_{name}", kind, text, labels, per_object=True)
 
 
+def _event(name: str, text: str, *labels: str) -> Family:
+    """Of a PlannedEvent; the namespace of a ClusterPlannedEvent is empty."""
+    return _gauge(f"event_{name}", text, "namespace", "name", *labels)
+
+
 # --- the operator ------------------------------------------------------------------------------------------------
 
 BUILD_INFO = _gauge(
@@ -128,6 +133,13 @@ CONNECTIONS_DROPPED = _counter(
 )
 SOURCE_REQUESTS = _counter("source_requests", "Requests to a source: queries, or scrapes of single pods.", "source")
 SOURCES_BROKEN = _gauge("sources_broken", "1 while the file of sources cannot be used; the former ones stay in force.")
+
+EVENT_OBJECTS = _event("objects", "CronHPA objects that a planned event concerns.")
+EVENT_REPLICAS = _event("replicas", "Replicas that it asks for in all, at its current or next start.")
+EVENT_SHORT = _event("short_replicas", "Replicas that maxReplicas of objects keeps from it.")
+EVENT_READY = _event("ready_objects", "While it holds, objects whose pods are Ready at the count that it asks for.")
+EVENT_ACTIVE = _event("active", "1 while a window of it is open.")
+EVENT_EDGE = _event("next_edge_timestamp_seconds", "When a window of it opens or closes next.", "state")
 
 DECISIONS_KEPT = _counter("decisions_kept", "Changes of decisions written to the store.")
 DECISIONS_DROPPED = _counter("decisions_dropped", "Changes and points of decisions not kept.", "cause")

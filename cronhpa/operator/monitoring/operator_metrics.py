@@ -15,6 +15,7 @@ from cronhpa.forecasting.work_counts import WorkCounts
 from cronhpa.kube.client import Client
 from cronhpa.operator.controller import Controller
 from cronhpa.operator.monitoring import families as of
+from cronhpa.operator.monitoring.event_metrics import event_families
 from cronhpa.operator.monitoring.listener import Listener
 from cronhpa.operator.writes.decision_recorder import RELEASE
 from cronhpa.sources.metric_sources import MetricSources
@@ -51,6 +52,7 @@ class OperatorMetrics(Collector):
         yield from self._writes()
         yield from self._api()
         yield from source_families(controller.sources)
+        yield from event_families(controller.event_statuses.served() if controller.replica.term else ())
         yield from self._learning()
 
     def _reconciliations(self) -> Iterator[Metric]:

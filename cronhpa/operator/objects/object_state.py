@@ -197,6 +197,7 @@ class Due(Struct):
 class ObjectState:
     """One CronHPA object."""
 
+    kind = "CronHPA"
     __slots__ = ("created", "due", "key", "local", "name", "namespace", "served", "uid", "writes")
 
     def __init__(self, namespace: str, name: str, uid: str, created: Nanoseconds) -> None:

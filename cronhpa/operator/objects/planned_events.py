@@ -79,12 +79,25 @@ class SeenEvent(Struct):
     selector: Selector
     namespaces: Selector
     generation: int = 0
+    uid: str = ""
     version: str = ""
     """The resource version of this text and status."""
     status: dict[str, Any] = field(default_factory=dict)
     """The status as the API serves it."""
     text: bytes = b""
     """The spec as the API serves it."""
+
+    @property
+    def kind(self) -> str:
+        return "PlannedEvent" if self.event.namespace else "ClusterPlannedEvent"
+
+    @property
+    def namespace(self) -> str:
+        return self.event.namespace
+
+    @property
+    def name(self) -> str:
+        return self.event.name
 
     def picks(self, namespace: str, labels: Mapping[str, str], labels_of_namespace: Mapping[str, str]) -> bool:
         """Whether it concerns an object with these labels. A namespaced event concerns its own namespace alone."""
@@ -262,10 +275,10 @@ class PlannedEvents:
         # By the text: an event that was made anew, or a restored store, may have the same generation.
         if before is not None and before.text == text:
             before.status, before.generation = status, raw.metadata.generation
-            before.version = raw.metadata.resource_version
+            before.version, before.uid = raw.metadata.resource_version, raw.metadata.uid
             return
         seen = seen_event(name, namespace, _decoded(raw.spec), raw.metadata.generation, status)
-        seen.text, seen.version = text, raw.metadata.resource_version
+        seen.text, seen.version, seen.uid = text, raw.metadata.resource_version, raw.metadata.uid
         self._events[namespace][name] = seen
         self.look_again(namespace)
 

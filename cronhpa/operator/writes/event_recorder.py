@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -18,7 +19,6 @@ from cronhpa.api.identity import API_VERSION
 from cronhpa.core.model.instant import MINUTE, Nanoseconds, format_instant
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
-from cronhpa.operator.objects.object_state import ObjectState
 from cronhpa.operator.writes.write_places import WritePlaces
 
 LOG = logging.getLogger(__name__)
@@ -40,6 +40,19 @@ _WAITED_SECONDS = 10.0
 _MESSAGE_MAX = 1024
 
 
+class InvolvedObject(Protocol):
+    """What an event is about. namespace: "" for an object of the cluster, whose events lie in `default`."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+
+
 class _SentEvent:
     """
     An event: its name, how often it happened (0: its object is gone), when it was sent last, whether the API holds it.
@@ -52,7 +65,7 @@ class _SentEvent:
 
 
 # With the instant at which it was queued, by the event loop's clock.
-_Queued = tuple[ObjectState, Event, Nanoseconds, _SentEvent, float]
+_Queued = tuple[InvolvedObject, Event, Nanoseconds, _SentEvent, float]
 
 
 class _Queue:
@@ -99,37 +112,37 @@ class EventRecorder:
         self._spent: dict[str, tuple[float, Nanoseconds]] = {}
         self._queue = _Queue(_QUEUE)
 
-    def record(self, state: ObjectState, event: Event, now: Nanoseconds) -> None:
+    def record(self, involved: InvolvedObject, event: Event, now: Nanoseconds) -> None:
         """Queues an event; only counts a recent repetition; drops it if the object's budget is spent."""
         if len(event.message) > _MESSAGE_MAX:
             event = replace(event, message=event.message[:_MESSAGE_MAX])
-        sent = self._known.get((state.uid, event))
+        sent = self._known.get((involved.uid, event))
         if sent is not None:
             sent.count += 1
-            self._known.move_to_end((state.uid, event))
+            self._known.move_to_end((involved.uid, event))
             if now - sent.at < _REPEAT:
                 return
             sent.at = now
-        if not self._spend(state.uid, now):
+        if not self._spend(involved.uid, now):
             self.dropped += 1
             return
         if sent is None:
             # A name that was cut may end with a character that must not precede a dot. The hash keeps events of one
             # instant apart.
-            name = f"{state.name[:200].rstrip('-.')}.{now:x}{abs(hash(event)) % 2**32:08x}"
-            sent = self._known[state.uid, event] = _SentEvent(name, now)
-            self._known_of.setdefault(state.uid, set()).add(event)
+            name = f"{involved.name[:200].rstrip('-.')}.{now:x}{abs(hash(event)) % 2**32:08x}"
+            sent = self._known[involved.uid, event] = _SentEvent(name, now)
+            self._known_of.setdefault(involved.uid, set()).add(event)
             if len(self._known) > _KEPT:
                 self._drop(*next(iter(self._known)))
-        crowded_out = self._queue.put((state, event, now, sent, asyncio.get_running_loop().time()))
+        crowded_out = self._queue.put((involved, event, now, sent, asyncio.get_running_loop().time()))
         if crowded_out is not None:
             self.dropped += 1
             self._drop(crowded_out[0].uid, crowded_out[1])
 
-    def forget(self, state: ObjectState) -> None:
-        self._spent.pop(state.uid, None)
-        for event in self._known_of.pop(state.uid, ()):
-            sent = self._known.pop((state.uid, event), None)
+    def forget(self, involved: InvolvedObject) -> None:
+        self._spent.pop(involved.uid, None)
+        for event in self._known_of.pop(involved.uid, ()):
+            sent = self._known.pop((involved.uid, event), None)
             if sent is not None:
                 sent.count = 0
 
@@ -160,24 +173,25 @@ class EventRecorder:
 
     async def _write_on(self) -> None:
         while True:
-            state, event, now, sent, queued_at = await self._queue.get()
+            involved, event, now, sent, queued_at = await self._queue.get()
             if asyncio.get_running_loop().time() - queued_at < _WAITED_SECONDS:
                 await self._places.calm(_CALM_SECONDS)
             try:
-                await self._write(state, event, now, sent)
+                await self._write(involved, event, now, sent)
             except ClusterError as error:
-                self._drop(state.uid, event)
-                LOG.debug("event %s of %s/%s: %s", event.reason, state.namespace, state.name, error.message)
+                self._drop(involved.uid, event)
+                LOG.debug("event %s of %s/%s: %s", event.reason, involved.namespace, involved.name, error.message)
             except Exception:
-                LOG.exception("an event of %s/%s could not be written", state.namespace, state.name)
+                LOG.exception("an event of %s/%s could not be written", involved.namespace, involved.name)
             finally:
                 self._queue.task_done()
 
-    async def _write(self, state: ObjectState, event: Event, now: Nanoseconds, sent: _SentEvent) -> None:
+    async def _write(self, involved: InvolvedObject, event: Event, now: Nanoseconds, sent: _SentEvent) -> None:
         # More events may wait than are kept to be counted.
         if not sent.count:
             return
-        path = path_of("api", "v1", "namespaces", state.namespace, "events")
+        namespace = involved.namespace or "default"
+        path = path_of("api", "v1", "namespaces", namespace, "events")
         stamp = format_instant(now)
         if sent.exists:
             change = {"count": sent.count, "lastTimestamp": stamp}
@@ -186,13 +200,13 @@ class EventRecorder:
         body = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": sent.name, "namespace": state.namespace},
+            "metadata": {"name": sent.name, "namespace": namespace},
             "involvedObject": {
                 "apiVersion": API_VERSION,
-                "kind": "CronHPA",
-                "namespace": state.namespace,
-                "name": state.name,
-                "uid": state.uid,
+                "kind": involved.kind,
+                **({"namespace": involved.namespace} if involved.namespace else {}),
+                "name": involved.name,
+                "uid": involved.uid,
             },
             "type": event.type,
             "reason": event.reason,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from cronhpa.api.event_status import EVENT_NUMBERS, EventLook, EventSums, ObjectPart, event_status
+from cronhpa.api.event_status import EVENT_NUMBERS, EventLook, EventSums, ObjectPart, event_status, status_events
 from cronhpa.api.identity import CLUSTER_EVENT_PLURAL, EVENT_PLURAL, GROUP, VERSION
 from cronhpa.core.model.decision import MetricProposal, WindowState
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
@@ -27,6 +27,7 @@ from cronhpa.kube.scale import Targets
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Key, ObjectState
 from cronhpa.operator.objects.planned_events import PlannedEvents, RawEvent, SeenEvent
+from cronhpa.operator.writes.event_recorder import EventRecorder
 
 LOG = logging.getLogger(__name__)
 
@@ -48,11 +49,12 @@ class EventStatusWriter:
         events: PlannedEvents,
         inventory: Inventory,
         targets: Targets,
+        recorder: EventRecorder,
         serves: Callable[[str], bool],
         clock: Callable[[], Nanoseconds],
     ) -> None:
         self._client, self._events, self._inventory, self._targets = client, events, inventory, targets
-        self._serves, self._clock = serves, clock
+        self._recorder, self._serves, self._clock = recorder, serves, clock
         self._written_at: dict[Key, Nanoseconds] = {}
         self._looked: dict[Key, Nanoseconds] = {}
         self._sums: dict[Key, EventSums] = {}
@@ -64,13 +66,14 @@ class EventStatusWriter:
             if self._events.is_synced:
                 await self.look()
 
+    def served(self) -> Iterator[SeenEvent]:
+        """The events of which this replica writes the status, those of the cluster included."""
+        return (seen for seen in self._events if not seen.event.namespace or self._serves(seen.event.namespace))
+
     async def look(self) -> None:
         """Writes the status of each event that needs it."""
-        keys = set()
-        for seen in self._events:
-            keys.add(seen.event.key)
-            if seen.event.namespace and not self._serves(seen.event.namespace):
-                continue
+        keys = {seen.event.key for seen in self._events}
+        for seen in self.served():
             try:
                 await self._look_at(seen)
             except Exception:
@@ -101,9 +104,12 @@ class EventStatusWriter:
         sums = self._sums.setdefault(event.key, EventSums())
         sums.add(look)
         status = event_status(look, seen.status, sums, others)
+        previous = seen.status
         if self._is_due(seen, status, now) and await self._write(seen, status):
             sums.take_whole()
             self._written_at[event.key] = now
+            for told in status_events(previous, status):
+                self._recorder.record(seen, told, now)
 
     def _part(self, seen: SeenEvent, state: ObjectState, at: Nanoseconds) -> Iterator[ObjectPart]:
         own, spec, decision = state.served.own_spec, state.served.spec, state.local.latest_decision

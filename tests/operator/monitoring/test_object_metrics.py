@@ -254,7 +254,9 @@ def test_a_family_follows_the_conventions(family):
     assert family.name.endswith("_total") == (family.kind is FamilyKind.COUNTER)
     assert not any(family.name.removesuffix("_total").endswith(unit) for unit in ("_ms", "_percent", "_minutes"))
     assert family.help.endswith(".")
-    assert not {"namespace", "name", "job", "instance", "pod"} & {*family.labels}
+    own = family.labels[2:] if family.labels[:2] == ("namespace", "name") else family.labels
+    assert family.name.startswith("cronhpa_event_") == (own != family.labels)
+    assert not {"namespace", "name", "job", "instance", "pod"} & {*own}
 
 
 def test_no_family_is_declared_twice():

@@ -1,0 +1,32 @@
+"""The families of planned events, read from their statuses at a scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from prometheus_client.core import Metric
+
+from cronhpa.core.model.instant import SECOND, parse_instant
+from cronhpa.operator.monitoring import families as of
+from cronhpa.operator.objects.planned_events import SeenEvent
+
+_NUMBERS = {"objects": of.EVENT_OBJECTS, "pods": of.EVENT_REPLICAS, "short": of.EVENT_SHORT, "ready": of.EVENT_READY}
+
+
+def event_families(events: Iterable[SeenEvent]) -> Iterator[Metric]:
+    """The numbers of the newest status of each event; of one without a status there are none."""
+    told = [(seen.event.key, seen.status) for seen in events if isinstance(seen.status.get("objects"), int)]
+    for key, family in _NUMBERS.items():
+        yield family.samples([(labels, status[key]) for labels, status in told if isinstance(status.get(key), int)])
+    yield of.EVENT_ACTIVE.samples([(labels, int(status.get("state") == "Active")) for labels, status in told])
+    edges = [(labels, edge) for labels, status in told if (edge := _edge(status.get("nextEdge"))) is not None]
+    yield of.EVENT_EDGE.samples([((*labels, state), seconds) for labels, (state, seconds) in edges])
+
+
+def _edge(stated: Any) -> tuple[str, float] | None:
+    """The state after an edge, and its instant in seconds; None if the status has none that can be read."""
+    try:
+        return str(stated["state"]), parse_instant(stated["time"]) / SECOND
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return None
