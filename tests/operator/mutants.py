@@ -93,7 +93,7 @@ MUTANTS = (
     Mutant("beyond bounds", ("S1", "L1"), range(20), deciding=too_many),
     Mutant("down without evidence", ("S2", "S5"), range(1, 20), deciding=blindly_down),
     Mutant("a floor that nobody states", ("S3",), range(2, 60), ((core_decide, "resolve", longer),)),
-    Mutant("no fence", ("S4",), range(18, 60), ((Leadership, "write_seconds", lambda _: 60.0),)),
+    Mutant("no fence", ("S4",), range(28, 60), ((Leadership, "write_seconds", lambda _: 60.0),)),
     Mutant("no fence of a shard", ("S4",), range(63, 200, 4), ((Leadership, "write_seconds", lambda _: 60.0),)),
     Mutant("memory lost at a restart", ("S5",), range(91, 150), ((Memory, "resumed", forgetful),)),
     Mutant("windows by a late clock", ("S6", "S3"), range(2, 60), ((core_decide, "resolve", late),)),
@@ -112,7 +112,7 @@ MUTANTS = (
     Mutant(
         "a restored store",
         ("L1", "S1", "S7"),
-        range(26, 900, 9),
+        range(188, 900, 9),
         ((SeenVersions, "note_list", believes_no_list), (SeenVersions, "is_outdated_in_list", outdated)),
     ),
 )

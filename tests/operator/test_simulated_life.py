@@ -8,8 +8,9 @@ import pytest
 from mutants import MUTANTS, first_found
 from simulated_life import live_through
 
-# Half a second of CPU each. A test each, so that several workers share them.
-_SEEDS = 100
+# Half a second of CPU each, a test each, so that workers share them. They meet every kind of fault; CI's nightly
+# `make simulate SEEDS=10000` looks for what is rare.
+_SEEDS = 20
 
 
 @pytest.mark.parametrize("seed", range(_SEEDS))
@@ -18,7 +19,7 @@ def test_an_hour_holds_every_invariant(seed):
 
 
 def test_a_seed_is_the_same_hour_each_time():
-    once, again = live_through(7), live_through(7)
+    once, again = live_through(1), live_through(1)
 
     assert once.scalings == again.scalings
     assert once.writes == again.writes
