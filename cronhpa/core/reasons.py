@@ -154,8 +154,7 @@ def _asked(decision: Decision) -> str:
             return f"{decision.current} stay: no metric asks for a count: {failure}"
         return "; ".join(_asks(proposal) for proposal in decision.proposals if proposal.role is Role.TARGET)
     if by.source is Source.METRIC:
-        asks = f"{by!s} asks for {decision.merged}"
-        return asks if decision.merged == decision.current else f"{asks} ({upstream_reason(decision)})"
+        return _asks(Proposal(by.source, by.name, Role.TARGET, decision.merged))
     stated = _stated(decision, by)
     other = {Role.FLOOR: Role.CAP, Role.CAP: Role.FLOOR}[stated.role]
     if any(
@@ -177,7 +176,9 @@ def _stated(decision: Decision, by: SourceRef) -> Proposal:
 
 def _asks(proposal: Proposal) -> str:
     why = proposal_reason(proposal)
-    return f"{proposal.by} asks for {_BOUNDS[proposal.role]}{proposal.replicas}" + (f" ({why})" if why else "")
+    # A metric by its own name: what most counts rest on reads as in "Metrics" of explain.
+    by = proposal.name if proposal.source is Source.METRIC else proposal.by
+    return f"{by} asks for {_BOUNDS[proposal.role]}{proposal.replicas}" + (f" ({why})" if why else "")
 
 
 def _expected(load: ExpectedLoad, replicas: int) -> str:

@@ -75,8 +75,9 @@ def write_life(path):
     store.close()
 
 
-def command(*arguments):
-    return CliRunner().invoke(app, [*arguments], env={"COLUMNS": "200"})
+def command(*arguments, columns=200):
+    """A command in a terminal of so many columns."""
+    return CliRunner().invoke(app, [*arguments], env={"COLUMNS": str(columns)})
 
 
 def at(hours):

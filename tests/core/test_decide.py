@@ -115,7 +115,7 @@ def test_a_metric_decides_between_floor_and_cap():
 
     assert 30 == decision.desired
     assert SourceRef(Source.METRIC, "queue") == decision.decided_by
-    assert "Metric/queue asks for 30 (external metric queue(nil) above target)" == reason(decision)
+    assert "queue asks for 30" == reason(decision)
 
 
 def test_the_minimum_of_an_open_window_may_lie_below_the_specs():

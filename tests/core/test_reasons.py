@@ -36,8 +36,8 @@ from cronhpa.core.reasons import event_reason, proposal_reason, reason, upstream
 
 OVERRIDE = Override(at("23:00"), "INC-4711", floor=9)
 BROKEN = schedule("broken", problem="start: cannot be read", floor=50)
-ABOVE = "Metric/queue asks for 50 (external metric queue(nil) above target)"
-BELOW = "Metric/queue asks for 3 (All metrics below target)"
+ABOVE = "queue asks for 50"
+BELOW = "queue asks for 3"
 
 
 def said(of, observation, memory=None, told=None, now=NOW):
@@ -54,7 +54,7 @@ def test_a_metric_says_how_many_and_in_which_direction():
 
     assert ("Metric/queue", 50, ABOVE) == said(spec(behavior=fast), queued(500, current=8))
     assert ("Metric/queue", 3, BELOW) == said(spec(behavior=fast), queued(30, current=8))
-    assert ("Metric/queue", 8, "Metric/queue asks for 8") == said(spec(behavior=fast), queued(80, current=8))
+    assert ("Metric/queue", 8, "queue asks for 8") == said(spec(behavior=fast), queued(80, current=8))
 
 
 def test_a_floor_and_a_cap_say_so():
@@ -85,7 +85,7 @@ def test_what_is_not_measured_is_said_with_the_count_that_stays():
 
 
 def test_a_schedule_that_cannot_be_read_holds_the_count():
-    words = "Metric/queue asks for 3; 8 stay, as Schedule/broken cannot be read and may ask for more"
+    words = "queue asks for 3; 8 stay, as Schedule/broken cannot be read and may ask for more"
 
     assert ("Schedule/broken", 8, words) == said(spec(schedules=(BROKEN,)), queued(30, current=8))
 
@@ -142,7 +142,7 @@ def test_a_count_that_is_held_names_who_asked_for_it_when_and_until_when():
     memory = floored(9, "2026-11-23T00:52:19Z", metrics=4)
 
     words = (
-        "Metric/queue asks for 4 (All metrics below target); 8 held by stabilization: "
+        "queue asks for 4; 8 held by stabilization: "
         "9 asked for at 2026-11-23T00:52:19Z by Override, until 2026-11-23T00:57:19Z"
     )
     assert ("Override", 8, words) == said(spec(), queued(40, current=8), memory, now=at("2026-11-23T00:52:22Z"))
@@ -303,7 +303,7 @@ def test_an_event_never_has_an_empty_reason_beside_schedules_overrides_and_forec
 
     message = event_of(of, queued(80, current=8), recommended(50, "09:59"))
 
-    assert message.startswith("New size: 16; reason: Metric/queue asks for 8; 50 held by stabilization: 50 asked for")
+    assert message.startswith("New size: 16; reason: queue asks for 8; 50 held by stabilization: 50 asked for")
 
 
 def test_an_event_says_that_a_limit_was_there_where_one_of_ours_took_part():

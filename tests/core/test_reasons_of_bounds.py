@@ -55,7 +55,7 @@ def test_a_cap_of_the_count_that_is_there_lowers_nothing_so_the_count_stays():
     decision = decide(spec(schedules=(BROKEN,), override=CAPPED), queued(40, current=10), None, Memory(), NOW)
 
     assert (SourceRef(Source.SCHEDULE, "broken"), 10) == (decision.decided_by, decision.desired)
-    assert f"Metric/queue asks for 4; 10 stay, {UNREAD}" == reason(decision)
+    assert f"queue asks for 4; 10 stay, {UNREAD}" == reason(decision)
 
 
 def test_what_a_cap_left_is_held_later_as_its_and_not_as_found():
@@ -70,7 +70,7 @@ def test_what_a_cap_left_is_held_later_as_its_and_not_as_found():
     told = reason(decide(free, queued(40, current=32), None, memory, later))
 
     held = "10 held by stabilization: 10 asked for at 2026-11-23T10:00:00Z by Override, until 2026-11-23T10:05:00Z"
-    assert f"Metric/queue asks for 4 (All metrics below target); {held}; limited to 32: " in told
+    assert f"queue asks for 4; {held}; limited to 32: " in told
 
 
 def test_a_floor_ahead_that_gets_less_than_it_states_is_not_called_that_floor():

@@ -21,11 +21,17 @@ from cronhpa.api.range_text import range_text
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.local_time import format_length, format_near, local_times
 
-_WIDTH = 80
+# Of a line, where a terminal is wider: longer lines are hard to read.
+_WIDTH_MAX = 80
+# A narrower terminal breaks the lines itself: names and times are hardly shorter.
+_WIDTH_MIN = 30
 # `decidedBy` where no source asks for a count, and the current one stays.
 _NOBODY = "CurrentReplicas"
-# A line is not broken within a number with its unit, nor within the distance of a time. No text has this character.
-_LENGTH = re.compile(r"\((?:in )?\d+ (?:d|h|min|s)(?: \d+ (?:h|min|s))?(?: ago)?\)|\d+ (?:d|h|min|s|%)(?!\w)")
+# A line is not broken within a number with its unit, a clock time with its offset, nor within the distance of a time.
+_WHOLE = re.compile(
+    r"\((?:in )?\d+ (?:d|h|min|s)(?: \d+ (?:h|min|s))?(?: ago)?\)|\d+ (?:d|h|min|s|%)(?!\w)|:\d\d [+-]\d\d:\d\d"
+)
+# No text has this character.
 _JOINT = "\ue000"
 
 
@@ -41,21 +47,21 @@ def summary(body: dict[str, Any], now: Nanoseconds) -> list[str]:
     return [*_lines(it, now, ("", "Next"))]
 
 
-def folded(line: str, width: int = _WIDTH) -> list[str]:
+def folded(line: str, width: int = _WIDTH_MAX) -> list[str]:
     """
-    A line wrapped at so many characters; its words stay whole.
+    A line wrapped at `width` characters, or at 80 if that is wider; its words stay whole.
 
     Further lines are indented, so that none looks like a line of our own: a message may contain line ends.
     """
     indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
-    first, *rest = _LENGTH.sub(lambda match: match[0].replace(" ", _JOINT), line).split("\n")
+    first, *rest = _WHOLE.sub(lambda match: match[0].replace(" ", _JOINT), line).split("\n")
     pieces = [first, *(f"{indent}{piece}" for piece in rest)]
     return [
         part.replace(_JOINT, " ")
         for piece in pieces
         for part in textwrap.wrap(
             piece,
-            width,
+            min(max(width, _WIDTH_MIN), _WIDTH_MAX),
             subsequent_indent=indent,
             break_long_words=False,
             break_on_hyphens=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -102,5 +103,5 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         show(json.dumps(as_json(explanation(body)), indent=2))
         return
     for line in (explained if verbose else summary)(body, time.time_ns()):
-        for part in folded(line):
+        for part in folded(line, shutil.get_terminal_size().columns):
             say(part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from typing import Annotated, Any, NoReturn
 
@@ -112,7 +113,7 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     except ClusterError as error:
         _refuse(name, error)
     for line in lines:
-        for part in folded(line):
+        for part in folded(line, shutil.get_terminal_size().columns):
             say(part)
 
 

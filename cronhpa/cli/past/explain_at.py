@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,6 @@ from cronhpa.cli.tables.time_format import format_moment, parse_length
 from cronhpa.cli.terminal.console import fail, say, show
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.history.past.past_answers import DecisionAnswer
-
-_WIDTH_PIPED = 80
 
 
 class PastRequest(Struct, frozen=True):
@@ -149,7 +148,7 @@ async def _explain(found: PastObject, asked: PastRequest, where: PastLocation, n
             if asked.output == "json":
                 show(past_text.decision_json(decision))
                 return
-            for line in past_text.decision_lines(decision, zone):
+            for line in past_text.decision_lines(decision, zone, shutil.get_terminal_size().columns):
                 say(line)
             return
         newest = await newest_decision(source, found, now)
@@ -161,7 +160,8 @@ async def _explain(found: PastObject, asked: PastRequest, where: PastLocation, n
     if asked.output == "json":
         show(past_text.timeline_json(label, timeline, begin, end))
     else:
-        for line in past_text.timeline_lines(label, timeline, begin, end, zone, _width()):
+        columns = shutil.get_terminal_size().columns
+        for line in past_text.timeline_lines(label, timeline, begin, end, zone, columns):
             say(line)
     if asked.picture is not None:
         from cronhpa.cli.picture.history_picture import draw
@@ -192,10 +192,3 @@ def _is_length(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _width() -> int:
-    from rich.console import Console
-
-    console = Console()
-    return console.width if console.is_terminal else _WIDTH_PIPED

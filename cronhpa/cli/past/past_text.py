@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -31,8 +32,12 @@ def zone_of(body: dict[str, Any]) -> str:
     return "UTC" if zone_problem(zone) else zone
 
 
-def decision_lines(answer: DecisionAnswer, zone: str) -> list[str]:
-    """The time of the decision, then the text of `cronhpa explain` at that time."""
+# In less the table would break its cells within words and times.
+_TABLE_WIDTH_MIN = 72
+
+
+def decision_lines(answer: DecisionAnswer, zone: str, width: int) -> list[str]:
+    """The time of the decision, then the text of `cronhpa explain` at that time; wrapped at `width`, 80 at most."""
     body = body_of(answer)
     held = (
         "still the newest"
@@ -40,8 +45,8 @@ def decision_lines(answer: DecisionAnswer, zone: str) -> list[str]:
         else f"in force until {_when(answer.until, answer.decision.at, zone)}"
     )
     left_out = _left_out(answer.decision.left_out)
-    then = [part for line in explained(body, answer.decision.at) for part in folded(line)]
-    return [f"Decided {format_moment(answer.decision.at, zone)}, {held}{left_out}:", *then]
+    heading = f"Decided {format_moment(answer.decision.at, zone)}, {held}{left_out}:"
+    return [part for line in (heading, *explained(body, answer.decision.at)) for part in folded(line, width)]
 
 
 def decision_json(answer: DecisionAnswer) -> str:
@@ -61,13 +66,39 @@ def decision_json(answer: DecisionAnswer) -> str:
 def timeline_lines(
     label: str, answer: TimelineAnswer, begin: Nanoseconds, end: Nanoseconds, zone: str, width: int
 ) -> list[str]:
-    """A heading, a row for each change below its day, and a summary of the points."""
+    """A heading, a row for each change below its day, and a summary of the points. In less than 72 columns the reason
+    of a change stands below it."""
     changes = [*([answer.before] if answer.before is not None else []), *answer.changes]
     span = f"{format_moment(begin, zone)} to {_when(end, begin, zone)}, {format_length(end - begin)}"
-    heading = f"{printable(label)}: {span}"
+    heading = [*folded(f"{printable(label)}: {span}", width), *_kept_from(answer, begin, zone, width)]
     if not changes:
-        return [heading, *_kept_from(answer, begin, zone), "  nothing is kept of this time"]
+        return [*heading, "  nothing is kept of this time"]
+    rows = _table(answer, changes, zone, width) if width >= _TABLE_WIDTH_MIN else _list(answer, changes, zone, width)
+    below = (*_points_told(answer.points), *_rest(answer))
+    return [*heading, *rows, *(part for line in below for part in folded(line, width))]
+
+
+def _table(answer: TimelineAnswer, changes: list[DecisionChange], zone: str, width: int) -> list[str]:
     table = Table("TIME", "REPLICAS", "DECIDED BY", "WHY", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for cells in _rows(answer, changes, zone):
+        table.add_row(*cells)
+    # Without colours: whoever prints the lines shows escapes as text.
+    console = Console(highlight=False, markup=False, emoji=False, color_system=None, width=width)
+    with console.capture() as captured:
+        console.print(table)
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def _list(answer: TimelineAnswer, changes: list[DecisionChange], zone: str, width: int) -> list[str]:
+    lines: list[str] = []
+    for first, *cells in _rows(answer, changes, zone):
+        why = [f"  {cells.pop()}"] if cells else []
+        lines += [part for line in ("  ".join((first, *cells)), *why) for part in folded(line, width)]
+    return lines
+
+
+def _rows(answer: TimelineAnswer, changes: list[DecisionChange], zone: str) -> Iterator[tuple[str, ...]]:
+    """(a day) where one begins, and (time, count, decided by, why) for each change."""
     # The decision in force at the begin is no change of the count.
     befores = [None if answer.before is None else answer.before.desired, *(change.desired for change in changes)]
     day = None
@@ -75,15 +106,10 @@ def timeline_lines(
         date = local(change.at, zone).date()
         if date != day:
             # On a line of its own: the reasons have more room.
-            table.add_row(f"{date:%a} {date.isoformat()}")
+            yield (f"{date:%a} {date.isoformat()}",)
         day = date
-        clock = format_clock(change.at, zone)
-        table.add_row(clock, _count(before, change), printable(change.decided_by or "-"), _why(change))
-    console = Console(highlight=False, markup=False, emoji=False, width=width)
-    with console.capture() as captured:
-        console.print(table)
-    rows = [line.rstrip() for line in captured.get().splitlines()]
-    return [heading, *_kept_from(answer, begin, zone), *rows, *_points_told(answer.points), *_rest(answer)]
+        decider = printable(change.decided_by or "-")
+        yield format_clock(change.at, zone), _count(before, change), decider, _why(change)
 
 
 def timeline_json(label: str, answer: TimelineAnswer, begin: Nanoseconds, end: Nanoseconds) -> str:
@@ -123,10 +149,10 @@ def _why(change: DecisionChange) -> str:
     return "; ".join(part for part in parts if part) + _left_out(change.left_out)
 
 
-def _kept_from(answer: TimelineAnswer, begin: Nanoseconds, zone: str) -> list[str]:
+def _kept_from(answer: TimelineAnswer, begin: Nanoseconds, zone: str, width: int) -> list[str]:
     if answer.first is None or answer.first <= begin:
         return []
-    return [f"  decisions are kept from {format_moment(answer.first, zone)} on"]
+    return folded(f"  decisions are kept from {format_moment(answer.first, zone)} on", width)
 
 
 def _points_told(points: list[Point]) -> list[str]:
@@ -137,7 +163,8 @@ def _points_told(points: list[Point]) -> list[str]:
     load = f", load {min(loads):.4g} to {max(loads):.4g}" if loads else ""
     gaps = sum(max(later.at - point.at - POINT_STEP, 0) for point, later in pairwise(points))
     unseen = f"; nothing was seen for {format_length(gaps)} of the time" if gaps >= POINT_STEP else ""
-    return [f"{len(points)} points: {min(counts)} to {max(counts)} replicas{load}{unseen}"]
+    counted = "1 point" if len(points) == 1 else f"{len(points)} points"
+    return [f"{counted}: {min(counts)} to {max(counts)} replicas{load}{unseen}"]
 
 
 def _rest(answer: TimelineAnswer) -> list[str]:

@@ -17,6 +17,7 @@ from cli.glance import (
     body,
     explanation_of,
     named,
+    now_of,
     observe_blind,
     pods_of,
     stated,
@@ -73,11 +74,22 @@ def test_the_readme_shows_the_first_lines_of_the_good_situation():
     assert f"    $ cronhpa explain shop --namespace prod\n{shown}\n" in readme
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_every_screen_fits_80_columns_and_says_nothing_twice(name):
+def test_every_screen_fits_its_terminal_of_which_it_takes_80_columns_at_most_and_loses_no_word(name, width):
+    """Found: 80 columns whatever the terminal."""
+    lines = explained(named(name), now_of(name))
+
+    screen = [part for line in lines for part in folded(line, width)]
+
+    assert max(map(len, screen)) <= min(width, 80)
+    assert " ".join(lines).split() == " ".join(screen).split()
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_no_screen_says_anything_twice(name):
     screen = explanation_of(name).splitlines()
 
-    assert max(map(len, screen)) <= 80
     assert len({line.strip() for line in screen}) == len(screen)
 
 
@@ -215,6 +227,7 @@ def test_a_length_is_not_torn_apart():
     assert [begin, "    (in 6 h 38 min)"] == folded(f"{begin} (in 6 h 38 min)")
     assert [f"{begin} of which", "    20 % more"] == folded(f"{begin} of which 20 % more")
     assert [f"{begin} 14:00", "    (1 min ago)"] == folded(f"{begin} 14:00 (1 min ago)")
+    assert [begin, "    14:00 +01:00"] == folded(f"{begin} 14:00 +01:00")
 
 
 def test_a_status_of_an_earlier_release_is_explained_as_far_as_it_goes():

@@ -21,8 +21,8 @@ def path(tmp_path):
     return path
 
 
-def explain(path, *options):
-    return command("explain", "shop", "-n", "prod", "--store", str(path), *options)
+def explain(path, *options, columns=200):
+    return command("explain", "shop", "-n", "prod", "--store", str(path), *options, columns=columns)
 
 
 def test_a_decision_is_told_word_for_word_as_it_was(path):
@@ -65,6 +65,31 @@ def test_a_timeline_has_a_row_for_each_change_beginning_with_what_was_in_force(p
     assert ["4", "4 -> 6", "6 -> 8", "8", "8 -> 4"] == counts
     assert [] == [row for row in rows if len(row) > 80]
     assert points.startswith("44 points: 4 to 6 replicas, load 3 to 7.")
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+def test_in_a_narrow_terminal_the_reason_stands_below_its_change_and_nothing_is_cut(path, columns):
+    """Found: columns of eight letters, times and names cut by an ellipsis, and the escapes of bold as text."""
+    options = ("--from", at(0.5), "--to", "4h")
+    wide = explain(path, *options).stdout
+
+    done = explain(path, *options, columns=columns).stdout
+
+    assert columns >= max(map(len, done.splitlines()))
+    assert "\u2026" not in done
+    assert "\\u001b" not in done
+    assert set(wide.split()) - {"TIME", "REPLICAS", "DECIDED", "BY", "WHY"} == set(done.split())
+    assert re.search(r"^\d\d:\d\d(?::\d\d)? \+05:30  4 -> 6  Metric/cpu\n  cpu asks for 6$", done, re.MULTILINE), done
+
+
+def test_a_timeline_of_a_coloured_terminal_has_no_escapes_as_text(path, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    assert "u001b" not in explain(path, "--from", at(0.5), "--to", "4h").stdout
+
+
+def test_a_past_decision_fits_its_terminal(path):
+    assert 40 >= max(map(len, explain(path, "--at", at(1.5), columns=40).stdout.splitlines()))
 
 
 def test_a_timeline_as_json_is_the_same(path):
