@@ -102,7 +102,9 @@ def crowd_reason(crowd: Crowd) -> str:
 def step_reason(step: Step, decision: Decision) -> str:
     """How a limit of this decision changed the count, and why."""
     if isinstance(step.cause, Held):
-        return f"{step.after} {_HOLDS[step.rule]} by stabilization: {_held(step.cause)}"
+        held = f"{step.after} {_HOLDS[step.rule]} by stabilization: {_held(step.cause)}"
+        # Else a reader waits for a scale-down that cannot come.
+        return f"{held}; {step.after} is also the minimum" if step.after == decision.minimum else held
     if isinstance(step.cause, Rate):
         return f"limited to {step.after}: {_rate(step.rule, step.cause)}"
     unreadable = next(

@@ -178,6 +178,13 @@ def test_the_count_found_at_the_start_holds():
     assert ("CurrentReplicas", 8, words) == said(spec(), queued(30, current=8))
 
 
+def test_a_count_that_is_also_the_minimum_says_so():
+    """Found: a newcomer waited for a scale-down that cannot come."""
+    held = "8 held by stabilization: 8 found at 2026-11-23T10:00:00Z, until 2026-11-23T10:05:00Z"
+
+    assert ("CurrentReplicas", 8, f"{BELOW}; {held}; 8 is also the minimum") == said(spec(8), queued(30, current=8))
+
+
 def test_what_an_earlier_operator_recommended_holds():
     memory = floored(8, "09:58", by=None)
 
@@ -346,10 +353,15 @@ def test_the_desired_count_is_one_that_the_text_names(situation):
 
 @given(situations())
 def test_who_decided_is_named_in_the_text_or_is_nobody(situation):
+    """A metric by its name alone."""
     decision = decide(*situation)
     by = decision.decided_by
 
-    assert by is None or by.source is Source.CURRENT or by.source is Source.SPEC or str(by) in reason(decision)
+    assert (
+        by is None
+        or by.source in {Source.CURRENT, Source.SPEC}
+        or (by.name if by.source is Source.METRIC else str(by)) in reason(decision)
+    )
 
 
 @given(situations())

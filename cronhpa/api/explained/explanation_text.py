@@ -185,8 +185,16 @@ def _over(metric: ExplainedMetric) -> str:
     if metric.not_ready:
         text += f", {metric.not_ready} of them not ready"
     if metric.without_sample:
-        text += f", {metric.without_sample} of them without a sample"
+        text += f", {metric.without_sample} of them without a sample{_assumed(metric)}"
     return text
+
+
+def _assumed(metric: ExplainedMetric) -> str:
+    """What pods without a sample count as, by the upstream's rule; only Utilization has a number that says it all."""
+    current, target = metric.current.removesuffix("%"), metric.target.removesuffix("%")
+    if metric.type != "Utilization" or not (current.isdigit() and target.isdigit()) or current == target:
+        return ""
+    return f" (counted at {max(100, int(target)) if int(current) < int(target) else 0} %)"
 
 
 def _bounds(it: Explanation, now: Nanoseconds) -> Iterator[str]:

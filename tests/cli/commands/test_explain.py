@@ -21,8 +21,9 @@ from cli.glance import (
     observe_blind,
     pods_of,
     stated,
+    usage,
 )
-from core.situations import at, reconciliation_of, situations
+from core.situations import at, observed, reconciliation_of, situations
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.explained.explanation import as_json, explanation
 from cronhpa.api.explained.explanation_text import explained, folded, summary
@@ -126,6 +127,17 @@ def test_a_metric_that_is_missing_beside_others_is_named_where_it_belongs_and_ab
     assert "  cpu: 33 % of 60 % over 12 pods; asks for 7" in screen
     assert "  memory: not known, as said above" in screen
     assert 1 == sum("the cluster has no resource metrics API" in line for line in screen)
+
+
+@pytest.mark.parametrize(("milli", "percent"), [(150, 100), (900, 0)], ids=["below the target", "above it"])
+def test_pods_without_a_sample_say_what_they_count_as(milli, percent):
+    """Found: "25 % of 60 % over 15 pods, 13 of them without a sample; asks for 15" was a riddle."""
+    pods, samples = usage(15, milli)
+    seen = dict(list(samples.items())[:2])
+
+    told = lines(body(stated(), lambda of: observed(of, pods, seen, current=15)))
+
+    assert any(f"13 of them without a sample (counted at {percent} %); asks for" in line for line in told), told
 
 
 def test_each_metric_that_is_missing_has_its_own_reason():
