@@ -194,3 +194,10 @@ def test_a_reference_is_inlined_and_what_stands_beside_it_wins():
 def test_what_a_structural_schema_cannot_say_is_an_error(node, problem):
     with pytest.raises(ValueError, match=problem):
         flatten(node, {})
+
+
+def test_each_part_of_the_status_says_what_it_is():
+    """`kubectl explain` printed "<no description>" for conditions, and later for schedules."""
+    parts = schema()["properties"]["status"]["properties"]
+
+    assert [] == [name for name, part in parts.items() if not part.get("description")]

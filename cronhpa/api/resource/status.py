@@ -285,6 +285,7 @@ class CronHPAStatus(Model):
     decision: DecisionStatus | None = None
     schedules: list[ScheduleStatus] | None = Field(
         default=None,
+        description="Each schedule now, those of planned events included.",
         max_length=MAX_SCHEDULES + MAX_EVENT_SCHEDULES,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )

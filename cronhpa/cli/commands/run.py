@@ -93,7 +93,8 @@ def run(  # noqa: PLR0913, PLR0917 - its options
             name = variable_of("_".join(str(part) for part in wrong["loc"]))
             # An address may hold a password, and a malformed one may hold it anywhere.
             value = "" if {"prometheus_url", "store"} & {*wrong["loc"]} else f"{wrong['input']!r}: "
-            say(f"{name}: {value}{wrong['msg']}", err=True)
+            # pydantic's prefix of our own texts.
+            say(f"{name}: {value}{wrong['msg'].removeprefix('Value error, ')}", err=True)
         raise typer.Exit(2) from error
     # The one place where the operator gets the system's clocks.
     clock = Clock(time.time_ns, _monotonic)

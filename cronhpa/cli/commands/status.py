@@ -38,7 +38,7 @@ _HEADERS = ("NAME", "STATUS", "REPLICAS", "BOUNDS", "NEXT", "TARGETS")
 
 _WIDE_HEADERS = (*_HEADERS, "TARGET", "DECIDED-BY", "MODE", "FORECAST", "AGE")
 # Columns that a narrow terminal leaves out, the first one first.
-_LEFT_OUT = ("TARGETS", "BOUNDS", "REPLICAS")
+_LEFT_OUT = ("TARGETS", "BOUNDS", "REPLICAS", "NEXT")
 # From so many objects with the same note on, the note is printed once.
 _SHARED = 3
 

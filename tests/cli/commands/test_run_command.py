@@ -18,6 +18,7 @@ def test_a_setting_that_cannot_be_is_named_as_its_environment_variable():
     assert ["CRONHPA_SYNC_PERIOD: 'soon': ", "CRONHPA_TOLERANCE: '2': "] == [
         line[: line.index("': ") + 3] for line in ended.stderr.splitlines()
     ]
+    assert "Value error" not in ended.stderr
 
 
 def test_a_variable_that_is_no_setting_ends_it_at_the_start():

@@ -152,6 +152,17 @@ def test_a_watch_shows_them_again_until_it_is_ended(ask, monkeypatch):
     assert 3 == watched.stdout.count("1 object, 1 needs a person")
 
 
+def test_in_40_columns_no_cell_is_cut_to_dots():
+    """Found: NEXT as "M...", which says nothing."""
+    lines = [
+        line.text
+        for line in table(rows_of([named(name) for name in SITUATIONS], NOW), 40, is_cut=True, is_everywhere=True)
+    ]
+
+    assert ["NAME", "STATUS"] == lines[0].split()
+    assert [] == [line for line in lines if len(line) > 40 or line.endswith("...")]
+
+
 def test_a_narrow_terminal_leaves_out_whole_columns():
     lines = [line.text for line in table(rows_of([named("good")], NOW), 60, is_cut=True, is_everywhere=False)]
 
