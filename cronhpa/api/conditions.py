@@ -31,7 +31,7 @@ LIMITED = {
 # Reasons of a selector that cannot be used, where the condition's reason and text differ from the event's.
 _SELECTOR_CONDITION = {"SelectorRequired": ("InvalidSelector", "the HPA target's scale is missing a selector")}
 _VALUES = {True: "True", False: "False", None: "Unknown"}
-_OPTIONAL = {"BoundsConsistent", "FallbackActive", "ForecastActive", "RequestsStable"}
+_OPTIONAL = {"BoundsConsistent", "CalendarsCurrent", "FallbackActive", "ForecastActive", "RequestsStable"}
 
 
 def conditions(previous: Iterable[Condition], reconciliation: Reconciliation) -> list[Condition]:
@@ -159,6 +159,8 @@ def _own_conditions(reconciliation: Reconciliation) -> Iterator[ConditionText]:
             )
         else:
             yield "BoundsConsistent", True, "Consistent", "no schedule contradicts another one or the spec's bounds"
+    if reconciliation.spec.calendar_problems:
+        yield "CalendarsCurrent", False, "LastGoodKept", "; ".join(reconciliation.spec.calendar_problems)
     yield from _of_sources(reconciliation)
     yield _ready(reconciliation, problems)
 

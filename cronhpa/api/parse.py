@@ -53,6 +53,7 @@ from cronhpa.core.model.spec import (
     UnknownMetric,
 )
 from cronhpa.core.schedules import calendars, cron
+from cronhpa.core.schedules.calendar_days import unread
 from cronhpa.core.schedules.wall_clock import zone_problem
 from cronhpa.core.schedules.windows import once
 
@@ -232,6 +233,7 @@ def schedule_from(model: schedules.ScheduleModel, zone: str) -> Schedule:
         if problem is None:
             try:
                 window = replace(window, exclude=_days("exclude", model.exclude), only=_days("only", model.only))
+                problem = unread(window)
             except ValueError as error:
                 problem = str(error)
     exact = model.replicas
@@ -282,7 +284,7 @@ def _days(key: str, days: schedules.DaysModel | None) -> Days | None:
         if unreadable is not None:
             field, problem = unreadable
             raise ValueError(f"{key}.holidays[{index}].{field}: {problem}")
-    return Days(tuple(ranges), named)
+    return Days(tuple(ranges), named, tuple(days.calendars or ()))
 
 
 # Half a kilobyte each: the texts have 64 characters at most.

@@ -14,6 +14,7 @@ from cronhpa.api.resource.events import ClusterPlannedEventSpec, EventScheduleMo
 from cronhpa.api.spec_errors import schema_problems
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import LabelSelector
+from cronhpa.core.schedules.calendar_days import unread
 
 
 def parse_event(name: str, namespace: str, spec: Any) -> PlannedEvent:
@@ -34,7 +35,8 @@ def parse_event(name: str, namespace: str, spec: Any) -> PlannedEvent:
     unreadable = tuple(
         f"spec.schedules[{index}].{stated.schedule.problem}"
         for index, stated in enumerate(schedules)
-        if stated.schedule.problem is not None
+        # Calendars are known to the operator alone, and are read into the objects' specs.
+        if stated.schedule.problem not in {None, unread(stated.schedule.window)}
     )
     within = model.namespace_selector if isinstance(model, ClusterPlannedEventSpec) else None
     return PlannedEvent(

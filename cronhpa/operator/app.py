@@ -132,6 +132,7 @@ class Operator:
             replica=self.replica,
             trace=tracing or UNTRACED,
             decide=decide if tracing is None else tracing.traced(decide),
+            calendars=settings.calendars,
             check_standing=settings.check_standing,
         )
         self._sources_file: SourcesFile | None = None

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
+from cronhpa.calendars.feeds import CalendarFeeds
 from cronhpa.core.decide import Decide
 from cronhpa.core.decide import decide as decide_with
 from cronhpa.core.model.observation import Absent
@@ -56,6 +58,7 @@ _TARGETS_SECONDS = 15.0
 class Controller:
     """
     namespaces: empty for all. forecasts: the newest forecasts, in memory. watch: of the CronHPA objects.
+    calendars: the file of calendars.
     """
 
     def __init__(  # noqa: PLR0913 - its parts by their names, six of them with a default
@@ -71,6 +74,7 @@ class Controller:
         replica: Replica | None = None,
         trace: ReconciliationTrace = UNTRACED,
         sources: MetricSources | None = None,
+        calendars: Path | None = None,
         check_standing: bool = False,
     ) -> None:
         self.replica = replica or OnlyReplica()
@@ -106,6 +110,10 @@ class Controller:
         self.vertical_autoscalers = VerticalAutoscalers(client, namespaces, lambda: self.inventory)
         self.usual_loads = UsualLoads(self.inventory, clock.now)
         self.planned_events = PlannedEvents(client, self.inventory, namespaces, shards, self.usual_loads.expected)
+        self.calendars: CalendarFeeds | None = None
+        if calendars is not None:
+            self.calendars = CalendarFeeds(calendars, clock.now, self.planned_events.look_again)
+            self.inventory.read_days_of(self.calendars.calendars)
         cluster = Cluster(
             client,
             discovery,
@@ -184,6 +192,7 @@ class Controller:
             ("vertical autoscalers", self.vertical_autoscalers.run()),
             ("planned events", self.planned_events.run()),
             ("statuses of planned events", self.event_statuses.run()),
+            *(() if self.calendars is None else (("calendars", self.calendars.follow()),)),
         ]
 
     async def _watch_targets(self, is_in: IsIn) -> None:
@@ -211,7 +220,8 @@ class Controller:
         self.control_loop.enqueue((series.namespace, series.name))
 
     def _serves(self, namespace: str) -> bool:
-        return self.planned_events.is_synced and self.handover.serves(namespace)
+        are_read = self.calendars is None or self.calendars.is_settled
+        return are_read and self.planned_events.is_synced and self.handover.serves(namespace)
 
     def _leads(self, namespace: str) -> bool:
         return self.replica.term > 0 and self._serves(namespace)

@@ -274,6 +274,9 @@ class Settings(BaseSettings):
     sources: Path | None = Field(
         None, description="A YAML file of named sources of metrics, which need no adapter; read again when it changes."
     )
+    calendars: Path | None = Field(
+        None, description="A YAML file of named calendars (.ics files and feeds); read again when it changes."
+    )
     forecast_workers: int = Field(
         1, ge=1, le=64, description="Processes that learn and forecast; each takes some 100 MB."
     )

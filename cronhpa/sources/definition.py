@@ -68,7 +68,7 @@ def parse_sources(text: str, where: str, *, default_url: str | None = None) -> d
     where: the file's name in errors. default_url: the Prometheus of sources without a `url`.
     Raises SourcesError with every problem, each with its line.
     """
-    body, node, repeated = _loaded(text, where)
+    body, node, repeated = loaded_yaml(text, where)
     problems = [
         f"{where}:{key.line}: {key.key} stands here for the second time, after line {key.first_line}: "
         "each name once is accepted"
@@ -86,13 +86,14 @@ def parse_sources(text: str, where: str, *, default_url: str | None = None) -> d
             definitions[name] = definition.with_defaults(default_url)
         except ValueError as problem:
             path = ("sources", name, kind)
-            problems.append(f"{where}:{_line(node, path)}: {'.'.join(path)}: {problem}")
+            problems.append(f"{where}:{line_at(node, path)}: {'.'.join(path)}: {problem}")
     if problems:
         raise SourcesError(tuple(problems))
     return definitions
 
 
-def _loaded(text: str, where: str) -> tuple[Any, Any, list[Any]]:
+def loaded_yaml(text: str, where: str) -> tuple[Any, Any, list[Any]]:
+    """The document of a settings file, its node, and the keys that stand twice. Raises SourcesError."""
     if len(text) > BYTES_MAX:
         raise SourcesError((f"{where}: it has more than {BYTES_MAX} characters, as no ConfigMap has",))
     try:
@@ -120,7 +121,7 @@ def _told(error: ErrorDetails, node: Any, where: str) -> str:
     kind, message = error["type"], error["msg"].removeprefix("Value error, ")
     if kind in {"model_type", "dict_type"}:
         message = "fields by name are accepted here"
-    line = _line(node, path)
+    line = line_at(node, path)
     if kind == "missing":
         return f"{where}:{line}: {field}: it is missing{_accepted(path)}"
     if kind == "extra_forbidden":
@@ -161,7 +162,7 @@ def _accepted(path: tuple[Any, ...]) -> str:
     return ""
 
 
-def _line(node: Any, path: tuple[Any, ...]) -> int:
+def line_at(node: Any, path: tuple[Any, ...]) -> int:
     """The line of the field; if it is missing, of the deepest field above it."""
     line = 1 if node is None else line_of(node)
     for part in path:

@@ -29,7 +29,7 @@ from cronhpa.core.model.printable import without_secrets, without_url_secrets
 from cronhpa.ports.fair_places import FairPlaces
 from cronhpa.sources.no_answer import BROKEN, FILE_UNREADABLE, UNTRUSTED, NoAnswerError, no_answer_within, unreachable
 from cronhpa.sources.shared import SharedAnswers
-from cronhpa.sources.source import MeasuredObject, TlsDefinition
+from cronhpa.sources.source import MeasuredObject, TlsDefinition, TlsFields
 from cronhpa.sources.tls import client_context
 
 LOG = logging.getLogger(__name__)
@@ -65,11 +65,10 @@ def _as_headers(headers: dict[str, Any]) -> dict[str, Any]:
     return headers
 
 
-class ServerDefinition(TlsDefinition):
+class ServerFields(TlsFields):
     """The operator's login at a server, its headers and its deadline."""
 
     timeout_seconds: float = Field(5, gt=0, le=30, description="a number of seconds, more than 0, at most 30")
-    max_age_seconds: int = Field(120, ge=1, le=3600, description="a whole number of seconds from 1 to 3600")
     token_file: Path | None = Field(None, description="a file with a bearer token")
     username: str | None = Field(None, pattern=r"^[^:\x00-\x1f\x7f]+$", description="a user name without a colon")
     password_file: Path | None = Field(None, description="a file with the password of username")
@@ -91,6 +90,12 @@ class ServerDefinition(TlsDefinition):
         return self
 
 
+class ServerDefinition(ServerFields, TlsDefinition):
+    """A source that asks a server."""
+
+    max_age_seconds: int = Field(120, ge=1, le=3600, description="a whole number of seconds from 1 to 3600")
+
+
 class SourceConnection:
     """
     The connections of one source, opened by its first request.
@@ -98,7 +103,7 @@ class SourceConnection:
     connections_max: at once; 0 is no limit.
     """
 
-    def __init__(self, definition: ServerDefinition, *, connections_max: int) -> None:
+    def __init__(self, definition: ServerFields, *, connections_max: int) -> None:
         self._definition = definition
         self._connections_max = connections_max
         self._session: aiohttp.ClientSession | None = None
@@ -180,14 +185,14 @@ class SourceConnection:
         return {**definition.headers, **self._login}
 
 
-def _tls(definition: ServerDefinition) -> ssl.SSLContext | bool:
+def _tls(definition: ServerFields) -> ssl.SSLContext | bool:
     """Raises OSError, of which SSLError is one, for files that cannot be used."""
-    if not definition.files:
+    if not definition.tls_files:
         return True
     return client_context(definition.ca_file, definition.cert_file, definition.key_file)
 
 
-def _login(definition: ServerDefinition) -> tuple[dict[str, str], tuple[str, ...]]:
+def _login(definition: ServerFields) -> tuple[dict[str, str], tuple[str, ...]]:
     """The secret headers, and the secret texts in them."""
     secret = {name: _read(path) for name, path in definition.header_files.items()}
     texts = tuple(secret.values())

@@ -74,6 +74,31 @@ class StrictModel(BaseModel):
     )
 
 
+class TlsFields(StrictModel):
+    """The authorities whose certificates are trusted, and the operator's own certificate."""
+
+    ca_file: Path | None = Field(
+        None, description="a PEM file: the authorities that are trusted instead of the system's"
+    )
+    cert_file: Path | None = Field(None, description="a PEM file: the operator's own certificate (mTLS)")
+    key_file: Path | None = Field(None, description="a PEM file: the key of certFile")
+    server_name: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9._-]{1,253}$",
+        description="the name in the server's certificate, where the URL's differs",
+    )
+
+    @property
+    def tls_files(self) -> tuple[Path, ...]:
+        return tuple(file for file in (self.ca_file, self.cert_file, self.key_file) if file is not None)
+
+    @model_validator(mode="after")
+    def _has_both(self) -> Self:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("certFile and keyFile go together: name both or none")
+        return self
+
+
 class Definition(StrictModel):
     """The fields of one source in the file of sources."""
 
@@ -107,29 +132,12 @@ class Definition(StrictModel):
         return None
 
 
-class TlsDefinition(Definition):
-    """The authorities whose certificates are trusted, and the operator's own certificate."""
-
-    ca_file: Path | None = Field(
-        None, description="a PEM file: the authorities that are trusted instead of the system's"
-    )
-    cert_file: Path | None = Field(None, description="a PEM file: the operator's own certificate (mTLS)")
-    key_file: Path | None = Field(None, description="a PEM file: the key of certFile")
-    server_name: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z0-9._-]{1,253}$",
-        description="the name in the server's certificate, where the URL's differs",
-    )
+class TlsDefinition(TlsFields, Definition):
+    """A source with TLS."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        return tuple(file for file in (self.ca_file, self.cert_file, self.key_file) if file is not None)
-
-    @model_validator(mode="after")
-    def _has_both(self) -> Self:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("certFile and keyFile go together: name both or none")
-        return self
+        return self.tls_files
 
 
 def text_of(parse: Callable[[str], object]) -> AfterValidator:

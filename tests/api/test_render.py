@@ -491,3 +491,12 @@ def test_a_memory_is_written_to_the_nanosecond():
         "requestPerPod": {"cpu": "1500m"},
         "intent": {"from": 8, "to": 5, "time": "2026-11-23T10:00:00.000000000Z"},
     } == render_memory(memory)
+
+
+def test_a_calendar_that_is_not_the_present_one_is_a_condition_only_while_it_is():
+    of = spec(behavior=FAST, calendar_problems=('the calendar "company" is as it was last read: it answered 503',))
+    taken = reconciliation(of, queued(300, current=8))
+
+    assert ("False", "LastGoodKept") == said(taken, "CalendarsCurrent")
+    previous = render({}, taken)
+    assert "CalendarsCurrent" not in conditions(reconciliation(spec(behavior=FAST), queued(300, current=8)), previous)

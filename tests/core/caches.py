@@ -12,7 +12,7 @@ import cronhpa
 
 ROOT = Path(cronhpa.__file__).parent
 # What a process that runs for months has of its own. The commands and the workers end.
-PACKAGES = ("core", "api", "kube", "operator", "sources", "history", "forecasting")
+PACKAGES = ("core", "api", "kube", "operator", "calendars", "sources", "history", "forecasting")
 _CACHES = {"lru_cache", "cache", "cached_property", "WeakValueDictionary", "WeakKeyDictionary", "WeakSet"}
 _CONTAINERS = {"dict", "list", "set", "defaultdict", "OrderedDict", "deque", "Counter"}
 

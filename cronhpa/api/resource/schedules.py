@@ -10,6 +10,7 @@ from cronhpa.api.resource.fields import Cron, Date, LocalTime, Model, Name, Repl
 MAX_SCHEDULES = 50
 MAX_DATE_RANGES = 40
 MAX_HOLIDAY_CALENDARS = 10
+MAX_CALENDARS = 10
 
 
 class DateRangeModel(Model):
@@ -58,8 +59,9 @@ class DaysModel(Model):
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
-                "(has(self.dates) && size(self.dates) > 0) || (has(self.holidays) && size(self.holidays) > 0)",
-                "name dates or holidays, at least one",
+                "(has(self.dates) && size(self.dates) > 0) || (has(self.holidays) && size(self.holidays) > 0) "
+                "|| (has(self.calendars) && size(self.calendars) > 0)",
+                "name dates, holidays or calendars, at least one",
                 reason=REQUIRED,
             )
         )
@@ -76,6 +78,12 @@ class DaysModel(Model):
         max_length=MAX_HOLIDAY_CALENDARS,
         description="Public holidays, including the days on which they are observed.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    calendars: list[Name] | None = Field(
+        default=None,
+        max_length=MAX_CALENDARS,
+        description="Names of calendars in the operator's settings: the days that their events cover whole.",
+        json_schema_extra={"x-kubernetes-list-type": "set"},
     )
 
 

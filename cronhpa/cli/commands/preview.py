@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,16 +18,20 @@ from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectInputError, Obj
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.terminal.console import complain, fail, say, show
 from cronhpa.core.model.instant import DAY, Nanoseconds
+from cronhpa.core.model.spec import Span
 
 if TYPE_CHECKING:
     from cronhpa.cli.commands.difference import ObjectDifference
     from cronhpa.cli.tables.bounds_table import BoundsSubject, StyledLine
+    from cronhpa.core.model.calendar import Calendar
     from cronhpa.core.model.memory import Memory
 
 # The longest span: nobody plans further ahead by the hour.
 _SPAN_MAX = 10 * 366 * DAY
 # The width of a pipe, of a log, and of a terminal of the usual size.
 _WIDTH = 80
+# A window that opened earlier may still be open, and the next edge is looked for beyond the end.
+_BESIDE = 100 * DAY
 _CONFLICT = 3
 _TWO = 2
 # Characters of an object's name that a file's name does not keep.
@@ -66,6 +70,10 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         Path | None,
         typer.Option(metavar="FILE.svg|.png", help="Draw it, too; each of several objects into a file of its own."),
     ] = None,
+    ics: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[NAME=]FILE", help="A calendar that schedules name; NAME is by default the file's."),
+    ] = None,
     start_up: Annotated[
         str | None,
         typer.Option(
@@ -94,6 +102,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         cronhpa preview shop.yaml --to 30d
         cronhpa preview deploy/ -R --fail-on-conflict
         cronhpa preview shop -n prod --picture shop.svg
+        cronhpa preview shop.yaml --ics company=holidays.ics
         cronhpa preview sale.yaml     # a PlannedEvent: what it asks of each object, and of the nodes
         git show main:shop.yaml | cronhpa preview --diff - shop.yaml
 
@@ -109,6 +118,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         check_picture(picture, "preview")
     asked = _Asked(begin, end, zone, None if start_up is None else _length(start_up), time.time_ns())
     where = ObjectLocation(namespace, everywhere, recursive, kubeconfig, context)
+    calendars = _calendars(ics or (), Span(*_span(asked, zone or "UTC")))
     files = [Path(word) for word in what or () if is_file(word, where) and Path(word).is_file()]
     if not diff and len(files) == len(what or ()) and has_events(files):
         _preview_events(files, where, output)
@@ -116,13 +126,13 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if diff:
         if len(what or ()) != _TWO or picture is not None:
             raise typer.BadParameter("two are compared, without a picture: --diff OLD NEW", param_hint="--diff")
-        old, new = (_given([word], where, code=_TWO) for word in what or ())
+        old, new = (_with_calendars(_given([word], where, code=_TWO), calendars) for word in what or ())
         differences = _differences(old, new, asked)
         _print_differences(differences, output, every=every)
         remaining = [changed.new for changed in differences if changed.new is not None]
         _end_on_conflict(remaining, is_asked=fail_on_conflict)
         raise typer.Exit(int(any(changed.change != "Same" for changed in differences)))
-    given = _with_events(_given(what or (), where, code=1), where)
+    given = _with_events(_with_calendars(_given(what or (), where, code=1), calendars), where)
     subjects = [_subject(one, asked) for one in given]
     if output is PreviewOutput.JSON:
         from cronhpa.cli.tables import bounds_table
@@ -133,6 +143,39 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if picture is not None:
         _draw(subjects, picture)
     _end_on_conflict(subjects, is_asked=fail_on_conflict)
+
+
+def _calendars(stated: Sequence[str], span: Span) -> dict[str, Calendar]:
+    """The calendars of files by their names, for the days of a span and those beside it."""
+    from cronhpa.calendars.ics import IcsError, read_ics
+    from cronhpa.core.model.calendar import Calendar
+
+    span = Span(span.begin - _BESIDE, span.end + _BESIDE)
+    calendars = {}
+    for text in stated:
+        name, is_named, file = text.partition("=")
+        path = Path(file if is_named else text)
+        name = name if is_named else path.stem
+        try:
+            calendars[name] = Calendar(name, read_ics(path.read_bytes(), span))
+        except OSError as error:
+            fail("preview", f"{path}: {error.strerror or error}")
+        except IcsError as error:
+            fail("preview", f"{path}: {error}")
+    return calendars
+
+
+def _with_calendars(given: Sequence[ObjectInput], calendars: Mapping[str, Calendar]) -> list[ObjectInput]:
+    """The objects with the days of the calendars that they name. One that no file was named for is told."""
+    from msgspec.structs import replace
+
+    from cronhpa.core.model.calendar import Calendar
+    from cronhpa.core.schedules.calendar_days import calendars_of, with_calendars
+
+    given = list(given)
+    missing = {name for one in given for name in calendars_of(one.spec)} - calendars.keys()
+    known = {**calendars, **{name: Calendar(name, problem=f"name its file: --ics {name}=FILE") for name in missing}}
+    return [replace(one, spec=with_calendars(one.spec, known)) for one in given]
 
 
 def _with_events(given: Sequence[ObjectInput], where: ObjectLocation) -> list[ObjectInput]:

@@ -147,6 +147,8 @@ class DateRange(Struct, frozen=True, cache_hash=True):
 
     first: date
     last: date
+    title: str = ""
+    """What they are called in texts."""
 
 
 class Holidays(Struct, frozen=True, cache_hash=True):
@@ -161,6 +163,8 @@ class Days(Struct, frozen=True, cache_hash=True):
 
     ranges: tuple[DateRange, ...] = ()
     holidays: tuple[Holidays, ...] = ()
+    calendars: tuple[str, ...] = ()
+    """Names of calendars whose days are not among the ranges yet (see `core/schedules/calendar_days`)."""
 
 
 class CronWindow(Struct, frozen=True, tag=True, cache_hash=True):
@@ -277,6 +281,8 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     forecast: ForecastSettings | None = None
     fallback: Fallback | None = None
     pod_selection: PodSelection = PodSelection.ALL
+    calendar_problems: tuple[str, ...] = ()
+    """Why calendars that the schedules name are not the present ones."""
 
     @cached_property
     def computed(self) -> dict[str, Any]:

@@ -54,8 +54,10 @@ def reason(days: Days, day: date) -> str | None:
         if name is not None:
             place = "-".join(part for part in (asked.country, asked.subdivision) if part)
             return f"{name} ({place})"
-    ranges = ((span.first, span.last) for span in days.ranges if span.first <= day <= span.last)
-    return next((f"{first}" if first == last else f"{first} to {last}" for first, last in ranges), None)
+    span = next((span for span in days.ranges if span.first <= day <= span.last), None)
+    if span is None or span.title:
+        return None if span is None else span.title
+    return f"{span.first}" if span.first == span.last else f"{span.first} to {span.last}"
 
 
 def first_in(days: Days, day: date, last: date) -> date | None:

@@ -11,10 +11,12 @@ import msgspec
 
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import read_memory
+from cronhpa.core.model.calendar import Calendars
 from cronhpa.core.model.instant import Nanoseconds, parse_instant
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.printable import shortened
 from cronhpa.core.model.spec import ControllerOptions, Spec
+from cronhpa.core.schedules.calendar_days import with_calendars
 from cronhpa.core.schedules.wall_clock import zone_problem
 from cronhpa.kube.depth import DEPTH_MAX, decoded
 from cronhpa.kube.errors import UNREADABLE, ClusterError
@@ -99,6 +101,7 @@ class Inventory:
         self._deleted: set[str] = set()
         self._seen = SeenVersions()
         self._expand: Callable[[Spec, Key, Mapping[str, str]], Spec] = lambda spec, *_: spec
+        self._calendars: Calendars = {}
 
     def __iter__(self) -> Iterator[ObjectState]:
         return iter(tuple(self.items.values()))
@@ -229,22 +232,32 @@ class Inventory:
         """Sets the function that writes planned events into specs: spec, key and labels of an object -> Spec."""
         self._expand = expand
 
+    def read_days_of(self, calendars: Calendars) -> None:
+        """Sets the calendars that specs name; `expand` takes over what they hold now."""
+        self._calendars = calendars
+
     def expand(self, state: ObjectState, *, due_within: Nanoseconds = 0) -> None:
         """
-        Takes over what the planned events of an object ask for now; an object for which nothing changes stays as it is.
+        Takes over what the calendars and planned events of an object ask for now; one for which nothing changes stays
+        as it is.
 
         due_within: one that is decided within this time anyway is not made due: an edit of an event is no storm.
         """
-        own = state.served.own_spec
-        if own is None:
+        written = state.served.written_spec
+        if written is None:
             return
-        spec = self._expand(own, state.key, state.served.labels)
+        own = with_calendars(written, self._calendars)
+        spec = self._with_events(own, state)
         if spec == state.served.spec:
             return
-        state.served.spec = spec
+        state.served.own_spec, state.served.spec = own, spec
         state.local.changed, state.local.conflicts_until, state.local.bounds_until = True, 0, 0
         if state.period > due_within:
             self._changed(state.key)
+
+    def _with_events(self, own: Spec, state: ObjectState) -> Spec:
+        """The spec with the schedules of planned events, which may name calendars, too."""
+        return with_calendars(self._expand(own, state.key, state.served.labels), self._calendars)
 
     def apply_event(self, kind: str | None, body: Mapping[str, Any] | msgspec.Raw) -> None:
         """
@@ -344,14 +357,15 @@ class Inventory:
 
     def _parse(self, state: ObjectState, spec: msgspec.Raw) -> None:
         """Parses the spec, or records its problems: an invalid spec affects only its own object."""
-        state.served.spec = state.served.own_spec = None
+        state.served.spec = state.served.own_spec = state.served.written_spec = None
         state.served.problems = ()
         state.served.spec_text = spec_text(spec)
         try:
             text = msgspec.json.decode(spec) or {}
             state.served.zone = _zone(text)
-            own = state.served.own_spec = self._parse_spec(text, state.namespace, self._defaults)
-            state.served.spec = self._expand(own, state.key, state.served.labels)
+            written = state.served.written_spec = self._parse_spec(text, state.namespace, self._defaults)
+            own = state.served.own_spec = with_calendars(written, self._calendars)
+            state.served.spec = self._with_events(own, state)
         except SpecError as error:
             state.served.problems = tuple(str(problem) for problem in error.problems)
         except Exception as error:

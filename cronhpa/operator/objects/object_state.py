@@ -57,7 +57,9 @@ class ServedObject(Struct):
     spec: Spec | None = None
     """The parsed spec with the schedules of its planned events; None while it cannot be read."""
     own_spec: Spec | None = None
-    """The parsed spec as it was written, without them."""
+    """The parsed spec without them, with the days of its calendars."""
+    written_spec: Spec | None = None
+    """The parsed spec as it was written."""
     labels: dict[str, str] = field(default_factory=dict)
     """The labels by which planned events pick the object."""
     spec_text: bytes = b""

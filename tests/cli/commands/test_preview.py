@@ -317,3 +317,57 @@ def test_a_fallback_is_told_to_be_left_out(preview):
     told = " ".join(lines(preview(text, *MONDAY)))
 
     assert "fallback: at least 7 once a metric is unknown for 5 min: not shown here" in told
+
+
+# --- calendars ---------------------------------------------------------------------------------------------------
+
+CLOSED = SHOP.replace("leadTimeSeconds: 0", "leadTimeSeconds: 0, exclude: {calendars: [company]}")
+ICS = """BEGIN:VCALENDAR
+VERSION:2.0
+PRODID:test
+BEGIN:VEVENT
+UID:1
+SUMMARY:Inventory
+DTSTART;VALUE=DATE:20261124
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+@pytest.mark.parametrize("option", ["company.ics", "company=other.ics"])
+def test_a_calendar_of_a_file_leaves_out_its_days(preview, tmp_path, option):
+    (tmp_path / option.rpartition("=")[2]).write_text(ICS)
+
+    result = preview(CLOSED, *MONDAY, "--ics", option)
+
+    assert 0 == result.exit_code, result.stderr
+    assert "Tue 2026-11-24 08:00: day does not open: Inventory (company)" in lines(result)
+    assert "Mon 2026-11-23 08:00 10 h 20 120 day (min)" in lines(result)
+
+
+def test_a_calendar_beyond_a_year_is_read_for_the_days_that_are_asked_for(preview, tmp_path):
+    (tmp_path / "company.ics").write_text(ICS.replace("20261124", "20291126"))
+
+    result = preview(CLOSED, "--from", "2029-11-26", "--to", "1d", "--ics", "company.ics")
+
+    assert any("day does not open: Inventory" in line for line in lines(result))
+
+
+def test_a_calendar_without_a_file_says_how_to_name_it(preview):
+    result = preview(CLOSED, *MONDAY)
+
+    assert 0 == result.exit_code
+    assert "name its file: --ics company=FILE" in " ".join(lines(result))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [(None, "company.ics: No such file or directory"), ("x", "company.ics: it is no iCalendar text")]
+)
+def test_a_calendar_that_cannot_be_read_is_told(preview, tmp_path, text, told):
+    if text is not None:
+        (tmp_path / "company.ics").write_text(text)
+
+    result = preview(CLOSED, *MONDAY, "--ics", "company.ics")
+
+    assert 1 == result.exit_code
+    assert told in result.stderr

@@ -13,11 +13,14 @@ from lives import CPU, Life, ModelWatch, condition, cronhpa, deployment, status,
 from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
 
+from cronhpa.api.parse_event import parse_event
+from cronhpa.core.model.calendar import Calendar, CalendarEvent
 from cronhpa.core.model.decision import MetricProposal
 from cronhpa.core.model.instant import DAY, SECOND
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import ScalarReading, Scale
 from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.core.schedules.events import with_events
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_watch import ObjectWatch
 from cronhpa.operator.objects.owners import Owners
@@ -360,3 +363,39 @@ def test_what_was_seen_of_the_pods_of_one_target_is_not_believed_of_another():
     inventory.put(body(2, generation=2, scaleTargetRef={**TARGET, "name": "cart"}))
 
     assert state.local.unseen_since is None
+
+
+# --- calendars ---------------------------------------------------------------------------------------------------
+
+CLOSED = CalendarEvent("Closed", "2027-01-15T00:00", "2027-01-16T00:00")
+OFFICE = {"name": "office", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 4}
+
+
+def test_an_object_takes_over_the_days_of_its_calendar_when_they_change():
+    told, known = Told(), {}
+    told.inventory.read_days_of(known)
+    told.inventory.put(body(10, schedules=[OFFICE | {"exclude": {"calendars": ["company"]}}]))
+    assert "no such calendar" in told.item.served.spec.schedules[0].problem
+
+    known["company"] = Calendar("company", (CLOSED,))
+    told.inventory.expand(told.item)
+
+    (schedule,) = told.item.served.spec.schedules
+    assert schedule.problem is None
+    assert ["Closed (company)"] == [one.title for one in schedule.window.exclude.ranges]
+    assert told.item.served.own_spec == told.item.served.spec
+    assert [KEY, KEY] == told.changed
+
+
+def test_an_event_of_a_namespace_may_name_a_calendar_too():
+    told = Told()
+    told.inventory.read_days_of({"company": Calendar("company", (CLOSED,))})
+    window = {"start": "0 8 * * *", "durationMinutes": 60, "exclude": {"calendars": ["company"]}}
+    text = {"selector": {}, "reason": "a sale", "schedules": [{"name": "doors", "minReplicas": 9} | window]}
+    event = parse_event("sale", "prod", text)
+    told.inventory.expand_with(lambda spec, *_: with_events(spec, [event]))
+
+    told.inventory.put(body(10))
+
+    (schedule,) = told.item.served.spec.schedules
+    assert ("Event/sale", None, 1) == (schedule.name, schedule.problem, len(schedule.window.exclude.ranges))

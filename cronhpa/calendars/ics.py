@@ -1,0 +1,161 @@
+"""
+iCalendar (RFC 5545) in, single occurrences out.
+
+A feed is taken as a whole or not at all: with an event left out, an `exclude` would open a window on a closed day.
+What takes unbounded time or memory is refused where it can be seen, and bounded by `ics_process` where it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from cronhpa.core.model.calendar import CalendarEvent
+from cronhpa.core.model.instant import DAY, Nanoseconds, to_datetime
+from cronhpa.core.model.printable import printable, shortened
+from cronhpa.core.model.spec import Span
+
+BYTES_MAX = 4 * 2**20
+"""The largest calendar that is read: some 8,000 events."""
+EVENTS_MAX = 10_000
+"""The most events that a calendar may have, each recurring one counted once."""
+OCCURRENCES_MAX = 5_000
+"""The most occurrences within the days that are read."""
+PAST_DAYS, AHEAD_DAYS = 100, 400
+"""The days before and after today: forecasts ask for those of the past."""
+_TITLE_MAX = 80
+_SHOWN_MAX = 60
+_TEXT = "%Y-%m-%dT%H:%M"
+_TOO_OFTEN = ("SECONDLY", "MINUTELY")
+_MINUTE = timedelta(minutes=1)
+_TIMED = ("DTSTART", "DTEND", "RDATE", "EXDATE", "RECURRENCE-ID")
+
+
+class IcsError(ValueError):
+    """Why a calendar cannot be read: where, what was found, and what is accepted."""
+
+
+def around(now: Nanoseconds) -> Span:
+    """The days for which an operator reads calendars: they change at midnight UTC."""
+    midnight = now - now % DAY
+    return Span(midnight - PAST_DAYS * DAY, midnight + AHEAD_DAYS * DAY)
+
+
+def read_ics(text: bytes, span: Span) -> tuple[CalendarEvent, ...]:
+    """The occurrences of a calendar within a span, by their beginning. Raises IcsError."""
+    if len(text) > BYTES_MAX:
+        raise IcsError(f"it has more than {BYTES_MAX >> 20} MiB: name a calendar with fewer events")
+    begin, end = to_datetime(span.begin), to_datetime(span.end)
+    found = {event for calendar in _calendars(text) for event in _events(calendar, begin, end)}
+    if len(found) > OCCURRENCES_MAX:
+        raise IcsError(_TOO_MANY)
+    return tuple(sorted(found, key=lambda event: (event.opens, event.closes, event.title, event.zone)))
+
+
+_TOO_MANY = (
+    f"its events occur more than {OCCURRENCES_MAX} times within {PAST_DAYS + AHEAD_DAYS} days: use a calendar of days"
+    " and sales, not of appointments"
+)
+
+
+def _calendars(text: bytes) -> list[Any]:
+    import icalendar  # noqa: PLC0415 - for whoever has calendars alone: 200 modules
+
+    try:
+        calendars: list[Any] = icalendar.Calendar.from_ical(text.decode("utf-8-sig"), multiple=True)
+    except UnicodeDecodeError as error:
+        raise IcsError(f"byte {error.start}: {error.reason}: UTF-8 text is accepted") from None
+    except Exception as error:  # noqa: BLE001 - what a library stumbles over costs this calendar, and no more
+        raise IcsError(f"it is no iCalendar text: {_said(error)}: it begins with BEGIN:VCALENDAR") from None
+    if not calendars or any(calendar.name != "VCALENDAR" for calendar in calendars):
+        raise IcsError("it holds no whole calendar: one begins with BEGIN:VCALENDAR and ends with END:VCALENDAR")
+    return calendars
+
+
+def _events(calendar: Any, begin: datetime, end: datetime) -> Iterator[CalendarEvent]:
+    import recurring_ical_events  # noqa: PLC0415 - as above
+
+    events = calendar.walk("VEVENT")
+    if len(events) > EVENTS_MAX:
+        raise IcsError(f"it has {len(events)} events: {EVENTS_MAX} are accepted")
+    for event in events:
+        _check(event)
+    try:
+        query = recurring_ical_events.of(calendar)
+        occurrences = query.between(begin, end)
+    except Exception as error:  # noqa: BLE001 - as above
+        raise IcsError(f"its events cannot be expanded: {_said(error)}") from None
+    if len(occurrences) > OCCURRENCES_MAX:
+        raise IcsError(_TOO_MANY)
+    for occurrence in occurrences:
+        event = _event(occurrence)
+        if event is not None:
+            yield event
+
+
+def _check(event: Any) -> None:
+    """Raises IcsError for an event whose times would be guessed, and for one that recurs without measure."""
+    where = f"event {_shown(event.get('SUMMARY') or event.get('UID') or 'without a name')}"
+    for name, problem in event.errors:
+        if name in {None, "RRULE", "DURATION", *_TIMED}:
+            raise IcsError(f"{where}: {name or 'a line'}: {_said(problem)}")
+    if event.get("DTSTART") is None:
+        raise IcsError(f"{where}: DTSTART is missing: an event says when it begins")
+    for rule in _listed(event.get("RRULE")):
+        frequency = str(next(iter(rule.get("FREQ", ())), ""))
+        if frequency in _TOO_OFTEN:
+            raise IcsError(f"{where}: RRULE recurs {frequency}: HOURLY and longer is accepted")
+    for name in _TIMED:
+        for value in _listed(event.get(name)):
+            zone = value.params.get("TZID")
+            if zone is not None and any(_is_floating(at) for at in _moments(value)):
+                raise IcsError(
+                    f"{where}: {name}: the time zone {_shown(zone)} is not known: use an IANA name such as"
+                    " Europe/Berlin, or send its VTIMEZONE"
+                )
+
+
+def _moments(value: Any) -> Iterator[Any]:
+    """The times of a property: one, those of a list, both of a period."""
+    for stated in getattr(value, "dts", (value,)):
+        yield from stated.dt if isinstance(stated.dt, tuple) else (stated.dt,)
+
+
+def _is_floating(at: Any) -> bool:
+    return isinstance(at, datetime) and at.tzinfo is None
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _event(occurrence: Any) -> CalendarEvent | None:
+    """The occurrence; None for one that is cancelled, or takes no time."""
+    if str(occurrence.get("STATUS", "")).upper() == "CANCELLED":
+        return None
+    begin, end = occurrence["DTSTART"].dt, occurrence["DTEND"].dt
+    is_zoned = isinstance(begin, datetime) and begin.tzinfo is not None
+    opens, closes = _wall(begin), _wall(end)
+    # To the minute, never shorter.
+    closes += (_MINUTE - timedelta(seconds=closes.second, microseconds=closes.microsecond)) % _MINUTE
+    opens = opens.replace(second=0, microsecond=0)
+    if opens >= closes:
+        return None
+    title = shortened(printable(" ".join(str(occurrence.get("SUMMARY", "")).split())), _TITLE_MAX)
+    return CalendarEvent(title, f"{opens:{_TEXT}}", f"{closes:{_TEXT}}", "UTC" if is_zoned else "")
+
+
+def _wall(at: date | datetime) -> datetime:
+    """A date's midnight; a time as its clock shows it, or in UTC if it has a zone."""
+    if not isinstance(at, datetime):
+        return datetime(at.year, at.month, at.day)  # noqa: DTZ001 - a local time
+    return at if at.tzinfo is None else at.astimezone(UTC).replace(tzinfo=None)
+
+
+def _said(error: object) -> str:
+    return _shown(" ".join(str(error).split()) or type(error).__name__)
+
+
+def _shown(text: object) -> str:
+    return shortened(printable(str(text)), _SHOWN_MAX)

@@ -1,0 +1,289 @@
+"""calendars/feeds.py, calendars/ics_process.py: calendars while the operator runs, from files and over HTTP."""
+
+import asyncio
+import time
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from calendars.calendar_texts import CLOSED, ics
+from cronhpa.calendars import feeds as feeds_module
+from cronhpa.calendars.feeds import CalendarFeeds
+from cronhpa.calendars.ics import BYTES_MAX, IcsError
+from cronhpa.calendars.ics_process import read_in_process
+from cronhpa.core.model.instant import DAY, parse_instant
+
+NOW = parse_instant("2026-11-27T12:00:00Z")
+OTHER = "SUMMARY:Fair|DTSTART;VALUE=DATE:20270110"
+
+
+class Followed:
+    """Feeds that are followed, with a clock that a test moves, and what they told."""
+
+    def __init__(self, path):
+        self.now, self.changes = NOW, 0
+        self.feeds = CalendarFeeds(path, lambda: self.now, self._note)
+
+    def _note(self):
+        self.changes += 1
+
+    def titles(self, name="company"):
+        calendar = self.feeds.calendars.get(name)
+        return None if calendar is None or calendar.events is None else [event.title for event in calendar.events]
+
+    def problem(self, name="company"):
+        return self.feeds.calendars[name].problem
+
+    async def becomes(self, *wanted, of=None, within_s=20):
+        """Until `of` gives one of these; the titles by default."""
+        of = of or self.titles
+        async with asyncio.timeout(within_s):
+            while of() not in wanted:  # noqa: ASYNC110 - what it waits for has no event
+                await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "calendars.yaml"
+
+
+@pytest.fixture
+async def followed(path, monkeypatch):
+    monkeypatch.setattr(feeds_module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(feeds_module, "AGAIN_SECONDS", 0.05)
+    made = Followed(path)
+    task = asyncio.create_task(made.feeds.follow())
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+class Answering(TestServer):
+    """Answers every GET with `body` and `status`."""
+
+    def __init__(self):
+        super().__init__(web.Application())
+        self.body, self.status, self.asked = ics(CLOSED), 200, []
+        self.app.router.add_get("/{path:.*}", self._answer)
+
+    async def _answer(self, request):
+        self.asked.append(request)
+        return web.Response(body=self.body, status=self.status, headers={"Location": "/elsewhere"})
+
+
+@pytest.fixture
+async def server():
+    made = Answering()
+    await made.start_server()
+    yield made
+    await made.close()
+
+
+def of_file(path, file, name="company"):
+    path.write_text(f"calendars: {{{name}: {{file: {file}}}}}")
+
+
+async def test_a_file_is_read_and_read_again_when_it_changes(followed, path, tmp_path):
+    file = tmp_path / "company.ics"
+    file.write_bytes(ics(CLOSED))
+    of_file(path, file)
+    await followed.becomes(["Closed"])
+    assert followed.feeds.is_settled
+
+    file.write_bytes(ics(OTHER))
+
+    await followed.becomes(["Fair"])
+    assert followed.changes >= 2
+
+
+async def test_a_broken_file_keeps_the_last_good_one_and_says_so_and_since_when(followed, path, tmp_path, caplog):
+    file = tmp_path / "company.ics"
+    file.write_bytes(ics(CLOSED))
+    of_file(path, file)
+    await followed.becomes(["Closed"])
+
+    file.write_bytes(ics(OTHER, "SUMMARY:Sale|DTSTART;TZID=Mars/Base:20261127T090000"))
+    await followed.becomes("", of=lambda: "" if followed.problem() else None)
+    followed.now += DAY // 2
+    await asyncio.sleep(0.3)
+
+    calendar = followed.feeds.calendars["company"]
+    assert ["Closed"] == followed.titles()
+    assert "the time zone Mars/Base is not known" in calendar.problem
+    assert NOW == calendar.since
+    assert 1 == sum("Mars/Base" in record.getMessage() for record in caplog.records)
+
+    file.write_bytes(ics(OTHER))
+    await followed.becomes(["Fair"])
+    assert ("", None) == (followed.problem(), followed.feeds.calendars["company"].since)
+
+
+async def test_a_file_that_is_gone_keeps_what_was_read(followed, path, tmp_path):
+    file = tmp_path / "company.ics"
+    file.write_bytes(ics(CLOSED))
+    of_file(path, file)
+    await followed.becomes(["Closed"])
+
+    file.unlink()
+
+    await followed.becomes("it cannot be read: No such file or directory", of=followed.problem)
+    assert ["Closed"] == followed.titles()
+
+
+async def test_the_events_are_those_around_today(followed, path, tmp_path):
+    """A weekly event: a week later the first one has gone and another has come."""
+    file = tmp_path / "company.ics"
+    file.write_bytes(ics("DTSTART;VALUE=DATE:20200101|RRULE:FREQ=WEEKLY"))
+    of_file(path, file)
+    await followed.becomes(None, of=lambda: None if followed.titles() else "")
+    before = followed.feeds.calendars["company"].events
+
+    followed.now += 7 * DAY
+
+    await followed.becomes(before[1:], of=lambda: followed.feeds.calendars["company"].events[:-1])
+
+
+async def test_a_calendar_that_is_no_longer_named_is_forgotten(followed, path, tmp_path):
+    file = tmp_path / "company.ics"
+    file.write_bytes(ics(CLOSED))
+    of_file(path, file)
+    await followed.becomes(["Closed"])
+
+    path.write_text("calendars: {}")
+
+    await followed.becomes({}, of=lambda: followed.feeds.calendars)
+
+
+async def test_a_broken_settings_file_keeps_the_former_calendars(followed, path, tmp_path):
+    file = tmp_path / "company.ics"
+    file.write_bytes(ics(CLOSED))
+    of_file(path, file)
+    await followed.becomes(["Closed"])
+
+    path.write_text("calendars: {company: {fle: x}}")
+    await followed.becomes(True, of=lambda: "did you mean file?" in followed.feeds.problem)
+    file.write_bytes(ics(OTHER))
+
+    await followed.becomes(["Fair"])
+
+
+async def test_without_its_settings_file_there_are_no_calendars_and_nothing_waits(followed):
+    await followed.becomes(True, of=lambda: followed.feeds.is_settled)
+
+    assert {} == followed.feeds.calendars
+
+
+async def test_a_feed_is_read_over_http_with_its_login(followed, path, server, tmp_path):
+    (tmp_path / "token").write_text("secret\n")
+    url = server.make_url("/c.ics?key=1")
+    path.write_text(f"calendars: {{company: {{url: '{url}', tokenFile: {tmp_path / 'token'}}}}}")
+
+    await followed.becomes(["Closed"])
+
+    assert ("Bearer secret", "1") == (server.asked[0].headers["Authorization"], server.asked[0].query["key"])
+
+
+async def test_the_address_of_a_feed_may_be_a_secret(followed, path, server, tmp_path):
+    (tmp_path / "address").write_text(f"{server.make_url('/private-1234/c.ics')}\n")
+    path.write_text(f"calendars: {{company: {{urlFile: {tmp_path / 'address'}}}}}")
+
+    await followed.becomes(["Closed"])
+    server.status = 503
+    path.write_text(f"calendars: {{company: {{urlFile: {tmp_path / 'address'}, refreshSeconds: 60}}}}")
+
+    await followed.becomes("it answered 503", of=followed.problem)
+    assert ["Closed"] == followed.titles()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (404, b"", "it answered 404"),
+        (302, b"", "it answered 302, which points elsewhere and is not followed"),
+        (200, b"<html>Sign in</html>", "it is no iCalendar text: "),
+        (200, b"x" * (BYTES_MAX + 1), f"its answer is longer than {BYTES_MAX} bytes"),
+    ],
+)
+async def test_a_feed_that_was_never_good_says_why(followed, path, server, status, body, told):
+    server.status, server.body = status, body
+    path.write_text(f"calendars: {{company: {{url: '{server.make_url('/c.ics')}'}}}}")
+
+    await followed.becomes(True, of=lambda: "company" in followed.feeds.calendars and told in followed.problem())
+
+    assert followed.titles() is None
+    assert followed.feeds.is_settled
+
+
+async def test_a_feed_of_100_mb_is_not_read_to_its_end(followed, path, server):
+    sent = 0
+
+    async def endless(request):
+        nonlocal sent
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(1600):
+            await response.write(b"x" * 65_536)
+            sent += 65_536
+        return response
+
+    own = TestServer(web.Application())
+    own.app.router.add_get("/c.ics", endless)
+    await own.start_server()
+    path.write_text(f"calendars: {{company: {{url: '{own.make_url('/c.ics')}'}}}}")
+
+    await followed.becomes(True, of=lambda: "company" in followed.feeds.calendars and bool(followed.problem()))
+    await own.close()
+
+    assert "longer than" in followed.problem()
+    assert sent < 4 * BYTES_MAX
+
+
+async def test_a_feed_that_never_ends_is_given_up(followed, path):
+    async def slow(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"BEGIN:VCALENDAR\r\n")
+            await asyncio.sleep(0.01)
+
+    own = TestServer(web.Application())
+    own.app.router.add_get("/c.ics", slow)
+    await own.start_server()
+    path.write_text(f"calendars: {{company: {{url: '{own.make_url('/c.ics')}', timeoutSeconds: 0.3}}}}")
+
+    await followed.becomes(
+        "it gave no answer within 0.3 s", of=lambda: "company" in followed.feeds.calendars and followed.problem()
+    )
+    await own.close()
+
+
+async def test_nobody_listens(followed, path):
+    path.write_text("calendars: {company: {url: 'http://127.0.0.1:9/c.ics'}}")
+
+    await followed.becomes(
+        "it cannot be reached: Connection refused",
+        of=lambda: "company" in followed.feeds.calendars and followed.problem(),
+    )
+
+
+async def test_reading_leaves_the_event_loop_to_others():
+    text = ics(*[f"SUMMARY:{number}|DTSTART;VALUE=DATE:20261224" for number in range(2000)])
+    longest, last = 0.0, time.monotonic()
+    reading = asyncio.create_task(read_in_process(text, NOW))
+    while not reading.done():
+        await asyncio.sleep(0.01)
+        longest, last = max(longest, time.monotonic() - last), time.monotonic()
+
+    assert 2000 == len(await reading)
+    assert longest < 0.5
+
+
+async def test_a_rule_that_takes_for_ever_ends_with_its_process():
+    """Every hour since the year 1: 17 million steps before today."""
+    text = ics("DTSTART:00010101T000000Z|DURATION:PT1H|RRULE:FREQ=HOURLY;BYMINUTE=0,1,2,3,4,5,6,7,8,9")
+
+    with pytest.raises(IcsError) as raised:
+        await read_in_process(text, NOW, seconds=2)
+
+    assert "its events cannot be expanded within 2 s" in str(raised.value)

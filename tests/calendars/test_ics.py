@@ -1,0 +1,130 @@
+"""calendars/ics.py: what a calendar's text holds, and what is refused."""
+
+import pytest
+
+from calendars.calendar_texts import CLOSED, ics
+from cronhpa.calendars.ics import BYTES_MAX, IcsError, around, read_ics
+from cronhpa.core.model.calendar import CalendarEvent
+from cronhpa.core.model.instant import parse_instant
+
+NOW = parse_instant("2026-11-27T12:00:00Z")
+SALE = "SUMMARY:Sale|DTSTART;TZID=Europe/Berlin:20261127T090000|DURATION:PT2H"
+LISBON = """BEGIN:VTIMEZONE|TZID:Head office|BEGIN:STANDARD|DTSTART:19700101T000000|TZOFFSETFROM:+0300|TZOFFSETTO:+0300\
+|END:STANDARD|END:VTIMEZONE"""
+
+
+def read(*events, **more):
+    return read_ics(ics(*events, **more), around(NOW))
+
+
+def times(*events, **more):
+    return [(event.opens[5:], event.closes[5:], event.zone) for event in read(*events, **more)]
+
+
+def test_an_event_of_whole_days_has_no_zone_and_its_end_does_not_belong_to_it():
+    assert (CalendarEvent("Closed", "2026-12-24T00:00", "2026-12-27T00:00"),) == read(CLOSED)
+
+
+def test_an_event_with_a_zone_is_in_utc():
+    assert [("11-27T08:00", "11-27T10:00", "UTC")] == times(SALE)
+
+
+def test_a_floating_event_stays_as_its_clock_shows_it():
+    assert [("11-27T09:00", "11-27T10:30", "")] == times("DTSTART:20261127T090000|DTEND:20261127T103000")
+
+
+def test_the_calendars_own_zone_is_used_where_the_event_names_it():
+    assert [("11-27T06:00", "11-27T08:00", "UTC")] == times(SALE.replace("Europe/Berlin", "Head office"), more=LISBON)
+
+
+def test_a_rule_follows_the_clocks_of_its_zone():
+    """In October the clocks of Berlin go back: 09:00 is 07:00 in UTC, then 08:00."""
+    event = SALE.replace("20261127", "20261024") + "|RRULE:FREQ=DAILY;COUNT=2"
+
+    assert ["10-24T07:00", "10-25T08:00"] == [opens for opens, _, _ in times(event)]
+
+
+def test_dates_are_added_left_out_and_moved():
+    """Daily from the 1st to the 4th: not on the 2nd, also on the 9th, and that of the 3rd at noon."""
+    rule = "SUMMARY:Sale|DTSTART:20261201T090000Z|DURATION:PT1H|RRULE:FREQ=DAILY;UNTIL=20261204T090000Z"
+    more = "|EXDATE:20261202T090000Z|RDATE:20261209T090000Z"
+    text = ics(rule + more).decode()
+    moved = "BEGIN:VEVENT|UID:0|SUMMARY:Moved|RECURRENCE-ID:20261203T090000Z|DTSTART:20261203T120000Z|DURATION:PT1H|"
+    moved += "END:VEVENT|"
+    text = text.replace("END:VCALENDAR", moved.replace("|", "\r\n") + "END:VCALENDAR")
+
+    found = read_ics(text.encode(), around(NOW))
+
+    assert [("01T09:00", "Sale"), ("03T12:00", "Moved"), ("04T09:00", "Sale"), ("09T09:00", "Sale")] == [
+        (event.opens[8:], event.title) for event in found
+    ]
+
+
+@pytest.mark.parametrize("lost", ["STATUS:CANCELLED", "DURATION:PT0S"])
+def test_an_event_that_is_cancelled_or_takes_no_time_is_none(lost):
+    assert [] == times(f"DTSTART:20261127T090000Z|{lost}")
+
+
+def test_a_rule_without_an_end_ends_with_the_days_that_are_read():
+    found = read("DTSTART;VALUE=DATE:20200101|RRULE:FREQ=WEEKLY")
+
+    assert 500 // 7 <= len(found) <= 500 // 7 + 1
+    assert "2026-08-19" <= found[0].opens
+    assert found[-1].opens < "2028-01-01"
+
+
+def test_seconds_make_an_event_longer_and_never_shorter():
+    assert [("11-27T09:00", "11-27T10:01", "UTC")] == times("DTSTART:20261127T090030Z|DTEND:20261127T100001Z")
+
+
+def test_a_title_is_one_short_line():
+    (event,) = read(CLOSED.replace("Closed", "a\\nb\x1b[31m" + "c" * 200))
+
+    assert event.title.startswith("a b")
+    assert event.title.isprintable()
+    assert 80 == len(event.title)
+
+
+def test_several_calendars_in_one_text_are_all_read():
+    assert 2 == len(read_ics(ics(CLOSED) + ics(SALE), around(NOW)))
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (SALE.replace("Europe/Berlin", "Mars/Base"), "event Sale: DTSTART: the time zone Mars/Base is not known"),
+        (SALE + "|EXDATE;TZID=Mars/Base:20261127T090000", "event Sale: EXDATE: the time zone Mars/Base is not known"),
+        (SALE + "|RRULE:FREQ=SECONDLY", "event Sale: RRULE recurs SECONDLY: HOURLY and longer is accepted"),
+        (SALE + "|RRULE:FREQ=MINUTELY;COUNT=3", "RRULE recurs MINUTELY"),
+        (SALE + "|RRULE:FREQ=DAILY;UNTIL=foo", "event Sale: RRULE: "),
+        (CLOSED.replace("20261224", "20261324"), "event Closed: DTSTART: "),
+        ("SUMMARY:Sale", "event Sale: DTSTART is missing"),
+        (CLOSED + "|RRULE:FREQ=HOURLY", "occur more than 5000 times within 500 days"),
+    ],
+)
+def test_a_calendar_with_one_bad_event_is_refused_as_a_whole(event, told):
+    """Without that event an `exclude` would open a window on a closed day."""
+    with pytest.raises(IcsError) as raised:
+        read(CLOSED, event)
+
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"", "it holds no whole calendar"),
+        (b"<html>502 Bad Gateway</html>", "it is no iCalendar text"),
+        (ics(CLOSED).replace(b"END:VCALENDAR\r\n", b""), "it holds no whole calendar"),
+        (ics(CLOSED)[:-40], "it holds no whole calendar"),
+        (b"\xff\xfe", "UTF-8 text is accepted"),
+        (b"BEGIN:VEVENT\r\nEND:VEVENT\r\n", "it holds no whole calendar"),
+        (b"x" * (BYTES_MAX + 1), "more than 4 MiB"),
+        (ics(*["DTSTART:20261127T090000Z"] * 10_001), "it has 10001 events: 10000 are accepted"),
+    ],
+)
+def test_what_is_no_calendar_is_refused(text, told):
+    with pytest.raises(IcsError) as raised:
+        read_ics(text, around(NOW))
+
+    assert told in str(raised.value)
