@@ -19,8 +19,6 @@ from cronhpa.simulation.load import GAP_MAX, Load
 from cronhpa.simulation.run import Run, no_forecasts, run
 
 if TYPE_CHECKING:
-    from cronhpa.core.model.decision import Decision
-    from cronhpa.core.model.observation import Observation
     from cronhpa.forecasting.daily import Evaluate
     from cronhpa.simulation.target import Environment
 
@@ -113,20 +111,21 @@ class Rerun:
     def run(
         self,
         spec: Spec,
-        watch: Callable[[Observation, Decision], None],
+        passed: Callable[[Nanoseconds], None] = lambda _now: None,
         *,
         replicas: int | None = None,
         evaluate: Evaluate | None = None,
     ) -> Run:
         """
-        Decides every reconciliation of the span, with forecasts if the spec asks for them.
+        Decides the span, with forecasts if the spec asks for them.
 
+        passed: called with the instant of every reconciliation.
         evaluate: see `policy.fit`; None: every day is evaluated here.
         Raises NotInstalledError if a forecast needs a package that is not installed.
         """
         if spec.forecast is None or not spec.metrics:
             return run(
-                spec, self.load, self.environment, self.span, forecasts=no_forecasts, replicas=replicas, watch=watch
+                spec, self.load, self.environment, self.span, forecasts=no_forecasts, replicas=replicas, passed=passed
             )
         environment = self.environment
         target = ForecastTarget(self.series, spec, environment.start_up, environment.requests.get(self.series.metric))
@@ -135,7 +134,14 @@ class Rerun:
             self.points, target, self.span, delay=environment.metric_delay, tracker=tracker, evaluate=evaluate
         )
         outcome = run(
-            spec, self.load, environment, self.span, forecasts=forecasts, budget=tracker, replicas=replicas, watch=watch
+            spec,
+            self.load,
+            environment,
+            self.span,
+            forecasts=forecasts,
+            budget=tracker,
+            replicas=replicas,
+            passed=passed,
         )
         self.summary = forecasts.summary
         return outcome

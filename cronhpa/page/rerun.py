@@ -18,10 +18,8 @@ from msgspec.structs import replace
 from cronhpa.api.parse import SpecError, SpecProblem, parse_spec
 from cronhpa.api.status_memory import parse_memory
 from cronhpa.api.written_spec import written_spec
-from cronhpa.core.model.decision import Decision
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.memory import START_UP_UNKNOWN, Memory
-from cronhpa.core.model.observation import Observation
 from cronhpa.core.model.spec import ControllerOptions, Mode, Span, Spec
 from cronhpa.forecasting.backtest import (
     POINTS_MIN,
@@ -149,8 +147,8 @@ def _rerun(asked: RerunQuestion) -> Json:
     environment = _environment(capacity, memory)
     again = Rerun(series, load, points, environment, Span(begin, end))
     progress = _Progress(asked.progress, begin, end)
-    as_it_is = again.run(with_one(live, metric), progress.watch(0))
-    as_wanted = again.run(with_one(wanted, changed), progress.watch(1))
+    as_it_is = again.run(with_one(live, metric), progress.passed(0))
+    as_wanted = again.run(with_one(wanted, changed), progress.passed(1))
     happened = [point for point in recorded if begin <= point.at < end]
     return {
         "from": begin / SECOND,
@@ -266,9 +264,9 @@ class _Progress:
         self._begin, self._length = begin, end - begin
         self._written = -1
 
-    def watch(self, run: int) -> Callable[[Observation, Decision], None]:
-        def note(_: Observation, decision: Decision) -> None:
-            percent = (100 * run + 100 * (decision.at - self._begin) // self._length) // 2
+    def passed(self, run: int) -> Callable[[Nanoseconds], None]:
+        def note(now: Nanoseconds) -> None:
+            percent = (100 * run + 100 * (now - self._begin) // self._length) // 2
             if self._path is not None and percent != self._written:
                 self._written = percent
                 self._path.write_text(f"{percent / 100}", "ascii")

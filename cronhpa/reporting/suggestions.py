@@ -7,13 +7,12 @@ A suggestion is a change of the manifest. The replay parses the changed manifest
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import datetime
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -41,10 +40,6 @@ from cronhpa.reporting.screening import estimate, minutes_of, with_target, workl
 from cronhpa.simulation.compare import variants
 from cronhpa.simulation.run import Run
 from cronhpa.simulation.score import Score
-
-if TYPE_CHECKING:
-    from cronhpa.core.model.decision import Decision
-    from cronhpa.core.model.observation import Observation
 
 Json = dict[str, Any]
 
@@ -146,16 +141,10 @@ def judged_span(load_begin: Nanoseconds, load_end: Nanoseconds) -> Span | None:
 def judge(target: ReportedTarget, span: Span, zones: Sequence[str] = ZONES, seed: int = 0) -> JudgedTarget:
     """Replays a target as it is, and with each change that an estimate on the load before the span finds worth it."""
     replays = _Replays(target, span)
-    seen: Counter[str] = Counter()
-
-    def watch(_: Observation, decision: Decision) -> None:
-        seen["all"] += 1
-        for step in decision.steps:
-            seen[step.rule] += 1
-
-    week = replays.run(target.manifest["spec"], watch)
+    week = replays.run(target.manifest["spec"])
     today = week.score
-    rates = {rule: seen[rule] / max(seen["all"], 1) for rule in Rule}
+    decided = max(sum(today.reconciliations_by.values()), 1)
+    rates = {rule: today.reconciliations_changed.get(rule, 0) / decided for rule in Rule}
     case = _Case(target, span, replays, today, rates, zones, seed)
     suggestions: list[Suggestion] = []
     for make in (_of_bounds, _of_windows, _of_forecast, _of_target, _of_behavior):
@@ -189,9 +178,7 @@ class _Replays:
         self._target, self._span = target, span
         self._evaluated: dict[tuple[Any, Nanoseconds], Any] = {}
 
-    def run(
-        self, spec: Mapping[str, Any], watch: Callable[[Observation, Decision], None] = lambda _one, _other: None
-    ) -> Run:
+    def run(self, spec: Mapping[str, Any]) -> Run:
         target, parsed = self._target, self._parsed(spec)
         rerun = Rerun(target.series, target.load, target.points, target.environment, self._span)
         # A day's evaluation depends on the whole spec but for the budget.
@@ -202,7 +189,7 @@ class _Replays:
                 self._evaluated[basis, begin] = work()
             return self._evaluated[basis, begin]
 
-        return rerun.run(parsed, watch, evaluate=evaluate)
+        return rerun.run(parsed, evaluate=evaluate)
 
     def _parsed(self, spec: Mapping[str, Any]) -> Spec:
         parsed = parse_spec(spec, self._target.spec.namespace, ControllerOptions())

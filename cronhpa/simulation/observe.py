@@ -35,6 +35,27 @@ def observe_simulated(spec: Spec, target: SimulatedTarget) -> Observation:
     return replace(alike, readings=tuple(readings))
 
 
+def settled_usages(spec: Spec, target: SimulatedTarget) -> tuple[int, ...] | None:
+    """
+    What the metrics of a settled target measure, milli-units, as `Standing.covers` compares it.
+
+    None if pods are starting or were of late, or if the load is not known.
+    """
+    if not target.is_settled:
+        return None
+    usages = []
+    for metric in spec.metrics:
+        if isinstance(metric, ResourceMetric | PodsMetric):
+            (group,) = target.groups()
+            usage = None if group.sample is None else group.sample.value * group.count
+        else:
+            usage = target.total()
+        if usage is None:
+            return None
+        usages.append(usage)
+    return tuple(usages)
+
+
 def _measured(metric: Metric, target: SimulatedTarget, groups: Sequence[PodGroup]) -> Measurement:
     if isinstance(metric, ResourceMetric | PodsMetric):
         return {group.pod.name: group.sample for group in groups if group.sample is not None} or _NO_METRICS
@@ -46,6 +67,8 @@ def _of_all(metric: Metric, alike: Reading, spec: Spec, target: SimulatedTarget,
     """alike: the reading over one pod of each group."""
     if isinstance(alike, ScalarReading):
         return replace(alike, ready=target.ready) if alike.ready else alike
+    if not isinstance(metric, ResourceMetric | PodsMetric):
+        return alike
     if not isinstance(alike, PodCounts):
         return _in_full(metric, spec, target)
     if len(groups) == 1:

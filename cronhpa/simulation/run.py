@@ -1,7 +1,8 @@
 """
 A run in virtual time: observe, decide, act, remember, at every sync period and at every edge.
 
-`observe`, `decide` and `Memory` are the operator's; only the target is simulated.
+`observe`, `decide` and `Memory` are the operator's; only the target is simulated. As in the operator, a decision stands
+until something that it rests on changes: most periods of a week cost a sample and a comparison.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent, Observation
+from cronhpa.core.model.record import Record
 from cronhpa.core.model.spec import ResourceMetric, Span, Spec
 from cronhpa.core.schedules.bounds import resolve
+from cronhpa.core.standing import Standing, standing
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.observe import observe_simulated
+from cronhpa.simulation.observe import observe_simulated, settled_usages
 from cronhpa.simulation.score import Score, ScoreAccumulator
 from cronhpa.simulation.target import Environment, SimulatedTarget
 
@@ -77,7 +80,7 @@ class Trajectory:
         if decision.rescales:
             outcome = Scaled(self.target.now)
             self.target.scale(decision.desired)
-        self.accumulator.reconciled(decision.decided_by, rescaled=decision.rescales)
+        self.accumulator.reconciled(decision)
         self.memory = self.memory.after(decision, outcome, spec, observation)
 
 
@@ -102,7 +105,8 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
     forecasts: Forecasts = no_forecasts,
     budget: BudgetTracker | None = None,
     replicas: int | None = None,
-    watch: Callable[[Observation, Decision], None] = lambda _observation, _decision: None,
+    watch: Callable[[Observation, Decision], None] | None = None,
+    passed: Callable[[Nanoseconds], None] = lambda _now: None,
 ) -> Run:
     """
     Simulate an object over a span, with the first reconciliation at its begin.
@@ -110,7 +114,8 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
     load: the load behind all its metrics. forecasts: the newest forecast at an instant; called once a reconciliation,
     in order. budget: tracks the pods that forecasts add, and withholds them while it is exhausted; None: no budget.
     replicas: ready at the begin; None: the count that the load needs then, within the bounds. watch: called with every
-    reconciliation.
+    reconciliation, each of which is decided then, whether or not the decision before it stands. passed: called with the
+    instant of every reconciliation.
     """
     begin, end = span.begin, span.end
     assert begin < end, "a run must last"
@@ -118,15 +123,30 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
     target = trajectory.target
     changes = [ReplicaChange(begin, target.replicas, target.ready)]
     now = begin
+    stands: Standing | None = None
     while now < end:
-        observation = trajectory.observe(spec)
-        latest = forecasts(now)
-        limited = budget.limit(spec, latest, now) if budget is not None and isinstance(latest, Forecast) else latest
-        decision = decide(spec, observation, limited, trajectory.memory, now)
-        if budget is not None and isinstance(latest, Forecast):
-            budget.count(spec, observation, trajectory.memory, decision, now)
-        watch(observation, decision)
-        trajectory.act(spec, observation, decision)
+        passed(now)
+        usages = None if stands is None else settled_usages(spec, target)
+        if stands is not None and usages is not None and stands.covers(usages, now):
+            stands.stand(usages, now, now)
+            decision = stands.decision
+            trajectory.accumulator.reconciled(decision)
+        else:
+            if stands is not None:
+                trajectory.memory = stands.take_periods(trajectory.memory)
+            observation, before = trajectory.observe(spec), trajectory.memory
+            latest = forecasts(now)
+            limited = budget.limit(spec, latest, now) if budget is not None and isinstance(latest, Forecast) else latest
+            decision = decide(spec, observation, limited, before, now)
+            if budget is not None and isinstance(latest, Forecast):
+                budget.count(spec, observation, before, decision, now)
+            if watch is not None:
+                watch(observation, decision)
+            trajectory.act(spec, observation, decision)
+            stands = None
+            if watch is None and target.is_settled:
+                record = Record(spec, observation, limited, before, now)
+                stands = standing(record, target.pods, decision, trajectory.memory)
         _note(changes, target)
         now = min(next_reconciliation(spec, decision, begin, now), end)
         while (ready_at := target.next_ready) is not None and ready_at < now:
@@ -134,7 +154,8 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
             _note(changes, target)
         target.advance(now, trajectory.accumulator)
         _note(changes, target)
-    return Run(trajectory.accumulator.score(), tuple(changes), trajectory.memory)
+    memory = trajectory.memory if stands is None else stands.take_periods(trajectory.memory)
+    return Run(trajectory.accumulator.score(), tuple(changes), memory)
 
 
 def next_reconciliation(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:

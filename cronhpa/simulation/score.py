@@ -13,7 +13,7 @@ from math import isnan
 
 from msgspec import Struct
 
-from cronhpa.core.model.decision import SourceRef
+from cronhpa.core.model.decision import Decision, Rule, SourceRef
 from cronhpa.core.model.instant import HOUR, MINUTE, Nanoseconds
 from cronhpa.core.model.spec import Span
 
@@ -40,6 +40,8 @@ class Score(Struct, frozen=True):
     The number of reconciliations and of writes that each source decided; None: reconciliations without a deciding
     source.
     """
+    reconciliations_changed: Mapping[Rule, int]
+    """The number of reconciliations in which each rule changed what the sources asked for."""
     stretches: tuple[Span, ...]
 
     @property
@@ -72,6 +74,7 @@ class ScoreAccumulator:
         self._actions = self._most = 0
         self._reconciliations_by: dict[SourceRef | None, int] = {}
         self._actions_by: dict[SourceRef | None, int] = {}
+        self._changed: dict[Rule, int] = {}
         self._stretches: list[Span] = []
 
     @property
@@ -89,6 +92,7 @@ class ScoreAccumulator:
         other.__dict__ |= {
             "_reconciliations_by": dict(self._reconciliations_by),
             "_actions_by": dict(self._actions_by),
+            "_changed": dict(self._changed),
             "_stretches": list(self._stretches),
         }
         return other
@@ -118,10 +122,13 @@ class ScoreAccumulator:
         self._unserved += above * (until - since)
         self._stretch(begin + round(since), begin + round(until))
 
-    def reconciled(self, decided_by: SourceRef | None, *, rescaled: bool) -> None:
-        """Add one decision. rescaled: whether it was written."""
+    def reconciled(self, decision: Decision) -> None:
+        """Add one decision, which was written if it rescales."""
+        decided_by = decision.decided_by
         self._reconciliations_by[decided_by] = self._reconciliations_by.get(decided_by, 0) + 1
-        if rescaled:
+        for step in decision.steps:
+            self._changed[step.rule] = self._changed.get(step.rule, 0) + 1
+        if decision.rescales:
             self._actions += 1
             self._actions_by[decided_by] = self._actions_by.get(decided_by, 0) + 1
 
@@ -137,6 +144,7 @@ class ScoreAccumulator:
             most_replicas=self._most,
             reconciliations_by=self._reconciliations_by,
             actions_by=self._actions_by,
+            reconciliations_changed=self._changed,
             stretches=tuple(self._stretches),
         )
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.situations import NOW, at, behavior, cpu, exactly, forecast, queue, rules, schedule, spec
+from cronhpa.core.decide import decide as core_decide
 from cronhpa.core.forecasts.budget_tracker import BudgetTracker
 from cronhpa.core.model.decision import Source, SourceRef
 from cronhpa.core.model.forecast import Forecast
@@ -197,6 +198,15 @@ def test_an_unknown_load_holds_what_is_there_and_is_left_out_of_the_count():
     assert "Held" in {decision.kind for _, decision in reconciliations}
 
 
+def test_an_unknown_load_of_an_external_metric_holds_what_is_there_too():
+    points = [(NOW + minute * MINUTE, 40.0) for minute in (*range(16), *range(75, 121))]
+
+    result, _ = ran(spec(minimum=1, metrics=(queue(10),)), Load(points), environment=Environment(capacity=10.0))
+
+    assert (ReplicaChange(NOW, 4, 4),) == result.changes
+    assert HOUR == result.score.unknown
+
+
 def test_the_period_of_the_object_is_obeyed():
     of = replace(CPU, options=ControllerOptions(sync_period=60 * SECOND))
 
@@ -256,6 +266,42 @@ def test_every_reconciliation_is_decided_by_decide_and_by_nothing_else(values):
     decided = [decision.desired for _, decision in reconciliations]
     assert decided[:-1] == [observation.scale.spec_replicas for observation, _ in reconciliations[1:]]
     assert result.score.actions == sum(decision.rescales for _, decision in reconciliations)
+
+
+# By name, what a decision may rest on besides usage.
+STANDING = {
+    "cpu": CPU,
+    "bounds that are hit": spec(minimum=3, maximum=9, metrics=(cpu(),)),
+    "policies": replace(CPU, behavior=behavior(up=rules(("Pods", 2, 60), window=0), down=rules(("Percent", 50, 60)))),
+    "a schedule": spec(minimum=1, metrics=(cpu(),), schedules=(schedule("day", "7 10 * * *", floor=6),)),
+    "another period": replace(CPU, options=ControllerOptions(sync_period=40 * SECOND)),
+    "a queue": spec(minimum=0, metrics=(queue(10),)),
+    "two metrics": spec(minimum=1, metrics=(cpu(), queue(5))),
+}
+
+
+@pytest.mark.parametrize("of", STANDING.values(), ids=STANDING)
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.sampled_from([0.0, 2.0, 5.9, 6.0, 6.1, 6.5, 20.0]), min_size=4, max_size=4), st.booleans())
+def test_a_run_in_which_decisions_stand_is_the_run_in_which_each_is_made(of, values, has_gap):
+    """A watched run decides each reconciliation; the other one only those that do not stand."""
+    points = [(NOW + 10 * i * MINUTE, value) for i, value in enumerate(values)]
+    load = Load(points, gap_max=5 * MINUTE if has_gap else HOUR)
+
+    watched, _ = ran(of, load, hours=0.75)
+
+    assert watched == run(of, load, ONE_CORE, Span(NOW, NOW + 45 * MINUTE))
+
+
+def test_most_periods_of_a_steady_load_are_not_decided(monkeypatch):
+    """480 reconciliations of two hours of ten pods: a decision stands until its recommendations are to be renewed."""
+    decided = []
+    monkeypatch.setattr("cronhpa.simulation.run.decide", lambda *given: decided.append(given) or core_decide(*given))
+
+    result = run(CPU, steady(6.0), ONE_CORE, Span(NOW, NOW + 2 * HOUR))
+
+    assert 480 == sum(result.score.reconciliations_by.values())
+    assert len(decided) < 48
 
 
 def test_the_forecast_is_asked_for_once_a_reconciliation_in_order():

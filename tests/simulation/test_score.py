@@ -7,8 +7,9 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from cronhpa.core.model.decision import Source, SourceRef
+from cronhpa.core.model.decision import Decision, DecisionKind, Rule, Source, SourceRef, Step
 from cronhpa.core.model.instant import HOUR, MINUTE, SECOND
 from cronhpa.core.model.spec import Span
 from cronhpa.simulation.score import ScoreAccumulator
@@ -78,17 +79,22 @@ def test_an_unknown_load_is_neither_short_nor_served_but_its_pods_cost():
 
 
 def test_reconciliations_and_writes_are_counted_by_who_decided():
-    accumulator = ScoreAccumulator(1.0)
     cpu, ahead = SourceRef(Source.METRIC, "cpu"), SourceRef(Source.FORECAST, "cpu")
-    accumulator.reconciled(cpu, rescaled=False)
-    accumulator.reconciled(cpu, rescaled=True)
-    accumulator.reconciled(ahead, rescaled=True)
+    limit = Step(Rule.TOO_MANY_REPLICAS, 12, 10)
+    decision = Decision(
+        at=0, kind=DecisionKind.COMPUTED, current=1, desired=1, minimum=1, maximum=10, steps=(limit,), decided_by=cpu
+    )
+    accumulator = ScoreAccumulator(1.0)
+    accumulator.reconciled(decision)
+    accumulator.reconciled(replace(decision, desired=2))
+    accumulator.reconciled(replace(decision, desired=2, decided_by=ahead, steps=()))
 
     score = accumulator.score()
 
     assert 2 == score.actions
     assert {cpu: 2, ahead: 1} == score.reconciliations_by
     assert {cpu: 1, ahead: 1} == score.actions_by
+    assert {Rule.TOO_MANY_REPLICAS: 2} == score.reconciliations_changed
 
 
 @given(

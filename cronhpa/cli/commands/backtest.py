@@ -22,9 +22,7 @@ from cronhpa.core.model.spec import Metric, Span, Spec
 if TYPE_CHECKING:
     from cronhpa.cli.past.past import Past, PrometheusRequest
     from cronhpa.cli.tables.backtest_table import Backtest
-    from cronhpa.core.model.decision import Decision
     from cronhpa.core.model.memory import Memory
-    from cronhpa.core.model.observation import Observation
     from cronhpa.history.database.series import Series
     from cronhpa.simulation.load import Load
     from cronhpa.simulation.target import Environment
@@ -381,11 +379,11 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
     for variant, spec in variants(plan.spec).items():
         with progress("backtest", f"running {variant}") as done:
 
-            def watch(_: Observation, decision: Decision, done: Callable[[int, int], None] = done) -> None:
-                done(decision.at - span.begin, span.end - span.begin)
+            def passed(now: Nanoseconds, done: Callable[[int, int], None] = done) -> None:
+                done(now - span.begin, span.end - span.begin)
 
             try:
-                runs[variant] = again.run(spec, watch)
+                runs[variant] = again.run(spec, passed)
             except NotInstalledError as problem:
                 _end(problem)
     return replace(plan, runs=runs, forecasts=again.summary)
