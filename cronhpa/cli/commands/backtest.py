@@ -111,9 +111,8 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
     The operator's own code decides every reconciliation, in virtual time. A forecast is fitted once a day on the load
     before it. Time counts as under-provisioned if the load is above the capacity of the ready pods: --pod-capacity,
-    else podCapacityPercent of the target, else the request for a Utilization target and the target for others. A file
-    needs no cluster. Of an object in the cluster the pods' request and start-up time are read there, and the operator
-    gives its recorded load to everybody who may get the object.
+    else podCapacityPercent of the target, else the request for a Utilization target and the target for others. Of an
+    object in the cluster, request, start-up time and recorded load are read there.
 
         cronhpa backtest shop -n prod
         cronhpa backtest shop -n prod --history http://localhost:9090

@@ -131,12 +131,10 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     Report what cronhpa would do for the autoscalers of a cluster. Nothing is installed, and nothing is written there.
 
-    HorizontalPodAutoscalers, ScaledObjects, cron scalers and CronHPAs are read with their targets, pods and
-    ReplicaSets, and the loads of up to four weeks from a Prometheus. The last week is replayed by the operator's own
-    decisions, as in `cronhpa backtest`: with the autoscaler as it is, and with each change that the weeks before
-    suggest: a forecast, schedules found in the load, another target, behavior or bounds. What is worth doing comes
-    first, with minutes that pods were short and pod-hours before and after. A minute with too few pods counts as much
-    as twenty minutes of all pods.
+    HPAs, ScaledObjects, cron scalers and CronHPAs are read with their targets, pods and ReplicaSets, and up to four
+    weeks of their loads. The last week is replayed as by `cronhpa backtest`: as it is, and with what the weeks before
+    suggest: a forecast, schedules, another target, behavior or bounds. What is worth doing comes first: a minute with
+    too few pods counts as twenty minutes of all pods.
 
         cronhpa report --prometheus http://localhost:9090 -A
         cronhpa report --prometheus http://localhost:9090 -n shop --html report.html --write proposals/
