@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.page.event_lanes import event_lanes
 from cronhpa.page.objects import LiveObject, Objects
 from cronhpa.page.questions import ENCODER, SPAN, BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
 from cronhpa.page.rights import Scope
@@ -55,7 +56,9 @@ class FleetCalendar:
     async def answer(self, scope: Scope) -> bytes:
         """JSON of the coming week; {"done": share} while it is computed. Raises BusyError, UnavailableError."""
         live = sorted(self._objects.all(), key=lambda one: one.key)
-        digest = hashlib.blake2b(repr([(one.key, one.uid, one.generation) for one in live]).encode()).digest()
+        digest = hashlib.blake2b(
+            repr([(one.key, one.uid, one.generation, one.events) for one in live]).encode()
+        ).digest()
         now, newest = self._now(), self._newest
         if newest is None or newest.digest != digest or not 0 <= now - newest.at < _FRESH:
             if self._work is None or self._work.done():
@@ -71,6 +74,7 @@ class FleetCalendar:
         asked = [scheduled(one) for one in live if one.spec]
         edges: list[BoundsEdge] = []
         minimums: list[int] = []
+        held: list[tuple[str, ...]] = []
         unread = cut = 0
         for first in range(0, len(asked), _AT_ONCE):
             self._done = first / len(asked)
@@ -78,8 +82,9 @@ class FleetCalendar:
             part = _ANSWERS.decode(await self._worker.run(coming_edges, ENCODER.encode(question)))
             edges += [replace(edge, object=edge.object + first) for edge in part.edges]
             minimums += part.minimums
+            held += part.held
             unread, cut = unread + part.unread, cut + part.cut
-        return _FleetEdges(digest, now, asked, EdgesAnswer(edges, minimums, unread, cut))
+        return _FleetEdges(digest, now, asked, EdgesAnswer(edges, minimums, held, unread, cut))
 
     async def close(self) -> None:
         if self._work is not None:
@@ -89,7 +94,9 @@ class FleetCalendar:
 
 def scheduled(live: LiveObject) -> ScheduledObject:
     memory = live.status.get("memory")
-    return ScheduledObject(live.namespace, live.name, live.spec, memory if isinstance(memory, dict) else {})
+    return ScheduledObject(
+        live.namespace, live.name, live.spec, memory if isinstance(memory, dict) else {}, live.events
+    )
 
 
 def _encoded(asked: Sequence[ScheduledObject], answer: EdgesAnswer, scope: Scope, now: Nanoseconds) -> bytes:
@@ -112,6 +119,7 @@ def _encoded(asked: Sequence[ScheduledObject], answer: EdgesAnswer, scope: Scope
             "cut": len(instants) > _INSTANTS_MAX,
             "unread": answer.unread if scope.namespaces is None else None,
             "pending": scope.pending,
+            "events": event_lanes(asked, answer, scope, now),
             "instants": told,
         }
     )

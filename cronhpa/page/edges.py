@@ -9,64 +9,69 @@ from itertools import pairwise
 import msgspec
 from msgspec.structs import replace
 
-from cronhpa.api.parse import SpecError, parse_spec
+from cronhpa.api.parse import SpecError
 from cronhpa.api.status_memory import parse_memory
 from cronhpa.core.model.decision import Lead
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Crowd
-from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.core.schedules.timeline import BoundsInterval, timeline
+from cronhpa.page.effective_spec import effective_spec
 from cronhpa.page.questions import BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject
 
 # Edges of one object. The calendar shows no more of an object that changes more often.
 EDGES_MAX = 400
 
 
+_ObjectEdges = tuple[int, list[BoundsEdge], tuple[str, ...]]
+
+
 def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
     edges: list[BoundsEdge] = []
     minimums: list[int] = []
+    held: list[tuple[str, ...]] = []
     unread = cut = 0
     # Objects of one chart share a spec: its timeline is walked once.
     edges_by_spec: dict[
-        tuple[bytes, Nanoseconds | None, tuple[Lead, ...], Crowd | None], tuple[int, list[BoundsEdge]] | None
+        tuple[bytes, bytes, Nanoseconds | None, tuple[Lead, ...], Crowd | None], _ObjectEdges | None
     ] = {}
     for place, scheduled in enumerate(asked.objects):
         memory = parse_memory({"memory": scheduled.memory} if scheduled.memory else {})
-        key = (scheduled.spec, memory.start_up, memory.leads, memory.crowd)
+        key = (scheduled.spec, scheduled.events, memory.start_up, memory.leads, memory.crowd)
         if key not in edges_by_spec:
             edges_by_spec[key] = _edges(scheduled, memory, asked.now, asked.until)
         found = edges_by_spec[key]
         if found is None:
             minimums.append(0)
+            held.append(())
             unread += 1
             continue
-        minimum, of_object = found
+        minimum, of_object, open_now = found
         minimums.append(minimum)
+        held.append(open_now)
         if len(of_object) > EDGES_MAX:
             cut += 1
         edges += [replace(edge, object=place) for edge in of_object[:EDGES_MAX]]
-    return EdgesAnswer(edges, minimums, unread, cut)
+    return EdgesAnswer(edges, minimums, held, unread, cut)
 
 
-def _edges(
-    scheduled: ScheduledObject, memory: Memory, now: Nanoseconds, until: Nanoseconds
-) -> tuple[int, list[BoundsEdge]] | None:
-    """The minimum now and the edges of an object; None for a spec that cannot be read."""
+def _edges(scheduled: ScheduledObject, memory: Memory, now: Nanoseconds, until: Nanoseconds) -> _ObjectEdges | None:
+    """The minimum now, the edges and the schedules open now of an object; None for a spec that cannot be read."""
     try:
         text = msgspec.json.decode(zlib.decompress(scheduled.spec))
-        spec = parse_spec(text, scheduled.namespace, ControllerOptions())
+        spec = effective_spec(text, scheduled.namespace, scheduled.events)
     except (SpecError, ValueError, TypeError, zlib.error):
         return None
     if not spec.is_timed:
-        return spec.min_replicas, []
+        return spec.min_replicas, [], ()
     line = timeline(spec, now, until, start_up=memory.start_up, leads=memory.leads, crowd=memory.crowd)
-    return line.segments[0].minimum, [
+    edges = [
         BoundsEdge(
             after.start, 0, before.minimum, after.minimum, before.maximum, after.maximum, tuple(_what(before, after))
         )
         for before, after in pairwise(line.segments)
     ]
+    return line.segments[0].minimum, edges, tuple(line.segments[0].open)
 
 
 def _what(before: BoundsInterval, after: BoundsInterval) -> Iterator[str]:

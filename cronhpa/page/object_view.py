@@ -17,19 +17,20 @@ from cronhpa.api.explained.explanation import current_explanation
 from cronhpa.api.explained.explanation_text import explained
 from cronhpa.api.explained.object_rows import row_of
 from cronhpa.api.identity import GROUP, VERSION
-from cronhpa.api.parse import SpecError, parse_spec
+from cronhpa.api.parse import SpecError
 from cronhpa.api.status_memory import parse_memory
 from cronhpa.api.written_spec import as_written, field_order
 from cronhpa.core.forecasts.floor import forecast_source, pod_capacity
 from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, parse_instant
 from cronhpa.core.model.local_time import local_times
 from cronhpa.core.model.memory import Memory
-from cronhpa.core.model.spec import ControllerOptions, Metric, ResourceMetric, Spec, UnknownMetric
+from cronhpa.core.model.spec import Metric, ResourceMetric, Spec, UnknownMetric
 from cronhpa.core.schedules.timeline import Mark, Timeline, timeline, window_intervals
 from cronhpa.history.database.database import StoreError
 from cronhpa.history.database.series import STEP, Series
 from cronhpa.history.past.points import Point
 from cronhpa.history.store import Store
+from cronhpa.page.effective_spec import effective_spec
 from cronhpa.page.past_lanes import Lane, change_rows, events_of, lanes_of, scalings_of
 from cronhpa.page.questions import SPAN, DecisionQuestion, ViewQuestion
 from cronhpa.page.shortages import ready_pods, short_spans
@@ -51,7 +52,7 @@ def view_of(asked: ViewQuestion) -> bytes:
     status: Json = body.get("status") or {}
     problems: list[str] = []
     try:
-        spec = parse_spec(body["spec"], asked.namespace, ControllerOptions())
+        spec = effective_spec(body["spec"], asked.namespace, asked.events)
     except SpecError as error:
         spec, problems = None, [str(problem) for problem in error.problems]
     memory = parse_memory(status)

@@ -27,6 +27,8 @@ class LiveObject(Struct, frozen=True, gc=False):
     """The spec as written, JSON packed by zlib; empty if it is unknown."""
     packed_status: bytes
     """JSON packed by zlib."""
+    events: bytes = b""
+    """The schedules of the planned events that pick it, by msgpack; empty if there are none."""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -27,6 +27,8 @@ class ViewQuestion(Struct, frozen=True):
     """The time zone in which the caller reads times."""
     now: Nanoseconds
     body: bytes
+    events: bytes = b""
+    """As of `LiveObject`."""
 
 
 class DecisionQuestion(Struct, frozen=True):
@@ -48,6 +50,8 @@ class ScheduledObject(Struct, frozen=True, gc=False):
     """The spec as written, packed."""
     memory: dict[str, Any] = {}
     """The memory, for leads and start-up time."""
+    events: bytes = b""
+    """As of `LiveObject`."""
 
 
 class EdgesQuestion(Struct, frozen=True):
@@ -76,6 +80,8 @@ class EdgesAnswer(Struct, frozen=True):
     edges: list[BoundsEdge]
     minimums: list[int] = []
     """The minimum in force at the beginning, of each object; 0 where it is unknown."""
+    held: list[tuple[str, ...]] = []
+    """The schedules that are open at the beginning, of each object."""
     unread: int = 0
     """Number of objects whose spec cannot be read."""
     cut: int = 0
@@ -92,6 +98,8 @@ class RerunQuestion(Struct, frozen=True):
     body: bytes
     text: str
     """YAML of the changed object, or of its spec alone."""
+    events: bytes = b""
+    """As of `LiveObject`: they hold in both runs."""
     progress: str = ""
     """A file into which the task writes the share that is done, from 0 to 1; "" for none."""
 

@@ -15,12 +15,12 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from cronhpa.api.parse import SpecError, SpecProblem, parse_spec
+from cronhpa.api.parse import SpecError, SpecProblem
 from cronhpa.api.status_memory import parse_memory
 from cronhpa.api.written_spec import written_spec
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.memory import START_UP_UNKNOWN, Memory
-from cronhpa.core.model.spec import ControllerOptions, Mode, Span, Spec
+from cronhpa.core.model.spec import Mode, Span, Spec
 from cronhpa.forecasting.backtest import (
     POINTS_MIN,
     NotRunnableError,
@@ -39,6 +39,7 @@ from cronhpa.history.load.recorded import recorded_load
 from cronhpa.history.past.points import POINT_STEP, Point
 from cronhpa.history.store import Store
 from cronhpa.kube.yaml_loader import Loader, line_at
+from cronhpa.page.effective_spec import effective_spec, with_packed
 from cronhpa.page.object_view import CHANGES_MAX, minute_loads
 from cronhpa.page.past_lanes import scalings_of
 from cronhpa.page.questions import SPAN, RerunQuestion
@@ -117,10 +118,10 @@ def _document(text: str) -> tuple[Mapping[str, Any], yaml.Node]:
 
 
 def _rerun(asked: RerunQuestion) -> Json:
-    wanted = _acting(spec_of(asked.text, asked.namespace))
+    wanted = _acting(with_packed(spec_of(asked.text, asked.namespace), asked.events))
     body: Json = msgspec.json.decode(asked.body)
     try:
-        live = _acting(parse_spec(body["spec"], asked.namespace, ControllerOptions()))
+        live = _acting(effective_spec(body["spec"], asked.namespace, asked.events))
     except SpecError as error:
         raise NotRunnableError(f"the object as it is cannot be read: {error}") from error
     memory = parse_memory(body.get("status") or {})

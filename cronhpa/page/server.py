@@ -264,7 +264,7 @@ class PageServer:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         _, live = await self._allowed(request, namespace, name)
         zone = _zone(request, live)
-        question = ViewQuestion(self._store, namespace, name, live.zone, zone, self._now(), _body(live))
+        question = ViewQuestion(self._store, namespace, name, live.zone, zone, self._now(), _body(live), live.events)
         return await answered(request, await self._views.run(object_view, ENCODER.encode(question), namespace))
 
     async def _decision(self, request: web.Request) -> web.Response:
@@ -292,7 +292,9 @@ class PageServer:
         if len(asked.yaml) > TEXT_MAX:
             return refused(413, f"at most {TEXT_MAX // 1024} KiB of YAML are read")
         _, live = await self._allowed(request, asked.namespace, asked.name)
-        question = RerunQuestion(self._store, asked.namespace, asked.name, self._now(), _body(live), asked.yaml)
+        question = RerunQuestion(
+            self._store, asked.namespace, asked.name, self._now(), _body(live), asked.yaml, live.events
+        )
         run = self._what_if.begin(caller.label, question)
         return await answered(request, _ENCODER.encode({"run": run}))
 

@@ -312,6 +312,18 @@ def test_all_times_are_in_one_zone_that_a_key_turns_to_utc(opened, url):
     expect(page.locator(".facts")).to_contain_text("times in UTC")
 
 
+def test_planned_events_are_lanes_that_name_who_is_affected(opened, url):
+    page = opened(url)
+    go(page, "calendar")
+    lane = page.locator(".event-lane").first
+    expect(lane).to_contain_text("black-friday")
+    expect(lane).to_contain_text("Fri 27 Nov 06:00 to Sat 28 Nov 00:00")
+    lane.locator("summary").click()
+    expect(lane.locator("li a").first).to_have_attribute("href", re.compile("#/object/team-"))
+    page.keyboard.press("Escape")
+    expect(page.locator(".event-track i").first).to_be_visible()
+
+
 @pytest.mark.parametrize("width", [1440, 800, 390])
 def test_what_runs_at_its_maximum_says_so_with_its_metric_and_its_whole_name(opened, width):
     made = named("maxed")

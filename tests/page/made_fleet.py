@@ -19,14 +19,17 @@ from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import Scaled, Withheld
 from cronhpa.core.model.forecast import Forecast, TrackRecord
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.record import Record, encode
-from cronhpa.core.model.spec import ControllerOptions, Span
+from cronhpa.core.model.spec import ControllerOptions, OnceWindow, Schedule, Span
+from cronhpa.core.schedules.events import with_events
 from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.history.past.decisions import KeptDecision
 from cronhpa.history.past.past_decision import PastDecision
 from cronhpa.history.store import Store
 from cronhpa.operator.writes.decision_recorder import point_of
 from cronhpa.page.objects import Leader, LiveObject
+from cronhpa.page.questions import ENCODER
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import Trajectory
 from cronhpa.simulation.target import Environment
@@ -138,9 +141,27 @@ def meta(namespace: str, name: str) -> dict:
     return {"namespace": namespace, "name": name, "uid": f"uid-{namespace}-{name}", "generation": 4}
 
 
-def live(namespace, name, spec, status, *, version=1, generation=4, zone="Europe/Berlin") -> LiveObject:
+def live(namespace, name, spec, status, *, version=1, generation=4, zone="Europe/Berlin", events=()) -> LiveObject:
+    """events: the planned events that pick it."""
     packed = (zlib.compress(msgspec.json.encode(of), 1) for of in (spec, status))
-    return LiveObject(namespace, name, f"uid-{namespace}-{name}", generation, version, zone, *packed)
+    added = ()
+    if events:
+        own = parse_spec(spec, namespace, ControllerOptions())
+        added = with_events(own, events).schedules[len(own.schedules) :]
+    schedules = ENCODER.encode(added) if added else b""
+    return LiveObject(namespace, name, f"uid-{namespace}-{name}", generation, version, zone, *packed, schedules)
+
+
+def sale(name="black-friday", namespace="prod", opens="2026-11-27T06:00", closes="2026-11-28T00:00", **bounds):
+    """A planned event of the week."""
+    schedule = Schedule("doors", OnceWindow(opens, closes, "Europe/Berlin"), **(bounds or {"floor": 40}))
+    return PlannedEvent(name, namespace, schedules=(EventSchedule(schedule),), reason="a sale")
+
+
+SALES = (
+    sale(namespace="", floor=20),
+    sale("cyber-monday", "", opens="2026-11-30T06:00", closes="2026-12-01T00:00", floor_percent=200),
+)
 
 
 def fleet_of(count: int) -> list[LiveObject]:
@@ -153,7 +174,9 @@ def fleet_of(count: int) -> list[LiveObject]:
         situation = rare[number // 97 % len(rare)] if number % 97 == 13 else ("good", "plain")[number % 2]
         body = bodies[situation]
         namespace = f"team-{number % 40:02d}"
-        made.append(live(namespace, f"{words[number % 10]}-{number:05d}", body["spec"], body["status"]))
+        events = SALES if number % 20 == 4 and situation in {"good", "plain"} else ()
+        name = f"{words[number % 10]}-{number:05d}"
+        made.append(live(namespace, name, body["spec"], body["status"], events=events))
     return made
 
 

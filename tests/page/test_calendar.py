@@ -12,7 +12,7 @@ from cronhpa.page.calendar import FleetCalendar
 from cronhpa.page.edges import EDGES_MAX
 from cronhpa.page.questions import ENCODER, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
 from cronhpa.page.rights import Scope, UnavailableError
-from page.made_fleet import NOW, SPEC, MadeObjects, live
+from page.made_fleet import NOW, SPEC, MadeObjects, live, sale
 
 ALL = Scope(None)
 
@@ -133,3 +133,68 @@ def test_a_window_that_opens_every_minute_is_cut_off_and_counted():
 
     assert (EDGES_MAX, 1) == (len(decoded.edges), decoded.cut)
     assert MINUTE == decoded.edges[1].at - decoded.edges[0].at
+
+
+def seconds(text):
+    return parse_instant(text) / SECOND
+
+
+async def test_a_planned_event_is_a_lane_over_the_objects_that_it_picks():
+    """6:00 on Friday to midnight in Berlin: 5:00 to 23:00 UTC. The namespace's event picks two."""
+    plain = {**SPEC, "schedules": []}
+    made = MadeObjects(
+        [
+            live("prod", "shop", plain, {}, events=[sale()]),
+            live(
+                "prod",
+                "cart",
+                plain,
+                {},
+                events=[sale(), sale("all", "", opens="2026-11-30T08:00", closes="2026-12-01T08:00")],
+            ),
+            live("other", "shop", plain, {}, events=[sale(namespace="other")]),
+        ]
+    )
+
+    friday = [[seconds("2026-11-27T05:00:00Z"), seconds("2026-11-27T23:00:00Z")]]
+    monday = [[seconds("2026-11-30T07:00:00Z"), seconds("2026-12-01T07:00:00Z")]]
+    assert [
+        {"namespace": "other", "name": "black-friday", "spans": friday, "objects": 1, "of": [["other", "shop"]]},
+        {
+            "namespace": "prod",
+            "name": "black-friday",
+            "spans": friday,
+            "objects": 2,
+            "of": [["prod", "cart"], ["prod", "shop"]],
+        },
+        {"namespace": "", "name": "all", "spans": monday, "objects": 1, "of": [["prod", "cart"]]},
+    ] == (await told(made))["events"]
+    assert ["other"] == [lane["namespace"] for lane in (await told(made, Scope(frozenset({"other"}))))["events"]]
+
+
+async def test_an_event_that_holds_all_week_has_a_lane_and_one_that_holds_now_ends_its_own():
+    plain = {**SPEC, "schedules": []}
+    always = sale("always", opens="2026-01-01T00:00", closes="2027-01-01T00:00")
+    running = sale("running", opens="2026-11-25T08:00", closes="2026-11-25T20:00")
+    lanes = (await told(MadeObjects([live("prod", "shop", plain, {}, events=[always, running])])))["events"]
+
+    now, until = NOW / SECOND, NOW / SECOND + 7 * 24 * 3600
+    assert {"always": [[now, until]], "running": [[now, seconds("2026-11-25T19:00:00Z")]]} == (
+        {lane["name"]: lane["spans"] for lane in lanes}
+    )
+
+
+async def test_an_event_counts_in_the_sums_of_the_calendar():
+    """Its 40 instead of the spec's 3: 37 more, and fewer again."""
+    made = MadeObjects([live("prod", "shop", {**SPEC, "schedules": []}, {}, events=[sale(floor=40, lead=0)])])
+
+    assert [(37, 0), (0, 37)] == [(one["more"], one["fewer"]) for one in (await told(made))["instants"]]
+
+
+async def test_the_calendar_is_worked_out_again_when_an_event_was_edited():
+    made, worker = fleet(), Inline()
+    shown = FleetCalendar(made, worker, lambda: NOW)
+    await shown.answer(ALL)
+    made.items["prod", "shop"] = live("prod", "shop", spec(10), {}, events=[sale()])
+
+    assert 1 == len(json.loads(await shown.answer(ALL))["events"])

@@ -16,7 +16,7 @@ from cronhpa.page.rerun import NotReadableError, spec_of
 from cronhpa.page.rights import BusyError, UnavailableError
 from cronhpa.page.what_if import WhatIf
 from cronhpa.page.worker_pools import PageWorker
-from page.made_fleet import NOW, SPEC, live, lived_week
+from page.made_fleet import NOW, SPEC, live, lived_week, sale
 
 # Without a forecast, and with a reconciliation a minute: quick to decide again.
 PLAIN = {**{key: value for key, value in SPEC.items() if key != "forecast"}, "syncPeriodSeconds": 60}
@@ -367,3 +367,11 @@ def test_a_week_needs_a_load(tmp_path):
 
     (problem,) = json.loads(rerun(ENCODER.encode(asked)))["problems"]
     assert "cpu" in problem
+
+
+def test_a_planned_event_holds_in_both_runs(lived):
+    """It held all week, with 40 pods at least: as it is, and with six pods at least instead of three."""
+    picked = live("prod", "shop", PLAIN, {}, events=[sale(opens="2026-11-01T00:00", closes="2026-12-01T00:00")])
+    document = result(lived, {**PLAIN, "minReplicas": 6}, events=picked.events)
+
+    assert {40} == {count for run in ("asItIs", "changed") for _, count in document[run]["replicas"][1:]}

@@ -54,6 +54,7 @@ class Source(StrEnum):
 
 EVENT_PREFIX = "Event/"
 """Begins the names of schedules that come from planned events; no schedule of a spec may have such a name."""
+CLUSTER_EVENT_PREFIX = f"{EVENT_PREFIX}cluster:"
 
 
 class SourceRef(Struct, frozen=True, gc=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from cronhpa.core.model.decision import EVENT_PREFIX
+from cronhpa.core.model.decision import CLUSTER_EVENT_PREFIX, EVENT_PREFIX
 from cronhpa.core.model.spec import LabelSelector, Schedule
 
 
@@ -41,7 +41,7 @@ class PlannedEvent(Struct, frozen=True):
         A ClusterPlannedEvent may have the name of a namespace's event, and is told from it:
         `Event/cluster:black-friday`.
         """
-        return f"{EVENT_PREFIX}{'' if self.namespace else 'cluster:'}{self.name}"
+        return f"{EVENT_PREFIX if self.namespace else CLUSTER_EVENT_PREFIX}{self.name}"
 
     @property
     def key(self) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from cronhpa.operator.readers.access import AccessReviews, User, Verdict
 from cronhpa.operator.settings import Settings
 from cronhpa.page.authentication import Authentication, AuthenticationMode
 from cronhpa.page.objects import Leader, LiveObject
+from cronhpa.page.questions import ENCODER
 from cronhpa.page.rights import AllRights, BusyError, Caller, NotAuthenticatedError, Rights, UnavailableError
 from cronhpa.page.server import PageServer, PageSettings
 from cronhpa.ports.connections import ConnectionLimits
@@ -54,7 +55,15 @@ def _live(state: ObjectState) -> LiveObject:
         state.served.zone,
         state.served.spec_text,
         state.served.packed_status,
+        _events(state),
     )
+
+
+def _events(state: ObjectState) -> bytes:
+    own, spec = state.served.own_spec, state.served.spec
+    if own is None or spec is None or len(own.schedules) == len(spec.schedules):
+        return b""
+    return ENCODER.encode(spec.schedules[len(own.schedules) :])
 
 
 class ReviewedRights:

@@ -49,6 +49,27 @@ function entry(each, most) {
   return node;
 }
 
+// A lane for each planned event: when it holds in the week, and in which objects.
+function lane(event, told) {
+  const share = (at) => (100 * (Math.min(Math.max(at, told.from), told.until) - told.from)) / (told.until - told.from);
+  const times = event.spans.map(([begin, end]) => `${begin <= told.from ? "now" : moment(begin, zone())} to ${end >= told.until ? "later" : moment(end, zone())}`);
+  const shown = times.length > 2 ? [...times.slice(0, 2), `${times.length - 2} more`] : times;
+  const node = el("details.event-lane", {}, el("summary", {},
+    el("b.event-name", {}, event.namespace ? `${event.namespace}/${event.name}` : event.name),
+    el("span.num.event-objects", {}, `${number(event.objects)} ${event.objects === 1 ? "object" : "objects"}`),
+    el("span.event-track", {"aria-hidden": "true"}, event.spans.map(([begin, end]) =>
+      el("i", {style: {left: `${share(begin)}%`, width: `${share(end) - share(begin)}%`}}))),
+    el("span.faint.event-times", {}, shown.join(", "))));
+  node.addEventListener("toggle", () => {
+    if (!node.open || node.childElementCount !== 1) return;
+    const made = el("ul.of", {tabindex: 0});
+    made.append(...event.of.map(([namespace, name]) => el("li", {}, el("a", {href: `#/object/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`}, `${namespace}/${name}`))));
+    if (event.objects > event.of.length) made.append(el("li.faint", {}, `and ${number(event.objects - event.of.length)} more`));
+    node.append(made);
+  });
+  return node;
+}
+
 export function calendar(main, {banner, onError}) {
   let drawn = null;
   let told = null;
@@ -91,6 +112,11 @@ export function calendar(main, {banner, onError}) {
         " Pods are those that minimums ask for; a target may run more already.",
         told.cut ? " Only the first of them are shown." : "", told.unread ? ` ${told.unread} objects cannot be read.` : ""),
       told.instants.length ? el("section.panel.wide", {}, draw()) : el("p.empty", {}, "Nothing opens or closes in the coming week."),
+      told.events.length ? el("section.panel.wide", {}, el("h2", {}, "Planned events"), told.events.map((event) => {
+        const node = lane(event, told);
+        node.dataset.at = `${event.namespace}/${event.name}`;
+        return node;
+      })) : null,
       heaviest.length ? el("section.panel", {}, el("h2", {}, "Where the most is asked for at once"), el("ol.heaviest", {}, heaviest.map((each) =>
         el("li", {}, el("b", {}, moment(each.at, zone())), " ", pods(each), ` pods for ${number(each.objects)} ${each.objects === 1 ? "object" : "objects"}`)))) : null,
       el("section.panel", {}, el("h2", {}, "Edge by edge"),
