@@ -143,13 +143,13 @@ def meta(namespace: str, name: str) -> dict:
 
 def live(namespace, name, spec, status, *, version=1, generation=4, zone="Europe/Berlin", events=()) -> LiveObject:
     """events: the planned events that pick it."""
-    packed = (zlib.compress(msgspec.json.encode(of), 1) for of in (spec, status))
-    added = ()
+    written, packed_status = (zlib.compress(msgspec.json.encode(of), 1) for of in (spec, status))
+    schedules = b""
     if events:
         own = parse_spec(spec, namespace, ControllerOptions())
-        added = with_events(own, events).schedules[len(own.schedules) :]
-    schedules = ENCODER.encode(added) if added else b""
-    return LiveObject(namespace, name, f"uid-{namespace}-{name}", generation, version, zone, *packed, schedules)
+        schedules = ENCODER.encode(with_events(own, events).schedules[len(own.schedules) :])
+    uid = f"uid-{namespace}-{name}"
+    return LiveObject(namespace, name, uid, generation, version, zone, written, packed_status, schedules)
 
 
 def sale(name="black-friday", namespace="prod", opens="2026-11-27T06:00", closes="2026-11-28T00:00", **bounds):
