@@ -73,7 +73,7 @@ DIALECTS: Mapping[GroupKind, _Dialect] = {
     ("autoscaling.alibabacloud.com", "CronHorizontalPodAutoscaler"): _Dialect(aliyun.to_cron_hpa, _target_hpa),
     ("autoscaling.crane.io", "EffectiveHorizontalPodAutoscaler"): _Dialect(crane.to_cron_hpa),
     ("jamiethompson.me", "PredictiveHorizontalPodAutoscaler"): _Dialect(phpa.to_cron_hpa),
-    ("autoscaling.kapacitystack.io", "IntelligentHorizontalPodAutoscaler"): _Dialect(kapacity.to_cron_hpa),
+    **{(group, kapacity.KIND): _Dialect(kapacity.to_cron_hpa) for group in kapacity.GROUPS},
     ("extensions.tkestack.io", "CronHPA"): _Dialect(tkestack.to_cron_hpa, _target_hpa),
     ("autoscaling.cce.io", "CronHorizontalPodAutoscaler"): _Dialect(huawei.to_cron_hpa, _target_hpa),
     ("cron-hpa.dtaniwaki.github.com", "CronHorizontalPodAutoscaler"): _Dialect(dtaniwaki.to_cron_hpa),

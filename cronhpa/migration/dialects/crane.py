@@ -12,7 +12,8 @@ from cronhpa.migration.documents.context import ConversionContext
 from cronhpa.migration.documents.document import FieldReader, Json, Unconvertible
 from cronhpa.migration.documents.manifest import DEFAULT_METRICS, cron_hpa, has_load, metadata_of, unique_names
 
-_QUERY = "metric-query.autoscaling.crane.io/"
+# The second one in its first releases.
+_QUERIES = ("metric-query.autoscaling.crane.io/", "metric-name.autoscaling.crane.io/")
 _OF_PROCESS = {"", "Local"}
 
 
@@ -92,7 +93,7 @@ def _cron(cron: FieldReader, lowest: int, highest: int, context: ConversionConte
 def _forecast(document: FieldReader, spec: FieldReader, metrics: list[Json]) -> Json | None:
     """A forecast for a prediction. Its settings have no counterpart: the operator chooses method, quantile and lead."""
     for key in document.mapping("metadata").texts("annotations"):
-        if key.startswith(_QUERY):
+        if key.startswith(_QUERIES):
             document.remark(
                 f"metadata.annotations[{key}]",
                 "found the query of a history",

@@ -60,4 +60,6 @@ def _job(patch: FieldReader, index: int) -> Job:
     problem = cron.problem(text)
     if problem:
         raise patch.unconvertible("schedule", problem, jobs.BY_HAND)
+    if job_windows.names_weekday_7(text):
+        patch.remark("schedule", f'found "{text}"', "7 is Sunday here; the controller cannot read it")
     return Job(patch.text("name") or f"patch-{index}", index, cron=text)

@@ -1,5 +1,6 @@
 """
-Kapacity IntelligentHorizontalPodAutoscaler (autoscaling.kapacitystack.io/v1alpha1), as of its last commit in 2024.
+Kapacity IntelligentHorizontalPodAutoscaler (autoscaling.kapacitystack.io/v1alpha1, before its first release
+autoscaling.kapacity.traas.io/v1alpha1), as of its last commit in 2024.
 
 Of the providers with a count, the one with the highest priority decides alone; of equal priorities the larger count.
 Cron windows are active while the next edge is an end; outside of them a Cron provider has no count. While two windows
@@ -20,6 +21,8 @@ from cronhpa.migration.documents.document import FieldReader, Json
 from cronhpa.migration.documents.job_windows import Job, NoWindows
 from cronhpa.migration.documents.manifest import ALWAYS, cron_hpa, has_load, metadata_of, unique_names
 
+GROUPS = ("autoscaling.kapacitystack.io", "autoscaling.kapacity.traas.io")
+KIND = "IntelligentHorizontalPodAutoscaler"
 _BELOW, _NONE = -1, -(2**31) - 1
 
 

@@ -1,8 +1,11 @@
 """
-Annotations of kube-downscaler and py-kube-downscaler on Deployments, StatefulSets and their namespaces.
+Annotations of kube-downscaler, py-kube-downscaler and GoKubeDownscaler on Deployments, StatefulSets and their
+namespaces.
 
 A workload is up within downscaler/uptime (default: always) and outside of downscaler/downtime (default: never). While
-it is down it has downscaler/downtime-replicas (default: 0). A recurring time lies within one day, its end excluded.
+it is down it has downscaler/downtime-replicas, downscale-replicas in Go (default: 0). A recurring time lies within one
+day, its end excluded. One that ends before it begins is never in Python; in Go it is the begin and the end of each of
+its days (isTimeOfDayInRange in internal/pkg/values/timespan.go of caas-team/GoKubeDownscaler, of August 2026).
 
 From caas-team/py-kube-downscaler, kube_downscaler/scaler.py, autoscale_resource and ignore_resource, of April 2026:
 - downscaler/exclude of a workload or its namespace excludes the workload with any value but false;
@@ -19,7 +22,7 @@ from datetime import UTC, datetime
 from cronhpa.core.model.instant import to_datetime
 from cronhpa.migration.documents.clock_changes import remark_clock_changes
 from cronhpa.migration.documents.context import ConversionContext, ObjectKey
-from cronhpa.migration.documents.day_windows import on_weekdays
+from cronhpa.migration.documents.day_windows import DAY_MINUTES, on_weekdays
 from cronhpa.migration.documents.document import FieldReader, Json
 from cronhpa.migration.documents.manifest import ALWAYS, zone_problem
 from cronhpa.migration.documents.workload import cron_hpa_of, hpas_of
@@ -30,7 +33,8 @@ _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[-+]\d\d:\d\d|Z)"
 _ABSOLUTE = re.compile(rf"({_ISO})\s*-\s*({_ISO})")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _UP, _DOWN, _ALWAYS_DOWN = 1, 2, 0
-_READ = {"uptime", "downtime", "downtime-replicas", "exclude", "exclude-until", "original-replicas", "force-uptime"}
+_REPLICAS = ("downtime-replicas", "downscale-replicas")
+_READ = {"uptime", "downtime", *_REPLICAS, "exclude", "exclude-until", "original-replicas", "force-uptime"}
 
 _OTHER_TIMES = {"upscale-period", "downscale-period", "force-downtime", "force-uptime"}
 _NO_TIMES = {"never", "false"}
@@ -65,7 +69,8 @@ def to_cron_hpas(workload: FieldReader, context: ConversionContext) -> list[Json
         workload.remark(
             at.format("exclude-until"), f"found {marks['exclude-until']}", "left out: suspend the schedules until then"
         )
-    asleep = _count(workload, marks.get("downtime-replicas", "0"), at.format("downtime-replicas"))
+    key = next((key for key in _REPLICAS if key in marks), _REPLICAS[0])
+    asleep = _count(workload, marks.get(key, "0"), at.format(key))
     schedules: list[Json] = []
     if "uptime" in marks and marks["uptime"].lower() != "always":
         schedules.append({"name": "asleep"} | ALWAYS | {"replicas": asleep, "priority": _ALWAYS_DOWN})
@@ -135,18 +140,17 @@ def _times(workload: FieldReader, spec: str, key: str, context: ConversionContex
         return []
     if spec.lower() == "always":
         return [ALWAYS]
-    windows = [_time(workload, text.strip(), key, context) for text in spec.split(",")]
-    return [window for window in windows if window is not None]
+    return [window for text in spec.split(",") for window in _time(workload, text.strip(), key, context)]
 
 
-def _time(workload: FieldReader, text: str, key: str, context: ConversionContext) -> Json | None:
+def _time(workload: FieldReader, text: str, key: str, context: ConversionContext) -> list[Json]:
     absolute = _ABSOLUTE.fullmatch(text)
     if absolute:
         begin, end = (datetime.fromisoformat(part).astimezone(UTC) for part in absolute.groups())
         if end <= to_datetime(context.now):
             workload.remark(key, f"found {text}", "left out: it is past")
-            return None
-        return {"from": f"{begin:%Y-%m-%dT%H:%M}", "to": f"{end:%Y-%m-%dT%H:%M}", "timeZone": "UTC"}
+            return []
+        return [{"from": f"{begin:%Y-%m-%dT%H:%M}", "to": f"{end:%Y-%m-%dT%H:%M}", "timeZone": "UTC"}]
     match = _RECURRING.fullmatch(text)
     days = [match[1].lower(), match[2].lower()] if match else []
     if match is None or any(day not in _DAYS for day in days):
@@ -162,9 +166,19 @@ def _time(workload: FieldReader, text: str, key: str, context: ConversionContext
     first, last = (_DAYS.index(day) for day in days)
     on = [(first + number) % 7 for number in range((last - first) % 7 + 1)]
     start, end_minute = int(match[3]) * 60 + int(match[4]), int(match[5]) * 60 + int(match[6])
-    if end_minute <= start:
-        workload.remark(key, f'"{text}" ends before it begins', "left out: the source is never within it")
-        return None
-    texts = on_weekdays(start, end_minute, on)
-    remark_clock_changes(workload, key, texts.values(), zone, context.wall(zone))
-    return texts | {"timeZone": zone}
+    if end_minute == start:
+        workload.remark(key, f'"{text}" ends when it begins', "left out: the source is never within it")
+        return []
+    spans = [(start, end_minute)]
+    if end_minute < start:
+        workload.remark(
+            key,
+            f'"{text}" ends before it begins',
+            f"on each of its days until {match[5]}:{match[6]} and from {match[3]}:{match[4]} on, as GoKubeDownscaler "
+            "reads it; kube-downscaler in Python is never within it",
+        )
+        spans = [(0, end_minute), (start, DAY_MINUTES)] if end_minute else [(start, DAY_MINUTES)]
+    windows = [on_weekdays(*span, on) for span in spans]
+    texts = {text for window in windows for text in window.values()}
+    remark_clock_changes(workload, key, sorted(texts), zone, context.wall(zone))
+    return [window | {"timeZone": zone} for window in windows]

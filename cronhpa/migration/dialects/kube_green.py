@@ -13,6 +13,7 @@ from cronhpa.core.schedules import cron
 from cronhpa.migration.documents.clock_changes import remark_clock_changes
 from cronhpa.migration.documents.context import ConversionContext, ObjectKey
 from cronhpa.migration.documents.document import FieldReader, Json, Unconvertible
+from cronhpa.migration.documents.job_windows import names_weekday_7
 from cronhpa.migration.documents.manifest import zone_problem
 from cronhpa.migration.documents.workload import KINDS, cron_hpa_of, hpas_of
 
@@ -28,6 +29,10 @@ def to_cron_hpas(document: FieldReader, context: ConversionContext) -> list[Json
         if spec.raw(key):
             spec.remark(key, "found it set", f"left out: {meaning}")
     schedule = _schedule(spec, context)
+    if all(spec.body.get(field) is False for field in _KEPT.values()):
+        raise spec.unconvertible(
+            "suspendDeployments", "neither Deployments nor StatefulSets are suspended", "no replicas are changed"
+        )
     workloads = list(_workloads(document, context))
     if not workloads:
         raise document.unconvertible(
@@ -68,6 +73,8 @@ def _cron(spec: FieldReader, key: str, days: str) -> str:
     problem = cron.problem(text) if match else f'found "{spec.text(key)}"'
     if problem:
         raise spec.unconvertible(key, problem, "times such as 20:00 are read, and weekdays such as 1-5")
+    if names_weekday_7(text):
+        spec.remark("weekdays", f'found "{days}"', "7 is Sunday here; kube-green cannot read it")
     return text
 
 

@@ -27,7 +27,7 @@ def _job(cron_job: FieldReader, index: int) -> Job:
     problem = cron.problem(text)
     if problem:
         raise cron_job.unconvertible("schedule", problem, jobs.BY_HAND)
-    if not text.startswith("@") and "7" in text.split()[4]:
+    if job_windows.names_weekday_7(text):
         cron_job.remark("schedule", f'found "{text}"', "7 is Sunday here; the controller cannot read it, and stops")
     size = cron_job.integer("targetReplicas")
     if size is None:

@@ -34,6 +34,8 @@ def window(
         problem = cron.problem(text)
         if problem:
             raise at.unconvertible(key, problem, "write the window by hand")
+        if job_windows.names_weekday_7(text):
+            at.remark(key, f'found "{text}"', f"7 is Sunday here; {source} cannot read it")
     if start == end:
         raise at.unconvertible("end", f'start and end are both "{start}"', "a window needs an end of its own")
     apart = job_windows.difference(start, end, context.wall(zone), tie_is_active=tie_is_active)

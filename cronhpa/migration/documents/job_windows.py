@@ -9,6 +9,7 @@ and a window of ours opens at the first instant after the gap.
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, timedelta
@@ -26,6 +27,7 @@ _YEARS = timedelta(days=8 * 366)
 _EVENTS_MAX = 4000
 _DATES_AHEAD = timedelta(days=2 * 366)
 _DAY_FIELDS = slice(2, 4)
+_SEVEN = re.compile(r"7(?:-.*|/.*)?|[^/]*-7(?:/.*)?")
 
 Event = tuple[datetime, int]
 
@@ -33,6 +35,12 @@ Event = tuple[datetime, int]
 def five_fields(text: str) -> str:
     """The text with `*` instead of `?`: the same times, in fields that cron accepts here."""
     return " ".join(field.replace("?", "*") for field in text.split())
+
+
+def names_weekday_7(text: str) -> bool:
+    """Whether five fields name Sunday as 7, which robfig/cron refuses."""
+    *_, weekdays = text.split()
+    return not text.startswith("@") and any(_SEVEN.fullmatch(part) for part in weekdays.split(","))
 
 
 def without_seconds(text: str) -> tuple[str, str]:

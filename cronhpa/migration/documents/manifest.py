@@ -42,6 +42,7 @@ _FOREIGN = (
     "validations.keda.sh/",
     "autoscaling.crane.io/",
     "metric-query.autoscaling.crane.io/",
+    "metric-name.autoscaling.crane.io/",
     "metric-config.",
     _DOWNSCALER,
     "meta.helm.sh/",
