@@ -18,7 +18,7 @@ from cronhpa.forecasting.backtest import (
 )
 from cronhpa.history.database.series import Series
 from cronhpa.reporting.objects import Autoscaler
-from cronhpa.reporting.reported_target import LeftOut, Points, ReportedTarget, StartUpPhases
+from cronhpa.reporting.reported_target import LeftOut, PackedPoints, Points, ReportedTarget, StartUpPhases
 from cronhpa.simulation.target import Environment
 
 # As `cronhpa backtest`: the age of a metric when it is read, and the time that it is averaged over.
@@ -54,7 +54,7 @@ def reported_target(
     if len(points) < POINTS_MIN:
         return LeftOut(label, f"{name_of(metric)}: there is no load of it")
     try:
-        load = load_of_points(points)
+        load_of_points(points)
     except ValueError as problem:
         return LeftOut(label, f"{name_of(metric)}: {problem}")
     others = [name_of(other) or "?" for other in autoscaler.spec.metrics if other is not metric]
@@ -72,9 +72,8 @@ def reported_target(
             metric_delay=METRIC_DELAY,
             metric_window=METRIC_WINDOW,
         ),
-        points=points,
-        load=load,
-        replicas=replicas,
+        recorded=PackedPoints.of(points),
+        recorded_replicas=PackedPoints.of(replicas),
         start_up=start_up,
         remarks=(*remarks, *autoscaler.remarks),
     )

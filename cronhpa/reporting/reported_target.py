@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.spec import Metric, Spec
 from cronhpa.history.database.series import Series
-from cronhpa.simulation.load import Load
 from cronhpa.simulation.target import Environment
 
 Points = Sequence[tuple[Nanoseconds, float]]
@@ -30,7 +32,21 @@ class StartUpPhases(Struct, frozen=True):
     """From creation to Ready: the 90th percentile, which the replay uses."""
 
 
-class ReportedTarget(Struct, frozen=True):
+class PackedPoints(Struct, frozen=True):
+    """Points in 16 bytes each: four weeks of 200 targets by the minute are 130 MB, as tuples they were 900 MB."""
+
+    instants: array[int]
+    values: array[float]
+
+    @classmethod
+    def of(cls, points: Points) -> PackedPoints:
+        return cls(array("q", (at for at, _ in points)), array("d", (value for _, value in points)))
+
+    def points(self) -> Points:
+        return list(zip(self.instants, self.values, strict=True))
+
+
+class ReportedTarget(Struct, frozen=True, dict=True):
     """One target, as it is replayed."""
 
     autoscaler: str
@@ -42,10 +58,9 @@ class ReportedTarget(Struct, frozen=True):
     metric: Metric
     series: Series
     environment: Environment
-    points: Points
+    recorded: PackedPoints
     """The load as it was recorded."""
-    load: Load
-    replicas: Points = ()
+    recorded_replicas: PackedPoints
     """The replicas that there were; empty if they were not recorded."""
     start_up: StartUpPhases | None = None
     remarks: tuple[str, ...] = ()
@@ -53,6 +68,19 @@ class ReportedTarget(Struct, frozen=True):
     @property
     def label(self) -> str:
         return f"{self.series.namespace}/{self.spec.target.kind}/{self.spec.target.name}"
+
+    @cached_property
+    def points(self) -> Points:
+        """The load as it was recorded."""
+        return self.recorded.points()
+
+    @property
+    def replicas(self) -> Points:
+        """The replicas that there were."""
+        return self.recorded_replicas.points()
+
+    def without_points(self) -> ReportedTarget:
+        return replace(self, recorded=PackedPoints.of(()), recorded_replicas=PackedPoints.of(()))
 
 
 class LeftOut(Struct, frozen=True):

@@ -7,7 +7,7 @@ A suggestion is a change of the manifest. The replay parses the changed manifest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import datetime
 from enum import StrEnum
@@ -23,8 +23,12 @@ from cronhpa.api.parse import parse_spec
 from cronhpa.core.model.decision import Rule
 from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.model.spec import ControllerOptions, Span, Spec
-from cronhpa.forecasting.backtest import Rerun, name_of, with_one
-from cronhpa.forecasting.workload import reactive_replicas
+from cronhpa.forecasting.backtest import Rerun, load_of_points, name_of, with_one
+from cronhpa.forecasting.daily import Evaluate
+from cronhpa.forecasting.evaluation import CandidateScores
+from cronhpa.forecasting.messages import ForecastTarget
+from cronhpa.forecasting.workload import reactive_replicas, workload_of
+from cronhpa.reporting.budgets import BudgetEstimate, budget_estimates
 from cronhpa.reporting.reported_target import ReportedTarget
 from cronhpa.reporting.rhythm import (
     STEP,
@@ -46,7 +50,7 @@ Json = dict[str, Any]
 JUDGED: Nanoseconds = 7 * DAY
 _LEARNT_MIN: Nanoseconds = 2 * DAY
 _WINDOWS_LEARNT_MIN: Nanoseconds = 4 * DAY
-BUDGETS = (5, 2, 10)
+BUDGETS = (2, 5, 10)
 # Less than that in a week is nothing to gain: the noise of a minute here and there.
 MINUTES_MIN = 10.0
 _MINUTE_WORTH = 20
@@ -54,6 +58,7 @@ _AVOIDED_SHARE_MIN = 0.2
 _EXTRA_PERCENT_MAX = 10.0
 _SAVED_PERCENT_MIN = 3.0
 _TARGET_SHARES = (1.05, 1.1, 1.15, 1.2, 1.3, 1.4)
+_TARGET_REPLAYS = 2
 _UTILIZATION_MAX = 95
 _STABILIZATION_SECONDS = 900
 _ACTIONS_PER_DAY = 20
@@ -66,8 +71,11 @@ _DAYS_OF_DOUBT = 14
 # A suggested minimum keeps a second pod.
 _MINIMUM_LEAST = 2
 _NAMED_DAYS = 3
+NEEDED_MINUTES = 10
 _UNKNOWN_SHARE_MAX = 0.1
 _SEVERAL = 2
+# A replay of several changes at once must promise a tenth more than the best of them.
+_TOGETHER_MIN = 1.1
 # Whose clock changes a load may follow, where its zone is not stated.
 ZONES = ("UTC", "Europe/London", "Europe/Berlin", "America/New_York", "America/Los_Angeles", "America/Sao_Paulo",
          "Australia/Sydney")  # fmt: skip
@@ -111,8 +119,11 @@ class JudgedTarget(Struct, frozen=True):
     """A target with its week as it is, and with each suggestion."""
 
     target: ReportedTarget
+    """Without its points: hundreds of targets are held until the report is written."""
     span: Span
     """The judged time."""
+    needed: tuple[float, ...]
+    """The pods that the largest load of each ten minutes of the span needs at the metric's target."""
     week: Run
     """The replay of the autoscaler as it is."""
     suggestions: tuple[Suggestion, ...] = ()
@@ -152,9 +163,14 @@ def judge(target: ReportedTarget, span: Span, zones: Sequence[str] = ZONES, seed
     per_pod = workload_model(target).target
     ranked = tuple(sorted(suggestions, key=lambda one: -worth(today, one.score)))
     grid = day_grid(target.points, per_pod, zones[0])
+    loads = minutes_of(target.points, span)
     return JudgedTarget(
-        target=target,
+        target=target.without_points(),
         span=span,
+        needed=tuple(
+            float(loads[first : first + NEEDED_MINUTES].max()) / per_pod
+            for first in range(0, len(loads), NEEDED_MINUTES)
+        ),
         week=week,
         suggestions=ranked,
         together=_together(target, replays, today, ranked),
@@ -166,9 +182,13 @@ def judge(target: ReportedTarget, span: Span, zones: Sequence[str] = ZONES, seed
 
 def worth(before: Score, after: Score) -> float:
     """What a change is worth, in pod-hours: a minute with too few pods costs as much as twenty minutes of all pods."""
-    avoided = (before.under_provisioned_minutes - after.under_provisioned_minutes) / 60
-    mean_pods = before.pod_time / before.span
-    return _MINUTE_WORTH * avoided * mean_pods + before.pod_hours - after.pod_hours
+    avoided = before.under_provisioned_minutes - after.under_provisioned_minutes
+    return _value(before, avoided, after.pod_hours - before.pod_hours)
+
+
+def _value(before: Score, avoided: float, extra_hours: float) -> float:
+    """The worth of avoided minutes at added pod-hours."""
+    return _MINUTE_WORTH * avoided / 60 * before.pod_time / before.span - extra_hours
 
 
 class _Replays:
@@ -176,20 +196,36 @@ class _Replays:
 
     def __init__(self, target: ReportedTarget, span: Span) -> None:
         self._target, self._span = target, span
-        self._evaluated: dict[tuple[Any, Nanoseconds], Any] = {}
+        self._load = load_of_points(target.points)
+        self._evaluated: dict[tuple[Hashable, Nanoseconds], CandidateScores] = {}
 
     def run(self, spec: Mapping[str, Any]) -> Run:
         target, parsed = self._target, self._parsed(spec)
-        rerun = Rerun(target.series, target.load, target.points, target.environment, self._span)
-        # A day's evaluation depends on the whole spec but for the budget.
-        basis = replace(parsed, forecast=None)
+        rerun = Rerun(target.series, self._load, target.points, target.environment, self._span)
+        return rerun.run(parsed, evaluate=self._evaluate(parsed))
 
-        def evaluate(begin: Nanoseconds, work: Callable[[], Any]) -> Any:
+    def estimates(self, spec: Mapping[str, Any], budgets: Sequence[int]) -> list[BudgetEstimate]:
+        """Of a spec with a forecast, before any of these budgets is replayed."""
+        parsed = self._parsed(spec)
+        evaluate = self._evaluate(parsed)
+        assert evaluate is not None, "a reported target has a load of one pod, and the spec a forecast"
+        return budget_estimates(self._target, parsed, self._span, budgets, evaluate)
+
+    def _evaluate(self, parsed: Spec) -> Evaluate | None:
+        """Evaluates each day once for all specs with one load of a pod, whatever bounds, schedules and budgets are."""
+        target, environment = self._target, self._target.environment
+        request = environment.requests.get(target.series.metric)
+        workload = workload_of(ForecastTarget(target.series, parsed, environment.start_up, request))
+        if workload is None or parsed.forecast is None:
+            return None
+        basis = (replace(workload, budget_percent=0.0), parsed.forecast.methods, parsed.forecast.ignored)
+
+        def evaluate(begin: Nanoseconds, work: Callable[[], CandidateScores]) -> CandidateScores:
             if (basis, begin) not in self._evaluated:
                 self._evaluated[basis, begin] = work()
             return self._evaluated[basis, begin]
 
-        return rerun.run(parsed, evaluate=evaluate)
+        return evaluate
 
     def _parsed(self, spec: Mapping[str, Any]) -> Spec:
         parsed = parse_spec(spec, self._target.spec.namespace, ControllerOptions())
@@ -357,20 +393,20 @@ def _of_forecast(case: _Case) -> Found:
     manifest = target.manifest["spec"]
     if today.under_provisioned_minutes < _least_minutes(today) or manifest.get("forecast") is not None:
         return
-    before: Score | None = None
-    for budget in BUDGETS:
-        changed = {**manifest, "forecast": {"budgetPercent": budget}}
-        run = replays.run(changed)
-        if budget == BUDGETS[0] and not _avoids(today, run.score):
-            return
-        # A budget that is not used up is the same forecast.
-        if run.score == before or not _avoids(today, run.score):
-            continue
-        before = run.score
+    estimates = replays.estimates({**manifest, "forecast": {"budgetPercent": BUDGETS[0]}}, BUDGETS)
+    best = max(estimates, key=lambda one: _value(today, one.avoided, one.extra_hours))
+    if _value(today, best.avoided, best.extra_hours) <= 0:
+        return
+    changed = {**manifest, "forecast": {"budgetPercent": best.budget_percent}}
+    run = replays.run(changed)
+    if _avoids(today, run.score):
+        by_budget = ", ".join(
+            f"{one.avoided:.0f} at {one.budget_percent} % ({one.extra_percent:+.1f} % pod-hours)" for one in estimates
+        )
         yield Suggestion(
             SuggestionKind.FORECAST,
-            f"a forecast with budgetPercent {budget}",
-            "the load before the week predicts it",
+            f"a forecast with budgetPercent {best.budget_percent}",
+            f"the load before the week predicts it; by an estimate, minutes avoided by budget: {by_budget}",
             changed,
             run,
         )
@@ -389,7 +425,7 @@ def _of_target(case: _Case) -> Found:
         if estimate(loads, with_target(model, share), *bounds).minutes <= base.minutes
         and _with_target(target, share) is not None
     ]
-    for share in reversed(shares):
+    for share in shares[: -1 - _TARGET_REPLAYS : -1]:
         found = _with_target(target, share)
         assert found is not None
         changed, text = found
@@ -470,7 +506,9 @@ def _together(
     kinds: dict[SuggestionKind, Suggestion] = {}
     for suggestion in ranked:
         kinds.setdefault(suggestion.kind, suggestion)
-    if len(kinds) < _SEVERAL:
+    if len(kinds) < _SEVERAL or _worth_at_most(today, tuple(kinds.values())) < _TOGETHER_MIN * worth(
+        today, ranked[0].score
+    ):
         return None
     spec: Json = dict(target.manifest["spec"])
     for suggestion in kinds.values():
@@ -481,6 +519,13 @@ def _together(
     changes = "; ".join(suggestion.change for suggestion in kinds.values())
     doubts = tuple(dict.fromkeys(doubt for suggestion in kinds.values() for doubt in suggestion.doubts))
     return Suggestion(ranked[0].kind, changes, "each alone is worth it, and together more", spec, run, doubts)
+
+
+def _worth_at_most(today: Score, suggestions: Sequence[Suggestion]) -> float:
+    """What these suggestions can be worth together: each in full, and no more minutes avoided than there are."""
+    saved = sum(max(today.pod_hours - one.score.pod_hours, 0.0) for one in suggestions)
+    every = _value(today, today.under_provisioned_minutes, -saved)
+    return min(every, sum(worth(today, one.score) for one in suggestions))
 
 
 def _least_minutes(today: Score) -> float:

@@ -1,9 +1,13 @@
 """What a report suggests for made loads, and that nothing is suggested where nothing is to be gained."""
 
+import re
+
 import pytest
 
+from cronhpa.api.parse import parse_spec
 from cronhpa.core.model.instant import DAY, HOUR
-from cronhpa.core.model.spec import Span
+from cronhpa.core.model.spec import ControllerOptions, Span
+from cronhpa.forecasting.backtest import Rerun, load_of_points
 from cronhpa.reporting.cluster_report import nothing_to_gain, report_of, sentence
 from cronhpa.reporting.prices import Prices
 from cronhpa.reporting.reported_target import LeftOut
@@ -41,6 +45,26 @@ def test_a_rise_each_day_suggests_a_window_that_avoids_its_minutes(rising):
 
 def test_a_forecast_is_suggested_for_a_rhythm(rising):
     assert SuggestionKind.FORECAST in kinds(rising)
+
+
+def test_a_forecast_of_the_report_is_that_of_a_backtest_that_evaluates_for_itself(rising):
+    """The estimate of the budgets evaluates days before the replay does; both evaluate them alike."""
+    (forecast,) = (one for one in rising.suggestions if one.kind is SuggestionKind.FORECAST)
+    whole = target(points(DAYS, rush))
+    again = Rerun(whole.series, load_of_points(whole.points), whole.points, whole.environment, rising.span)
+
+    spec = parse_spec(forecast.spec, "prod", ControllerOptions())
+
+    assert forecast.score == again.run(spec).score
+
+
+def test_a_larger_budget_is_estimated_to_avoid_no_fewer_minutes(rising):
+    (forecast,) = (one for one in rising.suggestions if one.kind is SuggestionKind.FORECAST)
+    avoided = [int(text) for text in re.findall(r"(\d+) at \d+ %", forecast.why)]
+
+    assert 3 == len(avoided)
+    assert sorted(avoided) == avoided
+    assert avoided[-1] > 0
 
 
 def test_the_sentence_has_the_figures_before_and_after(rising):

@@ -310,9 +310,9 @@ def _judge(
         workers = min(jobs, max(len(targets), 1))
         pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_leave_interrupts)
         try:
-            futures = {pool.submit(_judged, target, zones): target for target in targets}
+            futures = {pool.submit(_judged, target, zones): target.label for target in targets}
             for number, future in enumerate(as_completed(futures), 1):
-                label = futures[future].label
+                label = futures[future]
                 try:
                     result = future.result()
                 except BrokenProcessPool:
@@ -346,9 +346,10 @@ def _judged(target: ReportedTarget, zones: tuple[str, ...] | None) -> JudgedTarg
     """In a process of its own: the judged target, or why it cannot be judged."""
     from cronhpa.reporting.suggestions import ZONES, judge, judged_span
 
-    span = judged_span(target.load.begin, target.load.end)
+    begin, end = target.recorded.instants[0], target.recorded.instants[-1]
+    span = judged_span(begin, end)
     if span is None:
-        hours = (target.load.end - target.load.begin) / _HOUR
+        hours = (end - begin) / _HOUR
         return f"{hours:.0f} h of load are too short: a day is replayed after two days of load at least"
     return judge(target, span, zones or ZONES)
 

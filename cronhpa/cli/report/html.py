@@ -16,12 +16,10 @@ from cronhpa.reporting.cluster_report import (
     peak_text,
     sentence,
 )
-from cronhpa.reporting.screening import minutes_of, workload_model
-from cronhpa.reporting.suggestions import JudgedTarget
+from cronhpa.reporting.suggestions import NEEDED_MINUTES, JudgedTarget
 from cronhpa.simulation.run import ReplicaChange
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900, 180, 40, 20
-_MINUTES_PER_POINT = 10
 
 
 def as_html(answer: ClusterReport) -> str:
@@ -85,13 +83,7 @@ def _picture(judged: JudgedTarget) -> dict[str, Any]:
     """The pods that the load needs, those of today's autoscaler and those of the suggestion, as paths of an SVG."""
     span, best = judged.span, judged.best
     assert best is not None, "only targets with a suggestion are drawn"
-    per_pod = workload_model(judged.target).target
-    loads = minutes_of(judged.target.points, span)
-    needed = [
-        float(loads[first : first + _MINUTES_PER_POINT].max()) / per_pod
-        for first in range(0, len(loads), _MINUTES_PER_POINT)
-    ]
-    top = max(judged.today.most_replicas, best.score.most_replicas, *needed, 1)
+    top = max(judged.today.most_replicas, best.score.most_replicas, *judged.needed, 1)
     length = span.end - span.begin
 
     def x(at: Nanoseconds) -> float:
@@ -101,7 +93,7 @@ def _picture(judged: JudgedTarget) -> dict[str, Any]:
         return (_HEIGHT - _BOTTOM) * (1 - pods / top / 1.05)
 
     area = [(x(span.begin), y(0))]
-    area += [(x(span.begin + place * _MINUTES_PER_POINT * MINUTE), y(pods)) for place, pods in enumerate(needed)]
+    area += [(x(span.begin + place * NEEDED_MINUTES * MINUTE), y(pods)) for place, pods in enumerate(judged.needed)]
     area.append((x(span.end), y(0)))
     ticks = range(-(-span.begin // (24 * HOUR)) * 24 * HOUR, span.end, 24 * HOUR)
     return {
