@@ -1,11 +1,11 @@
 """
 A sale on a real API server: one ClusterPlannedEvent over 30 of 40 Deployments, in six minutes.
 
-40 Deployments in 4 namespaces run under recorded loads, with weeks of history in the operator's store. The event expects
-250 % of the usual load, and that is what comes at its start. Measured: for each of the 30 when the last of the pods
-that the event asks for was Ready, before or after the start, by the time in its condition, of whole seconds. While it
-runs, the event is edited to 300 %, and deleted. Then a second event, and an operator that is killed six seconds before
-its start and comes back after it: no scale write may be a scale-down.
+40 Deployments in 4 namespaces run under recorded loads, with weeks of history in the operator's store. The event
+expects 250 % of the usual load, and that is what comes at its start. Measured: for each of the 30 when the last of the
+pods that the event asks for was Ready, before or after the start, by the time in its condition, of whole seconds. While
+it runs, the event is edited to 300 %, and deleted. Then a second event, and an operator that is killed six seconds
+before its start and comes back after it: no scale write may be a scale-down.
 
 Takes 18 minutes. Beside the figures it prints what `kubectl get`, the status and the Kubernetes events say.
 """
@@ -193,9 +193,9 @@ def second_event(plane: ControlPlane, surges: list[Surge], operator: Operator) -
     ready = at_start(plane, "again", start)
     counts = defaultdict(list)
     for write in plane.writes():
-        if (write.namespace, write.name) in _KEYS and start - 60 <= write.began <= start + 120:
-            if write.replicas is not None:
-                counts[write.namespace, write.name].append(write.replicas)
+        is_asked = (write.namespace, write.name) in _KEYS and start - 60 <= write.began <= start + 120
+        if is_asked and write.replicas is not None:
+            counts[write.namespace, write.name].append(write.replicas)
     downs = sum(later < earlier for written in counts.values() for earlier, later in pairwise(written))
     return {"ready": ready, "scale_downs": downs}
 

@@ -11,11 +11,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from math import ceil
 
 from msgspec import Struct
 
-from cronhpa.core.forecasts.floor import forecast_source, target_load
+from cronhpa.core.forecasts.floor import forecast_source, replicas_for
 from cronhpa.core.model.instant import HOUR, MINUTE, Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
@@ -74,12 +73,10 @@ class UsualLoads:
         if known is None:
             return NOT_READ if self._is_soon(asked) else None
         load = known[0]
-        source = forecast_source(spec)
         state = self._inventory.items.get(key)
-        if load is None or source is None or state is None:
+        if load is None or state is None:
             return None
-        per_pod = target_load(source, state.local.memory.request_per_pod.get(source.name))
-        return ceil(load * stated.expected_load_percent / 100 / per_pod) if per_pod else None
+        return replicas_for(spec, load * stated.expected_load_percent / 100, state.local.memory.request_per_pod)
 
     async def keep(self, events: PlannedEvents, store: Callable[[], Store | None]) -> None:
         """Reads what events ask for, until cancelled. store: the history while it is open."""

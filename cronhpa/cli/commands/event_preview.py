@@ -6,21 +6,26 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from cronhpa.cli.objects.event_documents import EventDocument
+from cronhpa.cli.objects.node_room import Room, listed, room_for
 from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectLocation
 from cronhpa.core.model.instant import Nanoseconds, format_instant
 
 if TYPE_CHECKING:
-    from cronhpa.core.model.planned_event import PlannedEvent
+    from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
+    from cronhpa.core.model.spec import Spec
+    from cronhpa.core.schedules.events import ExpectedReplicas
     from cronhpa.kube.client import Client
 
 _MILLI = 1000
 Labels = Mapping[str, Mapping[str, str]]
 """The labels of namespaces, by their names."""
+Loads = Mapping[str, Sequence[tuple[Nanoseconds, float]]]
+"""(end, largest load) of recorded minutes or five minutes, by the label of the object."""
 
 
 class EventRow(Struct, frozen=True):
@@ -37,13 +42,6 @@ class EventRow(Struct, frozen=True):
     why: str
 
 
-class Room(Struct, frozen=True):
-    """What the nodes can hold, and what the event needs; milli-cores and milli-bytes."""
-
-    free: Mapping[str, int]
-    needed: Mapping[str, int]
-
-
 class EventPreview(Struct, frozen=True):
     event: PlannedEvent
     start: Nanoseconds | None
@@ -51,53 +49,94 @@ class EventPreview(Struct, frozen=True):
     rows: tuple[EventRow, ...]
     room: Room | str | None = None
     """A text where it cannot be told, and None without a cluster."""
+    picked: tuple[ObjectInput, ...] = ()
+    """The objects that it concerns, with its schedules in their specs."""
 
 
 def preview_event(
-    document: EventDocument, given: Sequence[ObjectInput], now: Nanoseconds, labels_of: Labels | None = None
+    document: EventDocument,
+    given: Sequence[ObjectInput],
+    now: Nanoseconds,
+    labels_of: Labels | None = None,
+    loads: Loads | None = None,
 ) -> EventPreview:
     """
     The rows of all objects that the event picks, at its current or next start.
 
-    labels_of: the labels of namespaces; without them a namespace has its name alone.
+    labels_of: the labels of namespaces; without them a namespace has its name alone. loads: the recorded load of each
+    object, by its label.
     """
-    from cronhpa.core.schedules.events import phase, with_events
+    from msgspec.structs import replace
+
+    from cronhpa.core.schedules.events import asked_of, phase, with_events
     from cronhpa.core.schedules.ranks import settled_at
 
     event = document.event
     zone = event.schedules[0].schedule.window.zone if event.schedules else "UTC"
     at = phase(event, now).at
-    rows = []
+    rows, picked = [], []
     for one in given:
         if at is None or not _picks(document, one, labels_of or {}):
             continue
         own = one.spec
-        spec = with_events(own, [event])
+        expected = _expected(one, (loads or {}).get(one.label, ()), at)
+        spec = with_events(own, [event], expected)
         was, becomes = settled_at(own, at), settled_at(spec, at)
-        rows.append(_row(one, event, at, (was.minimum.number, was.maximum.number),
-                         (becomes.minimum.number, becomes.maximum.number)))  # fmt: skip
-    return EventPreview(event, at, zone, tuple(rows))
+        asked = asked_of(event, own, spec, at, expected)
+        bounds = (was.minimum.number, was.maximum.number), (becomes.minimum.number, becomes.maximum.number)
+        rows.append(_row(one, event, asked.short, bounds, expected))
+        picked.append(replace(one, spec=spec))
+    return EventPreview(event, at, zone, tuple(rows), picked=tuple(picked))
+
+
+def _expected(one: ObjectInput, maxima: Sequence[tuple[Nanoseconds, float]], at: Nanoseconds) -> ExpectedReplicas:
+    """
+    The replicas for the load that a schedule expects, as the operator computes them; None where too little is recorded.
+
+    maxima: (end, largest load) of the recorded minutes or five minutes.
+    """
+    from cronhpa.core.forecasts.floor import replicas_for
+    from cronhpa.core.schedules import windows
+    from cronhpa.history.load.usual_load import steps_of, usual_load
+
+    def expected(_: PlannedEvent, stated: EventSchedule) -> int | None:
+        window = stated.schedule.window
+        found = windows.occurrence(window, at)
+        if found is None or stated.expected_load_percent is None:
+            return None
+        usual = usual_load(lambda since, until: steps_of(maxima, since, until), window, *found)
+        if usual is None:
+            return None
+        return replicas_for(one.spec, usual * stated.expected_load_percent / 100, one.memory.request_per_pod)
+
+    return expected
 
 
 def _row(
-    one: ObjectInput, event: PlannedEvent, at: Nanoseconds, before: tuple[int, int], during: tuple[int, int]
+    one: ObjectInput,
+    event: PlannedEvent,
+    short: int,
+    bounds: tuple[tuple[int, int], tuple[int, int]],
+    expected: ExpectedReplicas,
 ) -> EventRow:
     from cronhpa.core.model.spec import Mode
-    from cronhpa.core.schedules.events import asked_of, with_events
 
-    asked = asked_of(event, one.spec, with_events(one.spec, [event]), at, lambda *_: None)
+    before, during = bounds
     status = one.body.get("status")
     now = status.get("currentReplicas") if one.is_live and isinstance(status, Mapping) else None
     reasons = []
-    if asked.short:
-        reasons.append(f"short of {asked.short}: its maxReplicas is {one.spec.max_replicas}")
-    if any(stated.expected_load_percent is not None for stated in event.schedules):
-        reasons.append("at least: the operator also asks for its expected load")
+    if short:
+        reasons.append(f"short of {short}: its maxReplicas is {one.spec.max_replicas}")
+    by_load = [stated for stated in event.schedules if stated.expected_load_percent is not None]
+    if any(expected(event, stated) is None for stated in by_load):
+        reasons.append("its usual load is not known here: the operator asks for that, too")
+    elif by_load:
+        reasons.append(f"{max(stated.expected_load_percent or 0 for stated in by_load)} % of its usual load")
     if one.spec.mode is Mode.PREVIEW:
         reasons.append("in mode Preview: not scaled")
     if during == before:
         reasons.append("nothing changes")
-    return EventRow(one.label, now if isinstance(now, int) else None, before, during, asked.short, "; ".join(reasons))
+    return EventRow(one.label, now if isinstance(now, int) else None, before, during, short, "; ".join(reasons))
 
 
 def _picks(document: EventDocument, one: ObjectInput, labels_of: Labels) -> bool:
@@ -110,69 +149,6 @@ def _picks(document: EventDocument, one: ObjectInput, labels_of: Labels) -> bool
         return False
     of_namespace = labels_of.get(namespace, {"kubernetes.io/metadata.name": namespace})
     return seen_of(event).picks(event.namespace or namespace, labels, of_namespace)
-
-
-# --- nodes -------------------------------------------------------------------------------------------------------
-
-
-async def room_for(client: Client, preview: EventPreview, given: Sequence[ObjectInput]) -> Room | str:
-    """What the nodes have free (allocatable less requests), and what the pods need that the event adds."""
-    from cronhpa.kube.errors import ClusterError
-
-    try:
-        return Room(await _free(client), await _needed(client, preview, given))
-    except ClusterError as error:
-        return f"what the nodes can hold is not known: {error.message}"
-
-
-async def _free(client: Client) -> dict[str, int]:
-    free = {"cpu": 0, "memory": 0}
-    async for node in _listed(client, "/api/v1/nodes"):
-        if not node.get("spec", {}).get("unschedulable"):
-            _add(free, _amounts(node.get("status", {}).get("allocatable")), 1)
-    async for pod in _listed(client, "/api/v1/pods"):
-        if pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
-            _add(free, _requests(pod["spec"]), -1)
-    return free
-
-
-async def _needed(client: Client, preview: EventPreview, given: Sequence[ObjectInput]) -> dict[str, int]:
-    from cronhpa.kube.discovery import Discovery
-
-    needed = {"cpu": 0, "memory": 0}
-    by_label = {one.label: one for one in given}
-    discovery = Discovery(client)
-    for row in preview.rows:
-        spec = by_label[row.label].spec
-        resource = await discovery.resource(spec.target.api_version, spec.target.kind)
-        target = await client.get(resource.path(spec.namespace, spec.target.name), dict)
-        added = max(row.during[0] - max(row.now or 0, row.before[0]), 0)
-        _add(needed, _requests(target.get("spec", {}).get("template", {}).get("spec", {})), added)
-    return needed
-
-
-async def _listed(client: Client, path: str) -> AsyncIterator[dict[str, Any]]:
-    async for items, _ in client.pages(path):
-        for raw in items:
-            yield json.loads(bytes(raw))
-
-
-def _add(total: dict[str, int], amounts: Mapping[str, int], times: int) -> None:
-    for name, amount in amounts.items():
-        total[name] += times * amount
-
-
-def _amounts(stated: Any) -> dict[str, int]:
-    from cronhpa.core.model.quantity import parse_milli
-
-    return {name: parse_milli(str(stated[name])) for name in ("cpu", "memory") if name in (stated or {})}
-
-
-def _requests(pod: Mapping[str, Any]) -> dict[str, int]:
-    total = {"cpu": 0, "memory": 0}
-    for container in pod.get("containers") or ():
-        _add(total, _amounts(container.get("resources", {}).get("requests")), 1)
-    return total
 
 
 # --- output ------------------------------------------------------------------------------------------------------
@@ -209,22 +185,61 @@ def as_lines(preview: EventPreview, now: Nanoseconds) -> Iterable[str]:
     for line in cells:
         padded = [text.ljust(width) for text, width in zip(line[:4], widths, strict=True)]
         yield "  ".join([*padded, line[4]]).rstrip()
-    yield from _room_lines(preview)
+    yield from _room_lines(preview, when)
+
+
+def difference_lines(old: Sequence[EventPreview], new: Sequence[EventPreview]) -> list[str]:
+    """What differs between two versions of events: their starts, and the bounds of each object; [] if nothing does."""
+    lines: list[str] = []
+    was, becomes = ({(one.event.namespace, one.event.name): one for one in versions} for versions in (old, new))
+    for key in sorted({*was, *becomes}):
+        before, after = was.get(key), becomes.get(key)
+        told = [*_changes(before, after)]
+        if told:
+            change = "removed" if after is None else "added" if before is None else "changed"
+            lines += [f"{'/'.join(filter(None, key))}: {change}", *(f"  {line}" for line in told)]
+    return lines
+
+
+def _changes(before: EventPreview | None, after: EventPreview | None) -> Iterable[str]:
+    starts = [_start(version) for version in (before, after)]
+    if starts[0] != starts[1]:
+        yield f"start: {starts[0]} -> {starts[1]}"
+    rows = [{} if version is None else {row.label: row for row in version.rows} for version in (before, after)]
+    for label in sorted({*rows[0], *rows[1]}):
+        shown = ["not concerned" if label not in of else _bounds(of[label].during) for of in rows]
+        if shown[0] != shown[1]:
+            yield f"{label}: {shown[0]} -> {shown[1]}"
+
+
+def _start(preview: EventPreview | None) -> str:
+    from cronhpa.cli.tables.time_format import format_moment
+
+    if preview is None or preview.start is None:
+        return "none"
+    return format_moment(preview.start, preview.zone)
 
 
 def _bounds(bounds: tuple[int, int]) -> str:
     return f"{bounds[0]} to {bounds[1]}"
 
 
-def _room_lines(preview: EventPreview) -> Iterable[str]:
+def _room_lines(preview: EventPreview, when: str) -> Iterable[str]:
     room = preview.room
     if isinstance(room, str):
         yield room
     elif room is not None:
         for name, unit, size in (("cpu", "cores", _MILLI), ("memory", "GiB", _MILLI << 30)):
             needed, free = room.needed[name] / size, room.free[name] / size
-            lacks = f": short of {needed - free:.1f} {unit} unless nodes are added" if needed > free else ""
-            yield f"nodes: the added pods request {needed:.1f} {unit}, {free:.1f} are free{lacks}"
+            told = f"nodes: the added pods request {needed:.1f} {unit}, {free:.1f} are free"
+            lacks = f": short of {needed - free:.1f} {unit} from {when} on, unless nodes are added"
+            yield told + (lacks if needed > free else "")
+        if len(room.pools) > 1:
+            of_pools = (
+                f"{pool or 'of no pool'} {free['cpu'] / _MILLI:.1f} cores, {free['memory'] / (_MILLI << 30):.1f} GiB"
+                for pool, free in sorted(room.pools.items())
+            )
+            yield f"free by node pool: {'; '.join(of_pools)}"
 
 
 def as_json(previews: Sequence[EventPreview]) -> str:
@@ -252,7 +267,11 @@ def as_json(previews: Sequence[EventPreview]) -> str:
                 "objects": rows,
                 "pods": sum(row.during[0] for row in preview.rows),
                 "short": sum(row.short for row in preview.rows),
-                "nodes": {"freeMilli": dict(room.free), "neededMilli": dict(room.needed)}
+                "nodes": {
+                    "freeMilli": dict(room.free),
+                    "neededMilli": dict(room.needed),
+                    "freeMilliByPool": {pool: dict(free) for pool, free in room.pools.items()},
+                }
                 if isinstance(room, Room)
                 else room,
             }
@@ -266,7 +285,7 @@ def previews_of(
     """
     The previews of all events: of the CronHPA objects in the same files, else of those in the cluster.
 
-    Raises ObjectInputError.
+    The load that an event expects is asked of the operator. Raises ObjectInputError.
     """
     from msgspec.structs import replace
 
@@ -277,15 +296,52 @@ def previews_of(
     if offline:
         return [preview_event(document, offline, now) for document in documents]
     everywhere = any(document.is_of_cluster for document in documents)
+    by_load = [
+        document
+        for document in documents
+        if any(stated.expected_load_percent is not None for stated in document.event.schedules)
+    ]
     given = find([], replace(where, everywhere=where.everywhere or everywhere))
 
     async def read() -> list[EventPreview]:
         async with connected(where.kubeconfig, where.context, where.namespace) as cluster:
             labels = await _labels(cluster.client) if everywhere else {}
-            made = [preview_event(document, given, now, labels) for document in documents]
-            return [replace(one, room=await room_for(cluster.client, one, given)) for one in made]
+            picked = [one for one in given if any(_picks(document, one, labels) for document in by_load)]
+            loads = await _loads(picked, where) if picked else {}
+            made = [preview_event(document, given, now, labels, loads) for document in documents]
+            by_label = {one.label: one.spec for one in given}
+            return [replace(one, room=await room_for(cluster.client, _added(one, by_label))) for one in made]
 
     return asyncio.run(read())
+
+
+async def _loads(given: Sequence[ObjectInput], where: ObjectLocation) -> Loads:
+    """What the operator recorded of the objects; a remark and nothing where it cannot be asked."""
+    from cronhpa.cli.past.past_of_replicas import PastSourceError
+    from cronhpa.cli.past.past_source import PastLocation, opened
+    from cronhpa.cli.terminal.console import say
+    from cronhpa.core.forecasts.floor import forecast_source
+    from cronhpa.history.database.series import Series
+    from cronhpa.kube.errors import ClusterError
+
+    loads: dict[str, list[tuple[Nanoseconds, float]]] = {}
+    try:
+        async with opened(PastLocation(kubeconfig=where.kubeconfig, context=where.context)) as past:
+            for one in given:
+                source = forecast_source(one.spec)
+                if source is None:
+                    continue
+                answer = await past.load(Series(one.spec.namespace, one.name, source.name))
+                if answer is not None:
+                    loads[one.label] = [(maximum.end, maximum.value) for maximum in answer.maxima]
+    except (PastSourceError, ClusterError) as problem:
+        say(f"usual loads are left out: {problem}", err=True)
+    return loads
+
+
+def _added(preview: EventPreview, specs: Mapping[str, Spec]) -> list[tuple[Spec, int]]:
+    """The pods that an event adds to each object."""
+    return [(specs[row.label], max(row.during[0] - max(row.now or 0, row.before[0]), 0)) for row in preview.rows]
 
 
 async def _labels(client: Client) -> Labels:
@@ -293,10 +349,10 @@ async def _labels(client: Client) -> Labels:
     from cronhpa.kube.errors import ClusterError
 
     try:
-        listed = [namespace async for namespace in _listed(client, "/api/v1/namespaces")]
+        namespaces = [namespace async for namespace in listed(client, "/api/v1/namespaces")]
     except ClusterError:
         return {}
-    return {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in listed}
+    return {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in namespaces}
 
 
 def with_live_events(given: Sequence[ObjectInput], where: ObjectLocation) -> list[ObjectInput]:
@@ -333,7 +389,7 @@ async def _live_events(client: Client, namespaces: Sequence[str]) -> AsyncIterat
     paths = [path_of("apis", GROUP, VERSION, "namespaces", name, EVENT_PLURAL) for name in namespaces]
     for path in (*paths, path_of("apis", GROUP, VERSION, CLUSTER_EVENT_PLURAL)):
         try:
-            async for body in _listed(client, path):
+            async for body in listed(client, path):
                 meta = body["metadata"]
                 event = parse_event(meta["name"], meta.get("namespace", ""), body.get("spec"))
                 yield EventDocument(event, not event.namespace)

@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from msgspec import Struct
 
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace
 from cronhpa.cli.objects.event_documents import has_events
+from cronhpa.cli.objects.manifests import files_in
 from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectInputError, ObjectLocation, find, is_file
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.terminal.console import complain, fail, say, show
@@ -22,6 +23,7 @@ from cronhpa.core.model.spec import Span
 
 if TYPE_CHECKING:
     from cronhpa.cli.commands.difference import ObjectDifference
+    from cronhpa.cli.commands.event_preview import EventPreview
     from cronhpa.cli.tables.bounds_table import BoundsSubject, StyledLine
     from cronhpa.core.model.calendar import Calendar
     from cronhpa.core.model.memory import Memory
@@ -119,13 +121,18 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     asked = _Asked(begin, end, zone, None if start_up is None else _length(start_up), time.time_ns())
     where = ObjectLocation(namespace, everywhere, recursive, kubeconfig, context)
     calendars = _calendars(ics or (), Span(*_span(asked, zone or "UTC")))
-    files = [Path(word) for word in what or () if is_file(word, where) and Path(word).is_file()]
-    if not diff and len(files) == len(what or ()) and has_events(files):
-        _preview_events(files, where, output)
-        return
+    if diff and (len(what or ()) != _TWO or picture is not None):
+        raise typer.BadParameter("two are compared, without a picture: --diff OLD NEW", param_hint="--diff")
+    if what and all(is_file(word, where) for word in what):
+        files = [files_in([Path(word)], recursive=recursive) for word in what]
+        if diff and any(has_events(version) for version in files):
+            _print_event_differences(files[0], files[1], where)
+        if has_events([file for of_word in files for file in of_word]):
+            previews = _preview_events([file for of_word in files for file in of_word], where, output)
+            if picture is not None:
+                _draw([_subject(one, asked) for preview in previews for one in preview.picked], picture)
+            return
     if diff:
-        if len(what or ()) != _TWO or picture is not None:
-            raise typer.BadParameter("two are compared, without a picture: --diff OLD NEW", param_hint="--diff")
         old, new = (_with_calendars(_given([word], where, code=_TWO), calendars) for word in what or ())
         differences = _differences(old, new, asked)
         _print_differences(differences, output, every=every)
@@ -187,22 +194,40 @@ def _with_events(given: Sequence[ObjectInput], where: ObjectLocation) -> list[Ob
     return with_live_events(given, where)
 
 
-def _preview_events(files: Sequence[Path], where: ObjectLocation, output: PreviewOutput) -> None:
-    from cronhpa.cli.commands.event_preview import as_json, as_lines, previews_of
+def _events_of(files: Sequence[Path], where: ObjectLocation, now: Nanoseconds, *, code: int) -> list[EventPreview]:
+    from cronhpa.cli.commands.event_preview import previews_of
     from cronhpa.cli.objects.event_documents import EventFileError, read_events
 
-    now = time.time_ns()
     try:
-        made = previews_of(read_events(files, where.namespace or ""), files, where, now)
+        return previews_of(read_events(files, where.namespace or ""), files, where, now)
     except (EventFileError, ObjectInputError) as error:
         for problem in error.problems:
             complain("preview", problem)
-        raise typer.Exit(1) from error
+        raise typer.Exit(code) from error
+
+
+def _preview_events(files: Sequence[Path], where: ObjectLocation, output: PreviewOutput) -> list[EventPreview]:
+    from cronhpa.cli.commands.event_preview import as_json, as_lines
+
+    now = time.time_ns()
+    made = _events_of(files, where, now, code=1)
     if output is PreviewOutput.JSON:
         show(as_json(made))
-        return
+        return made
     for number, one in enumerate(made):
         typer.echo("\n" * bool(number) + "\n".join(as_lines(one, now)))
+    return made
+
+
+def _print_event_differences(old: Sequence[Path], new: Sequence[Path], where: ObjectLocation) -> NoReturn:
+    """Prints what two versions of events ask of the same objects: those of the files, else of the cluster."""
+    from cronhpa.cli.commands.event_preview import difference_lines
+
+    now = time.time_ns()
+    lines = difference_lines(*(_events_of(files, where, now, code=_TWO) for files in (old, new)))
+    for line in lines:
+        typer.echo(line)
+    raise typer.Exit(int(bool(lines)))
 
 
 # --- input -------------------------------------------------------------------------------------------------------

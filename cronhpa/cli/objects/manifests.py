@@ -86,6 +86,15 @@ def holds_objects(paths: Iterable[Path]) -> bool:
     return any(body.get("kind") == _KIND for document in documents for body, _ in _flat(document.body, document.node))
 
 
+def files_in(paths: Iterable[Path], *, recursive: bool) -> list[Path]:
+    """The files of paths: those of a folder in its place."""
+    return [
+        file
+        for path in paths
+        for file in (_files_of(path, recursive=recursive) if path != STANDARD_INPUT and path.is_dir() else [path])
+    ]
+
+
 def _read(paths: Iterable[Path], *, recursive: bool) -> tuple[list[Manifest], list[str]]:
     """The CronHPAs of files and folders, and the problems of those that cannot be read."""
     manifests: list[Manifest] = []

@@ -106,12 +106,11 @@ def find(what: Sequence[str], where: ObjectLocation) -> list[ObjectInput]:
 
 
 def objects_in(files: Sequence[Path], where: ObjectLocation) -> list[ObjectInput]:
-    """The CronHPA objects of files that also hold other kinds; none where they hold none. Raises ObjectInputError."""
+    """The CronHPA objects of those of the files that hold any. Raises ObjectInputError."""
     from cronhpa.cli.objects.manifests import holds_objects
 
-    if not holds_objects(files):
-        return []
-    given, problems = _from_files(files, where)
+    holding = [file for file in files if holds_objects([file])]
+    given, problems = _from_files(holding, where) if holding else ([], [])
     if problems:
         raise ObjectInputError(problems)
     return given

@@ -6,7 +6,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -72,6 +73,10 @@ def read_each(path: Path) -> Iterator[Any]:
             yield UnreadableFileError(f"{name_of(path)}{_told(error, before)}{hint}")
 
 
+# What came through a pipe, which can be read only once: for its kinds, and again for its objects.
+_PIPED: WeakKeyDictionary[TextIO, bytes] = WeakKeyDictionary()
+
+
 def read_with_lines(path: Path) -> Iterator[LocatedDocument]:
     """As `read_documents`, with their syntax trees."""
     import yaml
@@ -134,7 +139,9 @@ def _told(error: Exception, lines: int = 0) -> str:
 def _text(path: Path) -> str:
     """The text of a file. Raises ValueError for more than BYTES_MAX, also from a pipe without an end."""
     if path == STANDARD_INPUT:
-        content = sys.stdin.buffer.read(BYTES_MAX + 1)
+        if sys.stdin not in _PIPED:
+            _PIPED[sys.stdin] = sys.stdin.buffer.read(BYTES_MAX + 1)
+        content = _PIPED[sys.stdin]
     else:
         with path.open("rb") as file:
             content = file.read(BYTES_MAX + 1)

@@ -6,8 +6,9 @@ The floor is the largest forecast load over the lead time, divided by what one p
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import chain
-from math import isfinite
+from math import ceil, isfinite
 
 from cronhpa.core.metrics.arithmetic import round_up
 from cronhpa.core.model.decision import Abstention, ExpectedLoad, FloorLimit, Proposal, Role, Source
@@ -180,6 +181,17 @@ def target_load(metric: Metric, request: int | None) -> float | None:
     if not request or not metric.target.average_utilization:
         return None
     return request * metric.target.average_utilization / 100 / MILLI
+
+
+def replicas_for(spec: Spec, load: float, requests: Mapping[str, int]) -> int | None:
+    """
+    The replicas at which a load meets the target of the object's own metric; None where it has no load that pods share.
+
+    requests: what a pod requests of each resource, milli-units.
+    """
+    source = forecast_source(spec)
+    per_pod = None if source is None else target_load(source, requests.get(source.name))
+    return ceil(load / per_pod) if per_pod else None
 
 
 def pod_capacity(metric: Metric, request: int | None, percent: int | None) -> float | None:

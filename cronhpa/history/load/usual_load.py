@@ -9,6 +9,7 @@ that an event made is not usual.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import groupby
@@ -53,6 +54,19 @@ def usual_load(read: ReadSteps, window: CronWindow | OnceWindow, start: Nanoseco
     if known < WEEKS_MIN:
         return None
     return max(_quantile(loads) for loads in by_hour.values())
+
+
+def steps_of(
+    maxima: Sequence[tuple[Nanoseconds, float]], since: Nanoseconds, until: Nanoseconds
+) -> list[tuple[Nanoseconds, float]]:
+    """The steps of [since, until) from (end, maximum) of minutes or steps, in order of time."""
+    first = bisect_right(maxima, since, key=lambda one: one[0])
+    last = bisect_right(maxima, until, key=lambda one: one[0])
+    steps: dict[Nanoseconds, float] = {}
+    for end, value in maxima[first:last]:
+        step = (end - 1) - (end - 1) % STEP
+        steps[step] = max(steps.get(step, value), value)
+    return sorted(steps.items())
 
 
 def _weeks_before(at: Nanoseconds, weeks: int, zone: str) -> Nanoseconds:

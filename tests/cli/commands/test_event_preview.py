@@ -83,3 +83,74 @@ def test_what_is_wrong_with_an_event_is_told_with_its_line(preview, change, word
     assert answer.exit_code == 1
     assert "sale.yaml:" in answer.stderr
     assert words in " ".join(answer.stderr.split())
+
+
+def changed(**bounds):
+    """The event with other bounds of its window."""
+    schedule = {key: value for key, value in (EVENT["spec"]["schedules"][0] | bounds).items() if value is not None}
+    return EVENT | {"spec": EVENT["spec"] | {"schedules": [schedule]}}
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(name, *documents):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(yaml.safe_dump_all(documents))
+        return str(file)
+
+    return write
+
+
+def cronhpa(*arguments, **more):
+    return CliRunner().invoke(app, ["preview", *arguments], **more)
+
+
+def test_an_event_is_read_from_a_folder_and_from_standard_input(written, tmp_path):
+    written("all/sale.yaml", EVENT)
+    shop = written("all/shop.yaml", cron_hpa("shop", 4, 20))
+
+    of_folder = cronhpa(str(tmp_path / "all"))
+    piped = cronhpa("-", shop, input=yaml.safe_dump(EVENT))
+
+    assert "prod/shop" in of_folder.stdout
+    assert of_folder.stdout == piped.stdout
+
+
+def test_the_difference_of_two_versions_is_that_of_what_they_ask_of_each_object(written):
+    """250 % of 4 are 10, 300 % are 12; cart has 10 at most either way, so it does not differ."""
+    objects = (cron_hpa("shop", 4, 20), cron_hpa("cart", 6, 10))
+    old = written("old.yaml", EVENT, *objects)
+    new = written("new.yaml", changed(minReplicasPercent=300), *objects)
+
+    answer = cronhpa("--diff", old, new)
+
+    assert ["prod/sale: changed", "  prod/shop: 10 to 20 -> 12 to 20"] == answer.stdout.splitlines()
+    assert answer.exit_code == 1
+    assert (0, "") == ((same := cronhpa("--diff", old, old)).exit_code, same.stdout)
+
+
+def test_a_moved_start_and_a_removed_event_are_differences(written):
+    shop = cron_hpa("shop", 4, 20)
+    old = written("old.yaml", EVENT, shop)
+    moved = cronhpa("--diff", old, written("new.yaml", changed(**{"from": "2996-11-27T08:00"}), shop))
+    removed = cronhpa("--diff", old, written("none.yaml", shop))
+
+    begin = "start: Sun 2996-11-27 06:00 +00:00 ->"
+    assert f"{begin} Sun 2996-11-27 08:00 +00:00" in moved.stdout
+    assert [
+        "prod/sale: removed",
+        f"  {begin} none",
+        "  prod/shop: 10 to 20 -> not concerned",
+    ] == (removed.stdout.splitlines())
+
+
+def test_each_picked_object_is_drawn_with_the_event_in_it(written, tmp_path):
+    both = written("both.yaml", EVENT, cron_hpa("shop", 4, 20), cron_hpa("cart", 6, 10))
+
+    answer = cronhpa(both, "--picture", str(tmp_path / "sale.svg"), "--from", "2996-11-27", "--to", "2d")
+
+    assert answer.exit_code == 0, answer.stderr
+    pictures = sorted(path.name for path in tmp_path.glob("*.svg"))
+    assert ["sale-prod.cart.svg", "sale-prod.shop.svg"] == pictures
+    assert all("Event/sale" in (tmp_path / name).read_text() for name in pictures)
