@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from textwrap import indent
@@ -35,6 +35,25 @@ CHART = DOCS.parent / "deploy" / "chart"
 _REPOSITORY = "https://github.com/cronhpa/cronhpa"
 # Parts that Kubernetes has everywhere, or that nobody but the operator and `kubectl get` reads.
 _ELSEWHERE = {"metrics[].pods.metric.selector", "conditions", "currentMetrics", "memory", "columns"}
+# The most used fields; the others follow in their own order.
+_SPEC_FIRST = (
+    *(
+        "scaleTargetRef",
+        "minReplicas",
+        "maxReplicas",
+        "metrics",
+        "timeZone",
+        "schedules",
+        "override",
+        "forecast",
+        "mode",
+    ),
+    *("behavior", "fallback"),
+)
+_STATUS_FIRST = (
+    *("conditions", "currentReplicas", "desiredReplicas", "effectiveMinReplicas", "effectiveMaxReplicas", "nextEdge"),
+    "decision",
+)
 # Words of a description, from which on it stands at its first field alone.
 _REPEATED = 8
 # Every command has it; the page says so once.
@@ -88,10 +107,12 @@ def resource_page() -> str:
         "",
         "## spec",
         "",
-        *_fields(root["spec"]),
+        "The most used fields first.",
+        "",
+        *_fields(_by_use(root["spec"], _SPEC_FIRST)),
         "## status",
         "",
-        *_fields(root["status"]),
+        *_fields(_by_use(root["status"], _STATUS_FIRST)),
         "## Columns of kubectl get",
         "",
         *(
@@ -100,6 +121,12 @@ def resource_page() -> str:
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _by_use(node: dict[str, Any], first: Sequence[str]) -> dict[str, Any]:
+    """A part of the resource with these fields first."""
+    fields = sorted(node["properties"].items(), key=lambda field: first.index(field[0]) if field[0] in first else 99)
+    return {**node, "properties": dict(fields)}
 
 
 def event_page() -> str:

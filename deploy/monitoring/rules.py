@@ -25,6 +25,7 @@ class Waits(NamedTuple):
     object: str = "15m"
     maxed: str = f"{PATIENCE // MINUTE}m"
     owner: str = "5m"
+    fallback: str = "1m"
     window: str = "1m"
     opened: str = "5m"
     forecast: str = "1d"
@@ -87,6 +88,14 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             "warning",
             f"{_OBJECT} has no metrics.",
             "Its metrics cannot be read. Schedules still act; missing metrics cause no scale-down.",
+        ),
+        Alert(
+            "CronHPAFallbackActive",
+            f"{_condition('FallbackActive', 'True')}\nand {active}",
+            waits.fallback,
+            "warning",
+            f"{_OBJECT} is held by its fallback.",
+            "A metric has been unknown for longer than fallback.afterSeconds, so fallback.replicas is its least count.",
         ),
         Alert(
             "CronHPATwoOwners",

@@ -40,6 +40,8 @@ FIRED = {
     # Its scale cannot be written, and its condition says so.
     ("CronHPANotReady", "mismatch"),
     ("CronHPANoMetrics", "blind"),
+    ("CronHPAFallbackActive", "fallen"),
+    ("CronHPANoMetrics", "fallen"),
     ("CronHPATwoOwners", "two"),
     ("CronHPAWindowNotReadyAtStart", "window"),
     ("CronHPAEventShort", "sale"),
@@ -65,6 +67,7 @@ def specs(now):
         "mismatch": {"metrics": [CPU]},
         "lost": {"metrics": [CPU]},
         "blind": {"metrics": [NO_SUCH]},
+        "fallen": {"metrics": [NO_SUCH], "fallback": {"replicas": 3, "afterSeconds": 0}},
         "two": {"metrics": [CPU]},
         "window": {"schedules": [window]},
         "override": {"metrics": [CPU], "override": override},
@@ -181,8 +184,8 @@ def made(control_plane, _lasting_plant, scripts, tmp_path_factory):
     for name, load in LOADS.items():
         _lasting_plant.add_target(namespace, {"app": name}, load)
     waits = scripts["rules"].Waits(
-        object="2s", maxed="2s", owner="2s", opened="20s", window="2s", forecast="2s", budget="2s", operator="2s",
-        lag="0s", rate="10s", lag_seconds=2.0, keep="1m",
+        object="2s", maxed="2s", owner="2s", fallback="2s", opened="20s", window="2s", forecast="2s", budget="2s",
+        operator="2s", lag="0s", rate="10s", lag_seconds=2.0, keep="1m",
     )  # fmt: skip
     rules = folder / "rules.yaml"
     rules.write_text(scripts["generate"].rules_text(waits))

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cronhpa.api.schema import CronHPASpec
+
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -124,6 +126,17 @@ def test_the_site_is_built_without_a_warning():
     assert "https://github.com/cronhpa/cronhpa/tree/main/crds/examples" in page.read_text()
     # The theme's link to a repository asks api.github.com for its stars, from each reader.
     assert 'data-md-component="source"' not in page.read_text()
+
+
+def test_the_reference_of_the_resource_begins_with_what_everybody_writes():
+    """Found: cpuInitializationPeriodSeconds above schedules."""
+    spec = (DOCS / "reference" / "resource.md").read_text().partition("## status")[0]
+    fields = re.findall(r"^- \*\*`(\w+)`\*\*", spec, re.MULTILINE)
+
+    assert ["scaleTargetRef", "minReplicas", "maxReplicas", "metrics", "timeZone", "schedules", "override"] == fields[
+        :7
+    ]
+    assert {*fields} == {*CronHPASpec.model_json_schema(by_alias=True)["properties"]}
 
 
 def words(pages):
