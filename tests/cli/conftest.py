@@ -3,6 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
+from cli.forked import ForkedCommands
 from cli.served import ServedApi, serving, write_kubeconfig
 from cronhpa.cli import app
 
@@ -25,3 +26,10 @@ def cronhpa(served, tmp_path):
         return CliRunner().invoke(app, [*words, *where], input=given, color=True)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def forked(tmp_path_factory):
+    """Runs commands, each in a process of its own."""
+    with ForkedCommands(tmp_path_factory.mktemp("forked")) as commands:
+        yield commands

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.forked import ForkedCommands
+
 PROJECT = Path(__file__).parents[2]
 EXAMPLES = PROJECT / "crds" / "examples"
 WEEK = PROJECT / "benchmarks" / "traces" / "k8s_app11_cpu_1m.csv.gz"
@@ -69,19 +71,18 @@ def modules_of_extras():
     )
 
 
-@pytest.fixture
-def program(tmp_path):
-    """Runs a piece of Python as where the base alone is installed: (exit code, output, errors)."""
-    (tmp_path / "sitecustomize.py").write_text(BLOCKED.format(missing=set(modules_of_extras())))
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A folder for PYTHONPATH, with which a Python begins as where the base alone is installed."""
+    folder = tmp_path_factory.mktemp("base")
+    (folder / "sitecustomize.py").write_text(BLOCKED.format(missing=set(modules_of_extras())))
+    return folder
 
-    def run(*words):
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "KUBECONFIG": "/nonexistent", "COLUMNS": "200"}
-        ended = subprocess.run(
-            [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        return ended.returncode, ended.stdout, ended.stderr
 
-    return run
+@pytest.fixture(scope="module")
+def based(base, tmp_path_factory):
+    with ForkedCommands(tmp_path_factory.mktemp("based"), base) as commands:
+        yield commands
 
 
 def test_what_extras_bring_is_no_part_of_the_base():
@@ -104,17 +105,18 @@ def test_what_extras_bring_is_no_part_of_the_base():
     ],
     ids=lambda value: " ".join(Path(word).name for word in value[:2]) if isinstance(value, list) else "",
 )  # fmt: skip
-def test_a_command_runs_without_extras_or_says_which_one_it_needs(program, tmp_path, words, code, says):
+def test_a_command_runs_without_extras_or_says_which_one_it_needs(based, tmp_path, words, code, says):
     (tmp_path / "week.parquet").touch()
     (tmp_path / "hpa.yaml").write_text(HPA)
-    ended, output, errors = program("-m", "cronhpa.cli", *words)
+    ended = based.run(*words, within=tmp_path, environment={"KUBECONFIG": "/nonexistent", "COLUMNS": "200"})
+    output = (ended.stdout + ended.stderr).decode()
 
-    assert "Traceback" not in errors
-    assert says in output + errors
-    assert code == ended, output + errors
+    assert "Traceback" not in output
+    assert says in output
+    assert code == ended.returncode, output
 
 
-def test_the_modules_that_need_an_extra_are_known(program):
+def test_the_modules_that_need_an_extra_are_known(base):
     """Each is imported, also those that a command imports late."""
     modules = [
         ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
@@ -130,7 +132,10 @@ for name in sys.argv[1:]:
     except ImportError:
         print(name)
 """
-    code, output, errors = program("-c", tried, *modules)
+    environment = {**os.environ, "PYTHONPATH": str(base)}
+    ended = subprocess.run(
+        [sys.executable, "-c", tried, *modules], env=environment, capture_output=True, text=True, check=False
+    )
 
-    assert (0, "") == (code, errors)
-    assert NEED_AN_EXTRA == set(output.split())
+    assert (0, "") == (ended.returncode, ended.stderr)
+    assert NEED_AN_EXTRA == set(ended.stdout.split())

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import os
-import resource
-import subprocess
-import sys
+from functools import partial
 
 import pandas as pd
 import pyarrow as pa
@@ -25,18 +22,10 @@ spec: {{maxReplicas: 3, scaleTargetRef: {{kind: Deployment, name: shop, apiVersi
 """
 
 
-def cronhpa(*arguments, memory=768 * MIB, given=None):
-    """The command in a process of its own with so much address space, for a minute at most."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "cronhpa.cli", *map(str, arguments)],
-        check=False,
-        capture_output=True,
-        input=given,
-        env=environment,
-        timeout=60,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory)),
-    )
+@pytest.fixture
+def cronhpa(forked):
+    """Runs a command with so much address space."""
+    return partial(forked.run, memory=768 * MIB)
 
 
 def refused(done, code, *said):
@@ -86,7 +75,7 @@ CODES = {"convert": 2, "preview": 1}
 
 @pytest.mark.parametrize("command", CODES)
 @pytest.mark.parametrize("text", ALIASES.values(), ids=ALIASES)
-def test_a_kilobyte_that_stands_for_a_billion_values_is_refused(tmp_path, command, text):
+def test_a_kilobyte_that_stands_for_a_billion_values_is_refused(cronhpa, tmp_path, command, text):
     (tmp_path / "laughs.yaml").write_text(text)
 
     said = "more than 500,000 values, aliases counted where they are put"
@@ -101,14 +90,14 @@ def test_values_written_out_count_as_well(tmp_path, monkeypatch):
         list(yaml_documents.read_documents(tmp_path / "many.yaml"))
 
 
-def test_an_alias_that_is_put_a_few_times_is_read(tmp_path):
+def test_an_alias_that_is_put_a_few_times_is_read(cronhpa, tmp_path):
     (tmp_path / "hpa.yaml").write_text(HPA.format(name="shop", labels="{a: &a shop, b: *a, c: *a}"))
 
     assert 0 == cronhpa("convert", tmp_path / "hpa.yaml").returncode
 
 
 @pytest.mark.parametrize("command", CODES)
-def test_a_file_of_more_bytes_than_anybody_writes_is_refused(tmp_path, command):
+def test_a_file_of_more_bytes_than_anybody_writes_is_refused(cronhpa, tmp_path, command):
     """Sparse, and a gigabyte: it is not read further than to its limit."""
     with (tmp_path / "big.yaml").open("wb") as file:
         file.truncate(1024 * MIB)
@@ -120,7 +109,7 @@ def test_a_file_of_more_bytes_than_anybody_writes_is_refused(tmp_path, command):
     )
 
 
-def test_a_pipe_that_does_not_end_is_refused():
+def test_a_pipe_that_does_not_end_is_refused(cronhpa):
     refused(
         cronhpa("convert", "-", given=b"a" * (yaml_documents.BYTES_MAX + 1)),
         2,
@@ -128,7 +117,7 @@ def test_a_pipe_that_does_not_end_is_refused():
     )
 
 
-def test_a_number_in_base_60_of_a_million_digits_is_refused(tmp_path):
+def test_a_number_in_base_60_of_a_million_digits_is_refused(cronhpa, tmp_path):
     """PyYAML multiplies it out, digit by digit."""
     (tmp_path / "sixty.yaml").write_text(f"a: 1{':59' * 1_000_000}")
 
@@ -146,7 +135,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("name", "said"), NAMES.values(), ids=NAMES)
-def test_a_name_that_no_object_has_makes_no_file(tmp_path, name, said):
+def test_a_name_that_no_object_has_makes_no_file(cronhpa, tmp_path, name, said):
     good, bad = (HPA.format(name=one, labels="{}") for one in ("good", name))
     (tmp_path / "hpa.yaml").write_text(f"{good.replace('name: shop,', 'name: other,')}---{bad}")
 
@@ -159,7 +148,7 @@ def test_a_name_that_no_object_has_makes_no_file(tmp_path, name, said):
     assert "Traceback" not in told
 
 
-def test_what_a_file_says_is_told_on_one_line_without_its_control_characters(tmp_path):
+def test_what_a_file_says_is_told_on_one_line_without_its_control_characters(cronhpa, tmp_path):
     (tmp_path / "hpa.yaml").write_text(HPA.format(name='"a\\e[2Jb\\nforged"', labels="{}").replace("/v2", "/v9"))
 
     told = cronhpa("convert", tmp_path / "hpa.yaml").stderr.decode()
@@ -171,18 +160,20 @@ def test_what_a_file_says_is_told_on_one_line_without_its_control_characters(tmp
 # --- history -----------------------------------------------------------------------------------------------------
 
 
-def imported(tmp_path, file, **limits):
-    return cronhpa("history", "import", "--before-object", "--store", tmp_path / "h.db", "shop/web", file, **limits)
+@pytest.fixture
+def imported(cronhpa, tmp_path):
+    """Imports a file, with such limits."""
+    return partial(cronhpa, "history", "import", "--before-object", "--store", tmp_path / "h.db", "shop/web")
 
 
-def test_a_packed_line_of_half_a_gigabyte_is_refused(tmp_path):
+def test_a_packed_line_of_half_a_gigabyte_is_refused(imported, tmp_path):
     """2 MB as a file; the process may have a quarter of a gigabyte."""
     with gzip.open(tmp_path / "line.csv.gz", "wb", compresslevel=1) as file:
         file.write(b"timestamp,value\n")
         for _ in range(8):
             file.write(b"1" * (64 * MIB))
 
-    refused(imported(tmp_path, tmp_path / "line.csv.gz", memory=256 * MIB), 1, "line 2: more than 65,536 characters")
+    refused(imported(tmp_path / "line.csv.gz", memory=256 * MIB), 1, "line 2: more than 65,536 characters")
 
 
 @pytest.mark.parametrize(("limit", "value"), [("TEXT_MAX", 2 * MIB), ("ROWS_MAX", 40)])
@@ -197,13 +188,13 @@ def test_more_text_or_lines_than_any_history_has_are_refused(tmp_path, monkeypat
 
 
 @pytest.mark.long
-def test_ten_million_lines_of_one_minute_are_read_in_little_memory(tmp_path):
+def test_ten_million_lines_of_one_minute_are_read_in_little_memory(imported, tmp_path):
     with gzip.open(tmp_path / "lines.csv.gz", "wb", compresslevel=1) as file:
         file.write(b"timestamp,value\n")
         for _ in range(100):
             file.write(b"2026-03-01T12:00:00Z,1\n" * 100_000)
 
-    done = imported(tmp_path, tmp_path / "lines.csv.gz", memory=256 * MIB)
+    done = imported(tmp_path / "lines.csv.gz", memory=256 * MIB)
 
     assert b"10000000 values and 0 gaps read, 1 five-minute maxima kept" in done.stdout, done.stderr[-2000:]
 
@@ -221,29 +212,29 @@ def packed(path, rows, times):
             writer.write_table(table, row_group_size=rows)
 
 
-def test_a_small_parquet_file_of_very_many_rows_is_refused(tmp_path):
+def test_a_small_parquet_file_of_very_many_rows_is_refused(imported, tmp_path):
     packed(tmp_path / "rows.parquet", 1_000_000, 21)
     assert (tmp_path / "rows.parquet").stat().st_size < MIB
 
-    refused(imported(tmp_path, tmp_path / "rows.parquet", memory=ARROW), 1, "21,000,000 rows: 20,000,000 are accepted")
+    refused(imported(tmp_path / "rows.parquet", memory=ARROW), 1, "21,000,000 rows: 20,000,000 are accepted")
 
 
-def test_a_parquet_file_of_one_large_row_group_is_read_some_rows_at_a_time(tmp_path):
+def test_a_parquet_file_of_one_large_row_group_is_read_some_rows_at_a_time(imported, tmp_path):
     packed(tmp_path / "rows.parquet", 300_000, 1)
 
-    done = imported(tmp_path, tmp_path / "rows.parquet", memory=ARROW)
+    done = imported(tmp_path / "rows.parquet", memory=ARROW)
 
     assert b"300000 values and 0 gaps read" in done.stdout, done.stderr[-2000:]
 
 
 @pytest.mark.long
-def test_columns_of_a_parquet_file_that_are_no_history_are_not_read(tmp_path):
+def test_columns_of_a_parquet_file_that_are_no_history_are_not_read(imported, tmp_path):
     """A column of 64 texts of 16 MiB, a gigabyte that is packed to nothing."""
     stamps = pd.DatetimeIndex(["2026-03-01"] * 64).tz_localize("UTC")
     big = pa.array(["x" * (16 * MIB)])
     table = pa.table({"timestamp": stamps, "value": [1.0] * 64, "note": pa.chunked_array([big] * 64)})
     pq.write_table(table, tmp_path / "note.parquet", compression="zstd", use_dictionary=False, row_group_size=1)
 
-    done = imported(tmp_path, tmp_path / "note.parquet", memory=ARROW)
+    done = imported(tmp_path / "note.parquet", memory=ARROW)
 
     assert b"64 values and 0 gaps read" in done.stdout, done.stderr[-2000:]

@@ -1,7 +1,6 @@
 """cronhpa.cli: a wrong argument, or an error of the machine, ends a command with one line that describes it."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,13 +8,16 @@ from pathlib import Path
 import pytest
 
 
-def cronhpa(*arguments, stdout=subprocess.PIPE):
-    """The completed command, with its stderr; it reaches no cluster."""
-    environment = {**os.environ, "KUBECONFIG": "/nonexistent", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "cronhpa.cli", *map(str, arguments)]
-    return subprocess.run(
-        command, env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, check=False
-    )
+@pytest.fixture
+def cronhpa(forked):
+    """The completed command, with its stderr as text; it reaches no cluster."""
+
+    def run(*arguments):
+        ended = forked.run(*arguments, environment={"KUBECONFIG": "/nonexistent", "COLUMNS": "200"})
+        ended.stderr = ended.stderr.decode()
+        return ended
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -23,7 +25,7 @@ def cronhpa(*arguments, stdout=subprocess.PIPE):
     [b"\x00\xa4\xff", b"", b"[]", b"some text", b"a: [", b"current-context: 7\ncontexts: 7\n"],
     ids=["binary", "empty", "a list", "a text", "no YAML", "numbers"],
 )
-def test_a_file_that_is_no_kubeconfig_is_named(tmp_path, content):
+def test_a_file_that_is_no_kubeconfig_is_named(cronhpa, tmp_path, content):
     file = tmp_path / "config"
     file.write_bytes(content)
 
@@ -39,7 +41,7 @@ def test_a_file_that_is_no_kubeconfig_is_named(tmp_path, content):
     ["a: !!int x", "a: !!bool x", "a: !!timestamp x", "a: " + "9" * 5000, "a: &a [*a]"],
     ids=["no integer", "no boolean", "no time", "5000 digits", "in itself"],
 )
-def test_a_file_with_values_that_yaml_cannot_make_is_named(tmp_path, content):
+def test_a_file_with_values_that_yaml_cannot_make_is_named(cronhpa, tmp_path, content):
     file = tmp_path / "object.yaml"
     file.write_text(content, "utf-8")
 
@@ -49,7 +51,7 @@ def test_a_file_with_values_that_yaml_cannot_make_is_named(tmp_path, content):
     assert ended.stderr.startswith(f"cronhpa preview: {file}:")
 
 
-def test_a_server_that_is_no_address_is_told(tmp_path):
+def test_a_server_that_is_no_address_is_told(cronhpa, tmp_path):
     entry = {"name": "it", "cluster": {"server": "http://[::1"}, "context": {"cluster": "it", "user": "it"}, "user": {}}
     file = tmp_path / "config"
     file.write_text(
@@ -62,7 +64,7 @@ def test_a_server_that_is_no_address_is_told(tmp_path):
     assert ended.stderr.startswith(f"cronhpa explain: no way to the Kubernetes API: {file}: Invalid IPv6 URL")
 
 
-def test_a_record_that_is_no_text_fails_alone(tmp_path):
+def test_a_record_that_is_no_text_fails_alone(cronhpa, tmp_path):
     file = tmp_path / "records"
     file.write_bytes(b"\xff\xfe\x00\n{}\n")
 
@@ -74,19 +76,20 @@ def test_a_record_that_is_no_text_fails_alone(tmp_path):
 
 def test_a_full_disk_behind_the_output_is_told():
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        ended = cronhpa("crd", stdout=full)
+        command = [sys.executable, "-m", "cronhpa.cli", "crd"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
 
     assert (1, "cronhpa: [Errno 28] No space left on device\n") == (ended.returncode, ended.stderr)
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path):
+def test_a_folder_that_is_not_there_is_told(cronhpa, tmp_path):
     ended = cronhpa("crd", "-o", tmp_path / "not" / "there.yaml")
 
     assert 1 == ended.returncode
     assert ended.stderr.startswith("cronhpa: [Errno 2] No such file or directory")
 
 
-def test_an_empty_file_converts_to_a_remark(tmp_path):
+def test_an_empty_file_converts_to_a_remark(cronhpa, tmp_path):
     file = tmp_path / "empty.yaml"
     file.touch()
 
@@ -95,7 +98,7 @@ def test_an_empty_file_converts_to_a_remark(tmp_path):
     assert (1, True) == (ended.returncode, ended.stderr.startswith("cronhpa convert: there is no document"))
 
 
-def test_no_manifest_is_written_outside_the_folder_asked_for(tmp_path):
+def test_no_manifest_is_written_outside_the_folder_asked_for(cronhpa, tmp_path):
     spec = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}, "maxReplicas": 3}
     hpa = {
         "apiVersion": "autoscaling/v2",

@@ -95,10 +95,10 @@ later = Later()
 """
 
 
-@pytest.fixture
-def installed(tmp_path, monkeypatch):
-    """Theta, which wraps statsmodels, and methods that fail; a worker process finds them, too."""
-    folder = tmp_path / "packages"
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    """A folder of Theta, which wraps statsmodels, and of methods that fail."""
+    folder = tmp_path_factory.mktemp("installed") / "packages"
     install(folder, "theta_method", THETA, "Theta = theta")
     install(
         folder,
@@ -114,7 +114,13 @@ def installed(tmp_path, monkeypatch):
         "Forking = forking",
         "Eating = eating",
     )
-    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+@pytest.fixture
+def installed(packages, monkeypatch):
+    """These methods are found, by a worker process too."""
+    monkeypatch.syspath_prepend(str(packages))
     find_methods.cache_clear()
     yield
     find_methods.cache_clear()

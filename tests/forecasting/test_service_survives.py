@@ -66,8 +66,8 @@ async def test_the_loop_goes_on_while_a_worker_hangs(path, made):
 
 
 async def test_learning_takes_hardly_any_time_of_the_process_that_decides(path, made):
-    """Thirty fits of three days are work for the worker; here they are bytes in and bytes out."""
-    many = [Series("shop", f"web-{i}", "cpu") for i in range(30)]
+    """Twelve fits of three days are work for the worker; here they are bytes in and bytes out."""
+    many = [Series("shop", f"web-{i}", "cpu") for i in range(12)]
     remember(path, WEB, *many)
     workers = ProcessPool(1)
     forecaster = made(path, workers=workers, fit_task=fit)

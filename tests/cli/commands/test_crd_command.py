@@ -19,9 +19,9 @@ def test_the_definition_is_printed_as_it_is():
 def test_the_definition_is_written_to_the_file_asked_for(tmp_path):
     file = tmp_path / "crd.yaml"
 
-    ended = subprocess.run([sys.executable, "-m", "cronhpa.cli", "crd", "-o", file], capture_output=True, check=True)
+    answer = CliRunner().invoke(app, ["crd", "-o", str(file)])
 
-    assert (b"", crd_texts()) == (ended.stdout, file.read_text("utf-8"))
+    assert (0, "", crd_texts()) == (answer.exit_code, answer.stdout, file.read_text("utf-8"))
 
 
 @pytest.mark.parametrize(
