@@ -9,7 +9,6 @@ import signal
 import time
 
 import pytest
-import yaml
 
 from cronhpa.api.parse import parse_spec
 from cronhpa.core.model.forecast import Forecast, TrackRecord
@@ -20,7 +19,7 @@ from cronhpa.history.database.series import Series
 from cronhpa.history.load.fits import Fit, FitInfo
 from cronhpa.history.load.spend import Spend
 from cronhpa.history.store import Store
-from testbed.control_plane import CHART, helm_template
+from testbed.control_plane import rendered_chart
 from testbed.objects import deployment, horizontal_pod_autoscaler
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 from testbed.prometheus import running
@@ -151,10 +150,8 @@ def learn(path, objects, now):
 
 def scraping(operator, rules):
     """Prometheus as the chart's ServiceMonitor and PrometheusRule set it up."""
-    rendered = helm_template(CHART, values={"serviceMonitor": {"enabled": True}})
-    monitor = next(
-        manifest for manifest in yaml.safe_load_all(rendered) if manifest and manifest["kind"] == "ServiceMonitor"
-    )
+    rendered = rendered_chart(values={"serviceMonitor": {"enabled": True}})
+    monitor = next(manifest for manifest in rendered if manifest["kind"] == "ServiceMonitor")
     (endpoint,) = monitor["spec"]["endpoints"]
     targets = {"targets": [f"127.0.0.1:{operator.ports[0]}"], "labels": {"namespace": NAMESPACE}}
     job = {"job_name": "cronhpa", "metrics_path": endpoint["path"], "static_configs": [targets]}

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from testbed.control_plane import CHART, helm_template
+from testbed.control_plane import rendered_chart
 
 ACCOUNT = "system:serviceaccount:cronhpa-system:cronhpa"
 
@@ -35,10 +35,8 @@ def may(control_plane, verb, resource, subresource=""):
 )
 def test_every_object_is_accepted_where_only_restricted_pods_may_run(control_plane, namespace, values):
     control_plane.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
-    rendered = helm_template(CHART, namespace=namespace, values={**values, "crds": {"install": False}})
-    pod = next(manifest for manifest in yaml.safe_load_all(rendered) if manifest and manifest["kind"] == "StatefulSet")[
-        "spec"
-    ]["template"]
+    rendered = rendered_chart(namespace=namespace, values={**values, "crds": {"install": False}})
+    pod = next(manifest for manifest in rendered if manifest["kind"] == "StatefulSet")["spec"]["template"]
     pod |= {"apiVersion": "v1", "kind": "Pod"}
     pod["metadata"]["name"] = "restricted"
     # The claim becomes a volume only when a StatefulSet makes the pod.

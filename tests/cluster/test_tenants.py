@@ -6,9 +6,8 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import yaml
 
-from testbed.control_plane import ControlPlaneError, helm_template
+from testbed.control_plane import ControlPlaneError, rendered_chart
 from testbed.wait import wait_until
 
 LIMITS = {"maxReplicas": 100, "scheduledReplicas": 20, "overrideHours": 72, "targetKinds": ["Deployment"]}
@@ -51,11 +50,7 @@ def policed(control_plane):
             "namespaces": {namespace: LIMITS, larger: {**LIMITS, "maxReplicas": 1000}, simple: {"maxReplicas": 100}},
         }
     }
-    policies = [
-        rendered
-        for rendered in yaml.safe_load_all(helm_template(values=values))
-        if rendered and rendered["kind"].startswith(POLICY)
-    ]
+    policies = [rendered for rendered in rendered_chart(values=values) if rendered["kind"].startswith(POLICY)]
     control_plane.apply(*policies)
     # The API server takes up a policy within a second or two.
     wait_until(lambda: refusal(control_plane, written(namespace, maxReplicas=101)), within_s=30)
@@ -185,11 +180,7 @@ def test_an_object_that_is_older_than_its_limits_can_be_labelled(control_plane, 
     """Its spec stays as it is."""
     control_plane.apply(written(namespace, maxReplicas=5000))
     values = {"policy": {"enabled": True, "namespaces": {namespace: LIMITS}}, "fullnameOverride": "later"}
-    policies = [
-        rendered
-        for rendered in yaml.safe_load_all(helm_template(values=values))
-        if rendered and rendered["kind"].startswith(POLICY)
-    ]
+    policies = [rendered for rendered in rendered_chart(values=values) if rendered["kind"].startswith(POLICY)]
     control_plane.apply(*policies)
     try:
         wait_until(lambda: refusal(control_plane, written(namespace, maxReplicas=5001)), within_s=30)

@@ -15,7 +15,7 @@ from cronhpa.kube.lease import LeaseName
 from cronhpa.operator.leader.shard_election import replica_lease, shard_lease
 from cronhpa.operator.settings import Settings
 from testbed.build import binaries
-from testbed.control_plane import ControlPlaneError, helm_template
+from testbed.control_plane import ControlPlaneError, helm_template, rendered_chart
 
 pytestmark = pytest.mark.cluster
 
@@ -60,7 +60,7 @@ LEASES = ("coordination.k8s.io", "leases")
 
 @cache
 def _rendered(values):
-    return [manifest for manifest in yaml.safe_load_all(helm_template(CHART, values=json.loads(values))) if manifest]
+    return rendered_chart(values=json.loads(values))
 
 
 def render(**values):
@@ -453,12 +453,11 @@ def test_the_crd_is_that_of_the_project_and_stays_when_the_release_goes():
     [("1.30.0", "kubernetes-1.30"), ("1.33.9", "kubernetes-1.30"), ("1.34.0", "."), ("1.36.3", ".")],
 )
 def test_the_crd_is_the_one_that_the_version_of_the_api_server_takes(version, folder):
-    rendered = yaml.safe_load_all(helm_template(CHART, kubernetes=version))
-    crds = of_kind([manifest for manifest in rendered if manifest], "CustomResourceDefinition")
+    crds = of_kind(rendered_chart(kubernetes=version), "CustomResourceDefinition")
 
     for crd in crds:
         file = PROJECT / "crds" / folder / f"cronhpa.io_{crd['spec']['names']['plural']}.yaml"
-        assert yaml.safe_load(file.read_text())["spec"] == crd["spec"]
+        assert yaml.load(file.read_text(), yaml.CSafeLoader)["spec"] == crd["spec"]
 
 
 def test_a_kubernetes_that_is_too_old_is_refused_by_the_chart():

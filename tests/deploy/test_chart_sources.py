@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from cronhpa.operator.settings import Settings
 from cronhpa.sources.definition import parse_sources
-from testbed.control_plane import ControlPlaneError, helm_template
+from testbed.control_plane import ControlPlaneError, rendered_chart
 
 pytestmark = pytest.mark.cluster
 
@@ -24,7 +23,7 @@ SOURCES = {
 
 
 def rendered(**values):
-    return [manifest for manifest in yaml.safe_load_all(helm_template(values=values)) if manifest]
+    return rendered_chart(values=values)
 
 
 def only(objects, kind):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed.control_plane import CHART, helm_template
+from testbed.control_plane import CHART, rendered_chart
 
 pytestmark = pytest.mark.cluster
 
@@ -31,7 +31,7 @@ def rendered_over(tmp_path):
     def render(defaults, **values):
         chart = shutil.copytree(CHART, tmp_path / "cronhpa", dirs_exist_ok=True)
         (chart / "values.yaml").write_text(yaml.safe_dump(defaults))
-        return list(yaml.safe_load_all(helm_template(chart, values=values)))
+        return rendered_chart(chart, values=values)
 
     return render
 
@@ -63,7 +63,7 @@ def emptied(path):
 
 @pytest.fixture(scope="module")
 def of_today():
-    return list(yaml.safe_load_all(helm_template()))
+    return rendered_chart()
 
 
 def test_a_chart_from_before_all_values_upgrades_to_their_defaults(rendered_over, of_today):
@@ -168,7 +168,5 @@ def test_an_umbrella_chart_may_set_its_condition_and_its_globals(of_today, tmp_p
     (umbrella / "Chart.yaml").write_text(yaml.safe_dump(chart))
     (umbrella / "values.yaml").write_text(yaml.safe_dump({"cronhpa": values, "global": {"team": "shop"}}))
 
-    assert of_today == list(yaml.safe_load_all(helm_template(umbrella)))
-    assert [] == [
-        each for each in yaml.safe_load_all(helm_template(umbrella, values={"cronhpa": {"enabled": False}})) if each
-    ]
+    assert of_today == rendered_chart(umbrella)
+    assert [] == rendered_chart(umbrella, values={"cronhpa": {"enabled": False}})

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from testbed.build import binaries
-from testbed.control_plane import helm_template
+from testbed.control_plane import rendered_chart
 
 pytestmark = pytest.mark.cluster
 
@@ -21,7 +21,7 @@ PROJECT = Path(__file__).parents[2]
 def objects():
     """By kind and name."""
     built = subprocess.check_output([binaries() / "kubectl", "kustomize", PROJECT / "deploy" / "kustomize"], text=True)
-    return {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(built)}
+    return {(each["kind"], each["metadata"]["name"]): each for each in yaml.load_all(built, yaml.CSafeLoader)}
 
 
 def test_the_file_is_what_the_chart_renders_now():
@@ -29,9 +29,7 @@ def test_the_file_is_what_the_chart_renders_now():
 
 
 def test_it_has_every_object_of_the_chart_but_its_test_and_the_namespace_that_helm_would_make(objects):
-    rendered = [
-        each for each in yaml.safe_load_all(helm_template(namespace="cronhpa-system", release="cronhpa")) if each
-    ]
+    rendered = rendered_chart(namespace="cronhpa-system", release="cronhpa")
     of_the_chart = {
         (each["kind"], each["metadata"]["name"])
         for each in rendered

@@ -13,7 +13,7 @@ import release
 import yaml
 
 from testbed.build import binaries
-from testbed.control_plane import helm_template
+from testbed.control_plane import rendered_chart
 
 pytestmark = pytest.mark.cluster
 
@@ -30,7 +30,7 @@ def archive(tmp_path_factory):
 
 def images(archive, **values):
     """Of every container that the chart would run."""
-    rendered = [each for each in yaml.safe_load_all(helm_template(archive, values=values)) if each]
+    rendered = rendered_chart(archive, values=values)
     pods = [each["spec"]["template"]["spec"] for each in rendered if each["kind"] == "StatefulSet"]
     pods += [each["spec"] for each in rendered if each["kind"] == "Pod"]
     return {container["image"] for pod in pods for container in pod["containers"]}

@@ -301,10 +301,10 @@ class ControlPlane:
         Returns "Kind/name" of each object.
         """
         self.install_crds()
-        rendered = yaml.safe_load_all(
-            helm_template(chart, namespace=namespace, release=release, values=values, kubernetes=self.kubernetes)
+        rendered = rendered_chart(
+            chart, namespace=namespace, release=release, values=values, kubernetes=self.kubernetes
         )
-        wanted = [candidate for candidate in rendered if candidate and candidate["kind"] not in _WORKLOADS | _FOREIGN]
+        wanted = [candidate for candidate in rendered if candidate["kind"] not in _WORKLOADS | _FOREIGN]
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         for manifest in wanted:
             # `helm install` puts what names no namespace into that of the release.
@@ -630,6 +630,12 @@ def helm_template(
             *(("--kube-version", kubernetes) if kubernetes else ()),
             stdin=yaml.safe_dump(dict(values or {})), environment=homes,
         )  # fmt: skip
+
+
+def rendered_chart(chart: Path = CHART, **how: Any) -> list[dict[str, Any]]:
+    """The objects that `helm_template` renders."""
+    # libyaml reads 240 kB of definitions in 0.05 s instead of 0.4 s.
+    return [each for each in yaml.load_all(helm_template(chart, **how), yaml.CSafeLoader) if each]
 
 
 def _run(*command: str | Path, stdin: str | None, environment: Mapping[str, str]) -> str:

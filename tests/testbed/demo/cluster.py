@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
-from testbed.control_plane import CRDS, RELEASE, helm_template
+from testbed.control_plane import CRDS, RELEASE, rendered_chart
 from testbed.demo.api import Api, path_of
 from testbed.demo.scenario import BOUNDS
 from testbed.demo.twins import IMAGE, TWINS
@@ -129,8 +129,8 @@ class Installation:
     def _rights(self) -> list[dict[str, Any]]:
         """What the chart renders for an operator that runs outside the cluster, in this one namespace."""
         values = {"namespaces": [NAMESPACE], "crds": {"install": False}}
-        rendered = yaml.safe_load_all(helm_template(namespace=NAMESPACE, values=values))
-        return [manifest for manifest in rendered if manifest and manifest["kind"] in _RIGHTS]
+        rendered = rendered_chart(namespace=NAMESPACE, values=values)
+        return [manifest for manifest in rendered if manifest["kind"] in _RIGHTS]
 
     def _wait_for_crds(self) -> None:
         for crd in self._crds:
