@@ -239,6 +239,9 @@ class Settings(BaseSettings):
     page_host: Annotated[str, AfterValidator(_as_page_host)] = Field(
         "127.0.0.1", description="Address of the page; another one than loopback needs TLS and authentication."
     )
+    pod_price: float | None = Field(None, ge=0, description="Price of a pod by the hour, for costs on the page.")
+    core_price: float | None = Field(None, ge=0, description="Price of a core by the hour.")
+    gib_price: float | None = Field(None, ge=0, description="Price of a GiB of memory by the hour.")
     object_watch: Literal["kopf", "informer"] = Field(
         "kopf",
         description=(

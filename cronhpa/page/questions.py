@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.history.database.address import PortableAddress
+from cronhpa.simulation.prices import Prices
 
 # Shown back and ahead of now: as long as every decision is kept.
 SPAN: Nanoseconds = 7 * DAY
@@ -100,6 +101,7 @@ class RerunQuestion(Struct, frozen=True):
     """YAML of the changed object, or of its spec alone."""
     events: bytes = b""
     """As of `LiveObject`: they hold in both runs."""
+    prices: Prices = Prices()
     progress: str = ""
     """A file into which the task writes the share that is done, from 0 to 1; "" for none."""
 

@@ -157,6 +157,8 @@ def _rerun(asked: RerunQuestion) -> Json:
         "capacity": capacity,
         "startUp": environment.start_up / SECOND,
         "metric": series.metric,
+        "podPrice": asked.prices.of_pod(environment.requests),
+        "unpriced": asked.prices.unknown(environment.requests),
         "load": _thinned(zip(middles, (value for _, value in points), strict=True), begin, end),
         "happened": _happened(happened, ready_pods(happened, scalings, memory.start_up), minutes, capacity),
         "asItIs": _run(as_it_is),

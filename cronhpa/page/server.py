@@ -53,6 +53,7 @@ from cronhpa.page.worker_pools import PageWorker
 from cronhpa.ports.connections import ConnectionLimits, Connections
 from cronhpa.ports.fair_places import FairPace
 from cronhpa.ports.token_bucket import Pace
+from cronhpa.simulation.prices import Prices
 
 LOG = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class PageSettings(Struct, frozen=True):
     tls: ssl.SSLContext | None = None
     """None for clear text."""
     limits: ConnectionLimits = ConnectionLimits()
+    prices: Prices = Prices()
 
 
 class _RunText(Struct, frozen=True, forbid_unknown_fields=True):
@@ -293,7 +295,14 @@ class PageServer:
             return refused(413, f"at most {TEXT_MAX // 1024} KiB of YAML are read")
         _, live = await self._allowed(request, asked.namespace, asked.name)
         question = RerunQuestion(
-            self._store, asked.namespace, asked.name, self._now(), _body(live), asked.yaml, live.events
+            self._store,
+            asked.namespace,
+            asked.name,
+            self._now(),
+            _body(live),
+            asked.yaml,
+            live.events,
+            prices=self._settings.prices,
         )
         run = self._what_if.begin(caller.label, question)
         return await answered(request, _ENCODER.encode({"run": run}))

@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from cronhpa.core.model.instant import DAY, HOUR, SECOND, format_instant
-from cronhpa.reporting.prices import Prices
 from cronhpa.reporting.reported_target import LeftOut
 from cronhpa.reporting.rhythm import OneTimePeak
 from cronhpa.reporting.screening import workload_model
 from cronhpa.reporting.suggestions import JudgedTarget, Suggestion, worth
+from cronhpa.simulation.prices import Prices, money
 from cronhpa.simulation.score import Score
 
 Json = dict[str, Any]
@@ -40,7 +40,10 @@ def report_of(
         value = worth(one.today, best.score) if best is not None else 0.0
         return -value, -one.today.under_provisioned_minutes, one.target.label
 
-    return ClusterReport(tuple(sorted(judged, key=rank)), tuple(left_out), tuple(remarks), prices)
+    unpriced = [
+        f"{one.target.label}: {why}" for one in judged if (why := prices.unknown(one.target.environment.requests))
+    ]
+    return ClusterReport(tuple(sorted(judged, key=rank)), tuple(left_out), (*remarks, *unpriced), prices)
 
 
 def sentence(judged: JudgedTarget, suggestion: Suggestion, prices: Prices) -> str:
@@ -53,7 +56,7 @@ def sentence(judged: JudgedTarget, suggestion: Suggestion, prices: Prices) -> st
     price = prices.of_pod(judged.target.environment.requests)
     if price is not None:
         saved = (before.pod_hours - after.pod_hours) * price
-        text += f", {'saves' if saved >= 0 else 'costs'} {abs(saved):,.2f}"
+        text += f", {'saves' if saved >= 0 else 'costs'} {money(abs(saved))}"
     return text
 
 

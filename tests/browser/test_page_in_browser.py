@@ -21,6 +21,7 @@ from cronhpa.history.past.points import Point
 from cronhpa.history.store import Store
 from cronhpa.page.authentication import Authentication
 from cronhpa.page.objects import Leader
+from cronhpa.simulation.prices import Prices
 from page.made_fleet import NOW, SPEC, MadeObjects, fleet_of, live
 from page.served_page import served
 from page.test_rights import Told
@@ -200,7 +201,7 @@ def test_what_if_is_run_from_the_form_and_its_yaml_is_there_to_copy(opened, live
     """Without a forecast and with a reconciliation a minute, as that is quick."""
     path, shop = lived
     spec = {**{key: field for key, field in SPEC.items() if key != "forecast"}, "syncPeriodSeconds": 60}
-    with served(MadeObjects([live("prod", "shop", spec, shop.status)]), store=path) as url:
+    with served(MadeObjects([live("prod", "shop", spec, shop.status)]), store=path, prices=Prices(pod=0.5)) as url:
         page = opened(url, scheme="dark", bypass_csp=True)
         go(page, "what-if")
         yaml = page.locator("textarea")
@@ -209,6 +210,7 @@ def test_what_if_is_run_from_the_form_and_its_yaml_is_there_to_copy(opened, live
         page.get_by_role("button", name="Decide the last week again").click()
         changed = page.locator(".outcome .mine")
         expect(changed).to_contain_text(re.compile(r"Changed.*\+\d+ %"), timeout=60_000)
+        expect(page.locator(".outcome th", has_text="Cost")).to_be_visible()
         page.evaluate(axe)
         assert [] == barriers(page)
 

@@ -16,6 +16,7 @@ from cronhpa.page.rerun import NotReadableError, spec_of
 from cronhpa.page.rights import BusyError, UnavailableError
 from cronhpa.page.what_if import WhatIf
 from cronhpa.page.worker_pools import PageWorker
+from cronhpa.simulation.prices import Prices
 from page.made_fleet import NOW, SPEC, live, lived_week, sale
 
 # Without a forecast, and with a reconciliation a minute: quick to decide again.
@@ -52,7 +53,7 @@ def test_the_week_is_decided_as_it_is_and_as_it_would_be(lived, tmp_path):
     """
     progress = tmp_path / "progress"
     progress.touch()
-    document = result(lived, {**PLAIN, "minReplicas": 6}, progress=str(progress))
+    document = result(lived, {**PLAIN, "minReplicas": 6}, progress=str(progress), prices=Prices(pod=0.5))
 
     as_it_is, changed = document["asItIs"], document["changed"]
     assert changed["podHours"] > as_it_is["podHours"] + 100
@@ -61,6 +62,7 @@ def test_the_week_is_decided_as_it_is_and_as_it_would_be(lived, tmp_path):
     assert changed["minutes"] <= as_it_is["minutes"]
     assert 84 == pytest.approx(document["happened"]["hours"], abs=1)
     assert 1 == pytest.approx(float(progress.read_text()), abs=0.02)
+    assert (0.5, "") == (document["podPrice"], document["unpriced"])
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectInputError, Obj
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.past.past_source import OPERATOR, Operator, PastLocation, ServiceAccount
 from cronhpa.cli.terminal.console import complain, fail, say, show
+from cronhpa.cli.terminal.price_options import CorePrice, GibPrice, PodPrice
 from cronhpa.cli.terminal.progress import progress
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.model.spec import Metric, Span, Spec
@@ -55,9 +56,9 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         typer.Option(
             metavar="FILE|URL|-",
             envvar=[_STORE, _PROMETHEUS],
-            help="The load: a CSV (.gz) or Parquet file of `timestamp,value`, the total over all pods; the operator's "
-            "SQLite file; a Prometheus, queried for 28 days; or -, a CSV on standard input. Default for an object in "
-            "the cluster: the load that the operator recorded.",
+            help="The load: CSV (.gz) or Parquet of `timestamp,value`, the total of all pods; the operator's SQLite "
+            "file; a Prometheus, for 28 days; - for CSV on standard input. Default in a cluster: what the operator "
+            "recorded.",
         ),
     ] = None,
     query: Annotated[
@@ -81,7 +82,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         str | None,
         typer.Option(
             metavar="cpu=500m",
-            help="Resource request of a pod; a Utilization target needs it. Default: that of the object's pods.",
+            help="Request of a pod, for a Utilization target. Default: that of the object's pods.",
         ),
     ] = None,
     pod_capacity: Annotated[
@@ -98,6 +99,9 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     ] = None,
     metric_delay: Annotated[str, typer.Option(metavar="LENGTH", help="Age of a metric when it is read.")] = "30s",
     metric_window: Annotated[str, typer.Option(metavar="LENGTH", help="Time that a metric is averaged over.")] = "60s",
+    pod_price: PodPrice = None,
+    core_price: CorePrice = None,
+    gib_price: GibPrice = None,
     zone: Annotated[str | None, typer.Option(help="IANA time zone of the times. Default: the object's.")] = None,
     output: Annotated[BacktestOutput, typer.Option("--output", "-o", help="Output format.")] = BacktestOutput.TABLE,
     picture: Annotated[Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw the result to this file.")] = None,
@@ -109,8 +113,8 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     Show what an object would have done under a recorded load: metrics alone, with schedules, with the forecast.
 
-    The operator's own code decides every reconciliation, in virtual time. A forecast is fitted once a day on the load
-    before it. Time counts as under-provisioned if the load is above the capacity of the ready pods: --pod-capacity,
+    The operator's own code decides, in virtual time. A forecast is fitted once a day on the load before it. Time counts
+    as under-provisioned if the load is above the capacity of the ready pods: --pod-capacity,
     else podCapacityPercent of the target, else the request for a Utilization target and the target for others. Of an
     object in the cluster, request, start-up time and recorded load are read there.
 
@@ -129,6 +133,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     from cronhpa.core.schedules.wall_clock import zone_problem
     from cronhpa.forecasting.backtest import with_one
     from cronhpa.history.database.series import Series
+    from cronhpa.simulation.prices import Prices
 
     if zone is not None and (problem := zone_problem(zone)):
         raise typer.BadParameter(problem, param_hint="--zone")
@@ -158,10 +163,11 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
     if spec.override is not None:
         left_out.append("override: it is left out, as it was for an incident")
-    for remark in left_out:
+    prices = Prices(pod_price, core_price, gib_price)
+    for remark in (*left_out, *filter(None, [prices.unknown(environment.requests)])):
         complain("backtest", f"{given.label}: {remark}")
     spec = with_one(spec, metric)
-    plan = Backtest(given.label, spec, past.load, environment, span, shown)
+    plan = Backtest(given.label, spec, past.load, environment, span, shown, price=prices.of_pod(environment.requests))
     finished = _run(plan, series, past.points)
     _print(finished, output)
     if picture is not None:

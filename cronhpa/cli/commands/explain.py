@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cronhpa.api.explained.costs import costs_of
 from cronhpa.api.explained.explanation import as_json, explanation
 from cronhpa.api.explained.explanation_text import explained, folded, summary
 from cronhpa.cli.objects.cluster import (
@@ -24,6 +25,8 @@ from cronhpa.cli.objects.named import parse_name, read_named
 from cronhpa.cli.objects.object_names import OneObject
 from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastLocation, ServiceAccount, StoreFile, TokenFile
 from cronhpa.cli.terminal.console import fail, say, show
+from cronhpa.cli.terminal.price_options import CorePrice, GibPrice, PodPrice
+from cronhpa.simulation.prices import Prices
 
 
 class ExplainOutput(StrEnum):
@@ -47,6 +50,9 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Also print the metrics, the bounds and the forecast.")
     ] = False,
+    pod_price: PodPrice = None,
+    core_price: CorePrice = None,
+    gib_price: GibPrice = None,
     output: Annotated[ExplainOutput, typer.Option("--output", "-o", help="text or json.")] = ExplainOutput.TEXT,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the timeline into this file, .svg or .png.", dir_okay=False)
@@ -99,9 +105,10 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         body = asyncio.run(read())
     except ClusterError as error:
         fail("explain", error)
+    costs = costs_of(body, Prices(pod_price, core_price, gib_price))
     if output is ExplainOutput.JSON:
-        show(json.dumps(as_json(explanation(body)), indent=2))
+        show(json.dumps({**as_json(explanation(body)), **({"costs": costs} if costs else {})}, indent=2))
         return
-    for line in (explained if verbose else summary)(body, time.time_ns()):
+    for line in (*(explained if verbose else summary)(body, time.time_ns()), *([f"  {costs}"] if costs else ())):
         for part in folded(line, shutil.get_terminal_size().columns):
             say(part)

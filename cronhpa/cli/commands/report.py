@@ -15,6 +15,7 @@ import typer
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connected
 from cronhpa.cli.objects.yaml_documents import UnreadableFileError, as_yaml, read_documents
 from cronhpa.cli.terminal.console import complain, fail, say, show
+from cronhpa.cli.terminal.price_options import CorePrice, GibPrice, PodPrice
 from cronhpa.cli.terminal.progress import progress
 from cronhpa.core.model.instant import DAY, SECOND
 
@@ -55,8 +56,7 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         typer.Option(
             metavar="FOLDER",
             rich_help_panel=_PANEL_READ,
-            help="Loads as NAMESPACE/NAME[.METRIC].csv[.gz] or .parquet. With --prometheus what is fetched is kept "
-            "there, and an interrupted report goes on from it.",
+            help="Loads as NAMESPACE/NAME[.METRIC].csv[.gz] or .parquet; what --prometheus gave is kept there.",
         ),
     ] = None,
     namespace: Namespace = None,
@@ -80,7 +80,7 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         typer.Option(
             metavar="'cluster=\"prod\"'",
             rich_help_panel=_PANEL_READ,
-            help="Label matchers for the queries of cpu, memory and replicas, where a Prometheus has several clusters.",
+            help="Label matchers for default queries, where a Prometheus has several clusters.",
         ),
     ] = "",
     token_file: Annotated[
@@ -100,16 +100,9 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             metavar="ZONE", help="IANA zone of found schedules. Default: the one whose clock the load follows."
         ),
     ] = None,
-    pod_price: Annotated[
-        float | None, typer.Option(metavar="PRICE", min=0, rich_help_panel=_PANEL_SHOWN, help="Of a pod, by the hour.")
-    ] = None,
-    core_price: Annotated[
-        float | None, typer.Option(metavar="PRICE", min=0, rich_help_panel=_PANEL_SHOWN, help="Of a core, by the hour.")
-    ] = None,
-    gib_price: Annotated[
-        float | None,
-        typer.Option(metavar="PRICE", min=0, rich_help_panel=_PANEL_SHOWN, help="Of a GiB of memory, by the hour."),
-    ] = None,
+    pod_price: PodPrice = None,
+    core_price: CorePrice = None,
+    gib_price: GibPrice = None,
     output: Annotated[
         ReportOutput, typer.Option("--output", "-o", rich_help_panel=_PANEL_SHOWN, help="Output format.")
     ] = ReportOutput.TABLE,
@@ -149,7 +142,7 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     from cronhpa.kube.errors import ClusterError
     from cronhpa.reporting.cluster_report import report_of
     from cronhpa.reporting.objects import autoscalers_of
-    from cronhpa.reporting.prices import Prices
+    from cronhpa.simulation.prices import Prices
 
     if print_rbac:
         show(as_yaml([cluster_role()]).rstrip())

@@ -8,8 +8,8 @@ from typing import Any
 from cronhpa.cli.objects.yaml_documents import as_yaml
 from cronhpa.core.model.printable import printable
 from cronhpa.reporting.cluster_report import sentence
-from cronhpa.reporting.prices import Prices
 from cronhpa.reporting.suggestions import JudgedTarget
+from cronhpa.simulation.prices import Prices
 
 _WIDTH = 100
 

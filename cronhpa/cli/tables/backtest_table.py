@@ -18,6 +18,7 @@ from cronhpa.core.model.printable import printable
 from cronhpa.core.model.spec import Span, Spec
 from cronhpa.simulation.compare import Variant
 from cronhpa.simulation.load import Load
+from cronhpa.simulation.prices import money
 from cronhpa.simulation.run import Run
 from cronhpa.simulation.score import Score
 from cronhpa.simulation.target import Environment
@@ -39,6 +40,8 @@ class Backtest:
     """The results by variant, in the order to show them."""
     forecasts: str = ""
     """A description of the forecasts."""
+    price: float | None = None
+    """Of a pod by the hour; None if it is not known."""
 
     @property
     def compared_with(self) -> Variant:
@@ -48,14 +51,14 @@ class Backtest:
 
 def as_table(backtest: Backtest, width: int) -> str:
     """Lines for people: the object and the span, a row for each variant, and the environment."""
-    table = Table(
-        "", "under-provisioned", "unserved", "pod-hours", "actions", "most pods", box=None, padding=(0, 2, 0, 0)
-    )
+    costs = () if backtest.price is None else ("cost",)
+    heads = ("", "under-provisioned", "unserved", "pod-hours", *costs, "actions", "most pods")
+    table = Table(*heads, box=None, padding=(0, 2, 0, 0))
     for column in table.columns:
         column.no_wrap = True
     base = backtest.runs[backtest.compared_with].score
     for variant, run in backtest.runs.items():
-        table.add_row(variant.value, *_row(run.score, base, is_base=variant is backtest.compared_with))
+        table.add_row(variant.value, *_row(run.score, base, backtest.price, is_base=variant is backtest.compared_with))
     console = Console(highlight=False, markup=False, emoji=False, width=width)
     with console.capture() as captured:
         console.print(table)
@@ -92,20 +95,22 @@ def as_json(backtest: Backtest) -> str:
                 "syncPeriodSeconds": backtest.spec.options.sync_period / SECOND,
             },
             **({"forecasts": backtest.forecasts} if backtest.forecasts else {}),
-            "variants": {variant.value: _score(run.score) for variant, run in backtest.runs.items()},
+            "variants": {variant.value: _score(run.score, backtest.price) for variant, run in backtest.runs.items()},
         },
         indent=2,
     )
 
 
-def _row(score: Score, base: Score, *, is_base: bool) -> list[str]:
+def _row(score: Score, base: Score, price: float | None, *, is_base: bool) -> list[str]:
     minutes = f"{score.under_provisioned_minutes:,.1f} min"
     if not is_base and base.under_provisioned:
         minutes += f" ({100 * (score.under_provisioned - base.under_provisioned) / base.under_provisioned:+.0f} %)"
     pod_hours = f"{score.pod_hours:,.1f}"
     if not is_base and base.pod_time:
         pod_hours += f" ({100 * (score.pod_time / base.pod_time - 1):+.1f} %)"
-    return [minutes, f"{score.unserved_percent:.3f} %", pod_hours, f"{score.actions:,}", f"{score.most_replicas:,}"]
+    costs = [] if price is None else [money(score.pod_hours * price)]
+    unserved = f"{score.unserved_percent:.3f} %"
+    return [minutes, unserved, pod_hours, *costs, f"{score.actions:,}", f"{score.most_replicas:,}"]
 
 
 def _deciders(score: Score) -> str:
@@ -128,12 +133,13 @@ def _source(by: SourceRef | None) -> str:
     return "" if by is None else str(by)
 
 
-def _score(score: Score) -> dict[str, Any]:
+def _score(score: Score, price: float | None) -> dict[str, Any]:
     return {
         "underProvisionedMinutes": round(score.under_provisioned_minutes, 3),
         "unservedLoadHours": round(score.unserved_hours, 6),
         "unservedPercent": round(score.unserved_percent, 4),
         "podHours": round(score.pod_hours, 3),
+        **({} if price is None else {"cost": round(score.pod_hours * price, 2)}),
         "scaleActions": score.actions,
         "mostReplicas": score.most_replicas,
         "unknownSeconds": round(score.unknown / SECOND),

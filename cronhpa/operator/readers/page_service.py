@@ -18,6 +18,7 @@ from cronhpa.page.questions import ENCODER
 from cronhpa.page.rights import AllRights, BusyError, Caller, NotAuthenticatedError, Rights, UnavailableError
 from cronhpa.page.server import PageServer, PageSettings
 from cronhpa.ports.connections import ConnectionLimits
+from cronhpa.simulation.prices import Prices
 
 # As of the other listeners: a sixteenth of the files that the process may open.
 _SHARE_OF_FILES = 16
@@ -129,6 +130,7 @@ def page_server(
         settings.store_address,
         _tls(settings),
         ConnectionLimits(connections, per_peer=connections * 3 // 4),
+        Prices(settings.pod_price, settings.core_price, settings.gib_price),
     )
     return PageServer(asked, objects, rights, now)
 

@@ -102,13 +102,18 @@ function outcome(found) {
   const rows = [["What happened", found.happened, "recorded, point by point"], ["As it is", found.asItIs, "decided again"],
     ["Changed", found.changed, "decided again"]];
   const base = found.asItIs;
+  const isPriced = found.podPrice !== null && found.podPrice !== undefined;
+  for (const run of isPriced ? [found.happened, found.asItIs, found.changed] : []) {
+    run.cost = run.podHours === undefined || run.podHours === null ? null : run.podHours * found.podPrice;
+  }
   const cell = (run, name, digits, unit) => el("td.num", {}, run[name] === undefined || run[name] === null ? "–" : `${number(run[name], digits)}${unit}`,
     run === found.changed && run[name] !== undefined ? el("span.faint", {}, against(run[name], base[name], digits)) : null);
   return el("div.scroll", {tabindex: 0, role: "region", "aria-label": "Outcome"}, el("table.list.outcome", {},
-    el("caption.hidden", {}, "Outcome"), el("thead", {}, el("tr", {}, ["", "Under-provisioned", "Unserved", "Pod-hours", "Most pods", "Hours known"]
+    el("caption.hidden", {}, "Outcome"), el("thead", {}, el("tr", {}, ["", "Under-provisioned", "Unserved", "Pod-hours", ...(isPriced ? ["Cost"] : []), "Most pods", "Hours known"]
       .map((text) => (text ? el("th", {scope: "col"}, text) : el("td"))))),
     el("tbody", {}, rows.map(([title, run, how]) => el("tr", {class: run === found.changed ? "mine" : ""}, el("th", {scope: "row"}, title,
       el("span.faint", {}, ` ${how}`)), cell(run, "minutes", 1, " min"), cell(run, "unserved", 3, " %"), cell(run, "podHours", 1, ""),
+    isPriced ? cell(run, "cost", 2, "") : null,
     cell(run, "most", 0, ""), cell(run, "hours", 0, ""))))));
 }
 

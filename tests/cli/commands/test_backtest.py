@@ -73,6 +73,18 @@ def hours(begin, end):
     return ("--from", f"2026-03-09T{begin}:00Z", "--to", f"2026-03-09T{end}:00Z")
 
 
+def test_costs_are_pod_hours_times_the_price_of_a_pod(backtest):
+    """A pod that requests a core costs what a core does."""
+    span = hours("09:30", "10:00")
+    priced = scores(backtest(CPU, *REQUEST, *span, "--core-price", "0.5", "-o", "json"))["variants"]["reactive"]
+
+    assert pytest.approx(priced["podHours"] / 2, abs=0.01) == priced["cost"]
+    assert f" {priced['cost']:,.2f} " in backtest(CPU, *REQUEST, *span, "--core-price", "0.5").stdout
+    assert "cost" not in backtest(CPU, *REQUEST, *span).stdout
+    unpriced = backtest(CPU, *REQUEST, *span, "--gib-price", "0.5")
+    assert "its price is not known: its pods request no memory" in unpriced.stderr
+
+
 def test_a_window_that_opens_before_the_rise_takes_its_minutes_away(backtest):
     """
     The rise is a line from 6 at 09:59 to 12 at 10:00. Reactive: the 10 pods of 1 core are passed at 2/3 of it, and 12

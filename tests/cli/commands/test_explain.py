@@ -25,6 +25,7 @@ from cli.glance import (
 )
 from core.situations import at, observed, reconciliation_of, situations
 from cronhpa.api.columns import StatusWord
+from cronhpa.api.explained.costs import costs_of
 from cronhpa.api.explained.explanation import as_json, explanation
 from cronhpa.api.explained.explanation_text import explained, folded, summary
 from cronhpa.api.explained.object_rows import rows_of
@@ -39,6 +40,7 @@ from cronhpa.core.model.instant import DAY as ONE_DAY
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent, Observation, Scale
 from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.simulation.prices import Prices
 
 
 def lines(made, now=NOW):
@@ -101,6 +103,20 @@ def test_an_object_without_a_status_was_not_decided_upon():
         lines(new)
     )
     assert {"namespace": "prod", "name": "shop", "decided": False} == as_json(explanation(new))
+
+
+@pytest.mark.parametrize(
+    ("prices", "told"),
+    [
+        (Prices(), ""),
+        (Prices(pod=0.25), "12 pods cost 3.00 an hour, each 0.25"),
+        (Prices(core=0.5), "12 pods cost 6.00 an hour, each 0.50"),
+        (Prices(gib=0.5), "its price is not known: its pods request no memory"),
+    ],
+)
+def test_pods_cost_what_is_stated_or_what_they_request(prices, told):
+    """12 pods that request a core."""
+    assert told == costs_of(body(stated(), pods_of(12, 580)), prices)
 
 
 def test_an_edit_that_nobody_has_seen_is_told():

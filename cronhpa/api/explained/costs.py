@@ -1,0 +1,21 @@
+"""What an object's pods cost, from its status and the prices that a reader states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cronhpa.api.status_memory import parse_memory
+from cronhpa.simulation.prices import Prices, money
+
+
+def costs_of(body: dict[str, Any], prices: Prices) -> str:
+    """What the object's pods cost by the hour, or why that is not known; "" without prices or replicas."""
+    status = body.get("status") or {}
+    replicas = status.get("currentReplicas")
+    if not prices.is_stated or replicas is None:
+        return ""
+    requests = parse_memory(status).request_per_pod
+    price = prices.of_pod(requests)
+    if price is None:
+        return prices.unknown(requests)
+    return f"{replicas} pods cost {money(replicas * price)} an hour, each {money(price)}"

@@ -1,0 +1,49 @@
+"""What a pod costs by the hour: stated, or by its requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+_GIB = 2**30
+_MILLI = 1000
+
+
+class Prices(Struct, frozen=True):
+    """Prices by the hour, in one currency that nobody needs to name; None where not stated."""
+
+    pod: float | None = None
+    core: float | None = None
+    gib: float | None = None
+    """Of memory."""
+
+    @property
+    def is_stated(self) -> bool:
+        return any(price is not None for price in (self.pod, self.core, self.gib))
+
+    def of_pod(self, requests: Mapping[str, int]) -> float | None:
+        """
+        The price of a pod by the hour; None if no price is stated, or if `unknown` tells why there is none.
+
+        requests: milli-units by resource.
+        """
+        if self.pod is not None:
+            return self.pod
+        if not self.is_stated or self.unknown(requests):
+            return None
+        cores, bytes_ = requests.get("cpu", 0) / _MILLI, requests.get("memory", 0) / _MILLI
+        return cores * (self.core or 0.0) + bytes_ / _GIB * (self.gib or 0.0)
+
+    def unknown(self, requests: Mapping[str, int]) -> str:
+        """Why a pod with these requests has no price although prices are stated; "" if it has one."""
+        if self.pod is not None:
+            return ""
+        stated = {"cpu": self.core, "memory": self.gib}
+        missing = [name for name, price in stated.items() if price is not None and name not in requests]
+        return f"its price is not known: its pods request no {' and no '.join(missing)}" if missing else ""
+
+
+def money(amount: float) -> str:
+    """An amount as it is shown everywhere, in the currency of the prices."""
+    return f"{amount:,.2f}"

@@ -1,0 +1,34 @@
+"""What a pod costs by the hour: stated, or by what it requests."""
+
+import pytest
+
+from cronhpa.simulation.prices import Prices
+
+# Half a core and two GiB.
+REQUESTS = {"cpu": 500, "memory": 2 * 2**30 * 1000}
+
+
+@pytest.mark.parametrize(
+    ("prices", "of_pod"),
+    [
+        (Prices(), None),
+        (Prices(pod=0.4), 0.4),
+        (Prices(core=0.04), 0.02),
+        (Prices(gib=0.005), 0.01),
+        (Prices(core=0.04, gib=0.005), 0.03),
+        (Prices(pod=0.4, core=9.0), 0.4),
+    ],
+)
+def test_a_pod_costs_what_is_stated_or_what_it_requests(prices, of_pod):
+    assert pytest.approx(of_pod) == prices.of_pod(REQUESTS)
+    assert "" == prices.unknown(REQUESTS)
+
+
+def test_a_pod_that_does_not_request_what_is_priced_has_no_price():
+    """It would be too low a price, in silence."""
+    prices = Prices(core=0.04, gib=0.005)
+
+    assert prices.of_pod({"cpu": 500}) is None
+    assert "its price is not known: its pods request no memory" == prices.unknown({"cpu": 500})
+    assert "its price is not known: its pods request no cpu and no memory" == prices.unknown({})
+    assert 0.4 == Prices(pod=0.4, core=1.0).of_pod({})
