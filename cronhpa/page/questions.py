@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from cronhpa.core.model.instant import DAY, Nanoseconds
+from cronhpa.core.model.prices import Prices
 from cronhpa.history.database.address import PortableAddress
-from cronhpa.simulation.prices import Prices
 
 # Shown back and ahead of now: as long as every decision is kept.
 SPAN: Nanoseconds = 7 * DAY

@@ -24,6 +24,7 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from msgspec import Struct
 
 from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.model.prices import Prices
 from cronhpa.core.schedules.wall_clock import zone_problem
 from cronhpa.history.database.address import PortableAddress, StoreAddress, portable
 from cronhpa.page.assets import load_assets
@@ -53,7 +54,6 @@ from cronhpa.page.worker_pools import PageWorker
 from cronhpa.ports.connections import ConnectionLimits, Connections
 from cronhpa.ports.fair_places import FairPace
 from cronhpa.ports.token_bucket import Pace
-from cronhpa.simulation.prices import Prices
 
 LOG = logging.getLogger(__name__)
 

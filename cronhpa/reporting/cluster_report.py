@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from cronhpa.core.model.instant import DAY, HOUR, SECOND, format_instant
+from cronhpa.core.model.prices import Prices, money
 from cronhpa.reporting.reported_target import LeftOut
 from cronhpa.reporting.rhythm import OneTimePeak
 from cronhpa.reporting.screening import workload_model
 from cronhpa.reporting.suggestions import JudgedTarget, Suggestion, worth
-from cronhpa.simulation.prices import Prices, money
 from cronhpa.simulation.score import Score
 
 Json = dict[str, Any]

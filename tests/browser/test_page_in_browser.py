@@ -14,6 +14,7 @@ from browser.conftest import NARROW, WIDE
 from cli.glance import named
 from cronhpa.cli.objects.page_proxy import PageProxy
 from cronhpa.core.model.instant import HOUR
+from cronhpa.core.model.prices import Prices
 from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.history.past.decisions import KeptDecision
 from cronhpa.history.past.past_decision import PastDecision
@@ -21,7 +22,6 @@ from cronhpa.history.past.points import Point
 from cronhpa.history.store import Store
 from cronhpa.page.authentication import Authentication
 from cronhpa.page.objects import Leader
-from cronhpa.simulation.prices import Prices
 from page.made_fleet import NOW, SPEC, MadeObjects, fleet_of, live
 from page.served_page import served
 from page.test_rights import Told

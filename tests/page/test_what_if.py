@@ -10,13 +10,13 @@ import yaml
 
 from cli.glance import body, pods_of, stated
 from cronhpa.core.model.instant import DAY
+from cronhpa.core.model.prices import Prices
 from cronhpa.forecasting.pool import WorkerError
 from cronhpa.page.questions import ENCODER, RerunQuestion, rerun
 from cronhpa.page.rerun import NotReadableError, spec_of
 from cronhpa.page.rights import BusyError, UnavailableError
 from cronhpa.page.what_if import WhatIf
 from cronhpa.page.worker_pools import PageWorker
-from cronhpa.simulation.prices import Prices
 from page.made_fleet import NOW, SPEC, live, lived_week, sale
 
 # Without a forecast, and with a reconciliation a minute: quick to decide again.

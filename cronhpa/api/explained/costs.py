@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cronhpa.api.status_memory import parse_memory
-from cronhpa.simulation.prices import Prices, money
+from cronhpa.core.model.prices import Prices, money
 
 
 def costs_of(body: dict[str, Any], prices: Prices) -> str:

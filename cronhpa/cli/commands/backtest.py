@@ -130,10 +130,10 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     from cronhpa.cli.objects.manifests import own_zone
     from cronhpa.cli.picture.drawing import check_picture
     from cronhpa.cli.tables.backtest_table import Backtest
+    from cronhpa.core.model.prices import Prices
     from cronhpa.core.schedules.wall_clock import zone_problem
     from cronhpa.forecasting.backtest import with_one
     from cronhpa.history.database.series import Series
-    from cronhpa.simulation.prices import Prices
 
     if zone is not None and (problem := zone_problem(zone)):
         raise typer.BadParameter(problem, param_hint="--zone")

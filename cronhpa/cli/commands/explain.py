@@ -26,7 +26,7 @@ from cronhpa.cli.objects.object_names import OneObject
 from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastLocation, ServiceAccount, StoreFile, TokenFile
 from cronhpa.cli.terminal.console import fail, say, show
 from cronhpa.cli.terminal.price_options import CorePrice, GibPrice, PodPrice
-from cronhpa.simulation.prices import Prices
+from cronhpa.core.model.prices import Prices
 
 
 class ExplainOutput(StrEnum):

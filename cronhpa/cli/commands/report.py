@@ -137,12 +137,12 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     from cronhpa.cli.report.histories import Histories
     from cronhpa.cli.report.live import cluster_role, read_objects
+    from cronhpa.core.model.prices import Prices
     from cronhpa.core.schedules.wall_clock import zone_problem
     from cronhpa.history.imports.prometheus import default_queries
     from cronhpa.kube.errors import ClusterError
     from cronhpa.reporting.cluster_report import report_of
     from cronhpa.reporting.objects import autoscalers_of
-    from cronhpa.simulation.prices import Prices
 
     if print_rbac:
         show(as_yaml([cluster_role()]).rstrip())

@@ -6,10 +6,10 @@ import textwrap
 from typing import Any
 
 from cronhpa.cli.objects.yaml_documents import as_yaml
+from cronhpa.core.model.prices import Prices
 from cronhpa.core.model.printable import printable
 from cronhpa.reporting.cluster_report import sentence
 from cronhpa.reporting.suggestions import JudgedTarget
-from cronhpa.simulation.prices import Prices
 
 _WIDTH = 100
 

@@ -14,11 +14,11 @@ from rich.table import Table
 from cronhpa.cli.tables.time_format import format_length, format_moment
 from cronhpa.core.model.decision import SourceRef
 from cronhpa.core.model.instant import SECOND, format_instant
+from cronhpa.core.model.prices import money
 from cronhpa.core.model.printable import printable
 from cronhpa.core.model.spec import Span, Spec
 from cronhpa.simulation.compare import Variant
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.prices import money
 from cronhpa.simulation.run import Run
 from cronhpa.simulation.score import Score
 from cronhpa.simulation.target import Environment

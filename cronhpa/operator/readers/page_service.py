@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable, Iterable
 
 from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.prices import Prices
 from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.leader.replica import Replica
 from cronhpa.operator.objects.inventory import Inventory
@@ -18,7 +19,6 @@ from cronhpa.page.questions import ENCODER
 from cronhpa.page.rights import AllRights, BusyError, Caller, NotAuthenticatedError, Rights, UnavailableError
 from cronhpa.page.server import PageServer, PageSettings
 from cronhpa.ports.connections import ConnectionLimits
-from cronhpa.simulation.prices import Prices
 
 # As of the other listeners: a sixteenth of the files that the process may open.
 _SHARE_OF_FILES = 16

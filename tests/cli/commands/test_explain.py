@@ -39,8 +39,8 @@ from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY as ONE_DAY
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent, Observation, Scale
+from cronhpa.core.model.prices import Prices
 from cronhpa.core.model.spec import ControllerOptions
-from cronhpa.simulation.prices import Prices
 
 
 def lines(made, now=NOW):

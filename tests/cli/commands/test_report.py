@@ -80,9 +80,9 @@ def test_the_page_loads_nothing_and_shows_the_week(folder, reported):
 
 def test_a_name_of_the_cluster_is_text_on_the_page(reported):
     from cronhpa.cli.report.html import as_html
+    from cronhpa.core.model.prices import Prices
     from cronhpa.reporting.cluster_report import report_of
     from cronhpa.reporting.reported_target import LeftOut
-    from cronhpa.simulation.prices import Prices
 
     page = as_html(report_of([], [LeftOut(SCRIPT, SCRIPT)], [SCRIPT], Prices()))
 

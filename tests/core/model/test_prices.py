@@ -2,7 +2,7 @@
 
 import pytest
 
-from cronhpa.simulation.prices import Prices
+from cronhpa.core.model.prices import Prices
 
 # Half a core and two GiB.
 REQUESTS = {"cpu": 500, "memory": 2 * 2**30 * 1000}
