@@ -58,6 +58,8 @@ def test_an_override_holds_until_it_is_taken_back_and_next_names_its_end(shop, o
     done = override("--min", "5", "--for", "2h", "--reason", "INC-4711")
 
     assert 0 == done.exit_code, done.stderr
+    # Found: "for 2 h" and "more: INC-4711" on two lines, as if `more` were a field.
+    assert "(in 2 h): INC-4711" in joined(done.stdout)
     until = parse_instant(stored()["until"])
     assert 0 <= until - (before + 2 * HOUR) < 60 * SECOND
     assert {"minReplicas": 5, "until": stored()["until"], "reason": "INC-4711"} == stored()

@@ -250,8 +250,9 @@ def _asks(override: Override, zone: str, now: Nanoseconds) -> str:
         bound = f"at least {override.floor}"
     else:
         bound = f"at most {override.cap}"
-    left = f"for {format_length(override.until - now)} more" if now < override.until else "which is past"
-    return f"{bound} replicas until {format_moment(override.until, zone)}, {left}: {override.reason}"
+    # As `explain` writes it: in brackets it is not broken over lines.
+    left = f"in {format_length(override.until - now)}" if now < override.until else "past"
+    return f"{bound} replicas until {format_moment(override.until, zone)} ({left}): {override.reason}"
 
 
 def in_force(body: Json, now: Nanoseconds) -> list[str]:

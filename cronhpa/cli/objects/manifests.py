@@ -5,6 +5,7 @@ once, each with file and line.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 _KIND = "CronHPA"
 _SUFFIXES = (".yaml", ".yml", ".json")
 _TOP_LEVEL = ("apiVersion", "kind", "metadata", "spec", "status")
+# A name as the API server accepts it: a subdomain of RFC 1123.
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_NAME, _NAME_MAX = re.compile(rf"{_LABEL}(?:\.{_LABEL})*"), 253
 _TOLD_MAX = 80
 
 
@@ -156,10 +160,13 @@ def _files_of(folder: Path, *, recursive: bool) -> list[Path]:
 
 
 def _nothing_in(path: Path, kinds: set[str], files: int, *, recursive: bool) -> str:
+    is_folder = path != STANDARD_INPUT and path.is_dir()
+    if not kinds and not is_folder:
+        return f"{name_of(path)}: it is empty: name a file with kind: {_KIND}"
     listed = f"only {', '.join(sorted(kinds)) or 'nothing'}"
     meant = nearest(_KIND, [kind for kind in kinds if kind != _KIND])
     hint = f"did you mean kind: {_KIND} for {meant}?" if meant else f"name a file with kind: {_KIND}"
-    if path != STANDARD_INPUT and path.is_dir():
+    if is_folder:
         deeper = "" if recursive else "; -R reads the folders below, too"
         if not files:
             return f"{path}: it has no file that ends in {', '.join(_SUFFIXES)}{deeper}"
@@ -210,6 +217,11 @@ def _field_problems(body: Mapping[str, Any], node: Any, repeated: Iterable[Repea
             meant = nearest(str(key), _TOP_LEVEL)
             hint = f"{', '.join(_TOP_LEVEL)} are accepted" if meant is None else f"did you mean {meant}?"
             yield _line(node, str(key)), f"{shortened(str(key), _TOLD_MAX)}: there is no such field: {hint}"
+    name = (body.get("metadata") or {}).get("name", "")
+    if isinstance(name, str) and name and not (len(name) <= _NAME_MAX and _NAME.fullmatch(name)):
+        told = shortened(repr(name), _TOLD_MAX)
+        accepted = f"small letters, digits, - and . are accepted, up to {_NAME_MAX}, a letter or digit at both ends"
+        yield _line(node, "metadata.name"), f"metadata.name: found {told}: {accepted}"
     version = body.get("apiVersion", API_VERSION)
     if version != API_VERSION:
         told = shortened(repr(version), _TOLD_MAX)

@@ -25,6 +25,7 @@ _MEANT = {
     "operator": "run",
 }
 _LIBRARY = "Value error, "
+_NO_NUMBER = "Input should be a valid integer"
 
 
 def _without_flags_types(params: list[Any]) -> list[Any]:
@@ -45,8 +46,10 @@ class PlainCommand(TyperCommand):
             return super().parse_args(ctx, args)
         except Exception as error:
             # An error of typer, whose class it does not export.
-            if str(getattr(error, "message", "")).startswith(_LIBRARY):
-                error.message = error.message.removeprefix(_LIBRARY)  # type: ignore[attr-defined]  # as above
+            said = str(getattr(error, "message", ""))
+            if said.startswith((_LIBRARY, _NO_NUMBER)):
+                plain = "a whole number is needed" if said.startswith(_NO_NUMBER) else said.removeprefix(_LIBRARY)
+                error.message = plain  # type: ignore[attr-defined]  # as above
             raise
 
 

@@ -23,6 +23,7 @@ REFUSED = {
     "no reason": (("--min", "1", *FOR), "--reason: say why, for whoever finds it"),
     "an empty reason": (("--min", "1", *FOR, "--reason", ""), "say why"),
     "fewer than none": (("--min", "-1", *FOR, *WHY), "should be greater than or equal to 0"),
+    "no number": (("--min", "few", *FOR, *WHY), "'--min': a whole number is needed"),
     "set and taken back": (("--clear", "--min", "1", *FOR, *WHY), "an override is either taken back or set"),
 }
 
