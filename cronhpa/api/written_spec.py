@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from zoneinfo import available_timezones
 
+import msgspec
 from msgspec import Struct
 from pydantic import ValidationError
 
@@ -74,14 +76,83 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(element) for element in value] if isinstance(value, list) else value
 
 
-def as_written(spec: Mapping[str, Any]) -> dict[str, Any]:
+def as_written(spec: Mapping[str, Any], stated: Collection[str] = ()) -> dict[str, Any]:
     """
     A spec of the API server in the order of the reference and without the defaults that the API server added.
 
-    The API server keeps neither the order of fields nor which of them a person wrote.
+    stated: paths of fields that hold their default because somebody wrote it (`stated_defaults`). The API server does
+    not keep the order of fields.
     """
-    written: dict[str, Any] = _undefaulted(spec, spec_schema())
+    written: dict[str, Any] = _undefaulted(spec, spec_schema(), stated, "")
     return written
+
+
+def stated_defaults(spec: Mapping[str, Any], last_applied: str, managed: Sequence[Any]) -> tuple[str, ...]:
+    """
+    The paths of fields that hold their default and were written by somebody, such as `schedules.day.priority`.
+
+    last_applied: the annotation of a client-side `kubectl apply`, "" for none. managed: metadata.managedFields, of
+    which those of a server-side apply name what was applied; others have the API server's defaults, too. Texts of
+    tenants: what cannot be read names nothing.
+    """
+    trees = [
+        _named(entry.get("fieldsV1"))
+        for entry in managed
+        if isinstance(entry, dict) and entry.get("operation") == "Apply"
+    ]
+    with suppress(ValueError, RecursionError):
+        trees.append(msgspec.json.decode(last_applied) if last_applied else None)
+    schema = spec_schema()
+    of_specs = (tree.get("spec") for tree in trees if isinstance(tree, dict))
+    return tuple(sorted({path for tree in of_specs for path in _stated(spec, schema, tree, "")}))
+
+
+def _named(fields: Any) -> Any:
+    """FieldsV1 as a tree of names: `f:x` is x, `k:{"name":"day"}` is day."""
+    if not isinstance(fields, dict):
+        return None
+    out = {}
+    for key, below in fields.items():
+        kind, _, name = key.partition(":")
+        if kind == "k":
+            try:
+                name = msgspec.json.decode(name, type=_Keyed).name
+            except msgspec.DecodeError:
+                continue
+        if kind in {"f", "k"}:
+            out[name] = _named(below)
+    return out
+
+
+class _Keyed(Struct):
+    name: str
+
+
+def _stated(value: Any, node: Mapping[str, Any], tree: Any, path: str) -> Iterator[str]:
+    """The paths below `path` of defaults that the tree of a written spec names."""
+    if isinstance(value, list):
+        items = {_item_name(item, index): item for index, item in enumerate(tree)} if isinstance(tree, list) else tree
+        for index, item in enumerate(value) if isinstance(items, dict) else ():
+            name = _item_name(item, index)
+            yield from _stated(item, node.get("items") or {}, items.get(name), _below(path, name))
+        return
+    if not isinstance(value, Mapping) or not isinstance(tree, dict):
+        return
+    for name, field in (node.get("properties") or {}).items():
+        if name in value and name in tree:
+            if "default" in field and field["default"] == value[name]:
+                yield _below(path, name)
+            yield from _stated(value[name], field, tree[name], _below(path, name))
+
+
+def _item_name(item: Any, index: int) -> str:
+    """An item of a list by its name, or by its place."""
+    name = item.get("name") if isinstance(item, Mapping) else None
+    return name if isinstance(name, str) else str(index)
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def field_order(*parents: str) -> list[str]:
@@ -93,17 +164,22 @@ def field_order(*parents: str) -> list[str]:
     return list(node["properties"])
 
 
-def _undefaulted(value: Any, node: Mapping[str, Any]) -> Any:
+def _undefaulted(value: Any, node: Mapping[str, Any], stated: Collection[str], path: str) -> Any:
     if isinstance(value, list):
-        return [_undefaulted(item, node.get("items") or {}) for item in value]
+        return [
+            _undefaulted(item, node.get("items") or {}, stated, _below(path, _item_name(item, index)))
+            for index, item in enumerate(value)
+        ]
     if not isinstance(value, Mapping):
         return value
     fields = node.get("properties") or {}
     names = [*(name for name in fields if name in value), *(name for name in value if name not in fields)]
     return {
-        name: _undefaulted(value[name], fields.get(name) or {})
+        name: _undefaulted(value[name], fields.get(name) or {}, stated, _below(path, name))
         for name in names
-        if "default" not in (fields.get(name) or {}) or fields[name]["default"] != value[name]
+        if "default" not in (fields.get(name) or {})
+        or fields[name]["default"] != value[name]
+        or _below(path, name) in stated
     }
 
 

@@ -31,6 +31,7 @@ from cronhpa.history.database.series import STEP, Series
 from cronhpa.history.past.points import Point
 from cronhpa.history.store import Store
 from cronhpa.page.effective_spec import effective_spec
+from cronhpa.page.objects import STATED_DEFAULTS
 from cronhpa.page.past_lanes import Lane, change_rows, events_of, lanes_of, scalings_of
 from cronhpa.page.questions import SPAN, DecisionQuestion, ViewQuestion
 from cronhpa.page.shortages import ready_pods, short_spans
@@ -86,7 +87,7 @@ def view_of(asked: ViewQuestion) -> bytes:
         "capacity": _capacity(spec, metric, memory),
         "startUp": None if memory.start_up is None else memory.start_up / SECOND,
         "budget": _budget(spec, status),
-        "spec": as_written(body.get("spec") or {}),
+        "spec": _written(body),
         "fieldOrder": {"spec": field_order(), "schedule": field_order("schedules")},
         "yaml": manifest_text(body),
         "commands": commands(asked.namespace, asked.name, row.current),
@@ -158,13 +159,17 @@ def _budget(spec: Spec | None, status: Json) -> Json | None:
     return {"percent": spec.forecast.budget_percent, "used": None if used is None else used / 10}
 
 
+def _written(body: Json) -> Json:
+    return as_written(body.get("spec") or {}, body["metadata"].get(STATED_DEFAULTS, ()))
+
+
 def manifest_text(body: Json) -> str:
     """The object as a file that can be edited and applied: without the fields of the API server and the operator."""
     manifest = {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "CronHPA",
         "metadata": {"name": body["metadata"]["name"], "namespace": body["metadata"]["namespace"]},
-        "spec": as_written(body.get("spec") or {}),
+        "spec": _written(body),
     }
     text: str = yaml.safe_dump(manifest, sort_keys=False, default_flow_style=False, width=110, allow_unicode=True)
     return text

@@ -10,6 +10,8 @@ import msgspec
 from msgspec import Struct
 
 Json = dict[str, Any]
+STATED_DEFAULTS = "statedDefaults"
+"""Where `body` has them in the metadata: no field of the API."""
 
 
 class LiveObject(Struct, frozen=True, gc=False):
@@ -29,6 +31,8 @@ class LiveObject(Struct, frozen=True, gc=False):
     """JSON packed by zlib."""
     events: bytes = b""
     """The schedules of the planned events that pick it, by msgpack; empty if there are none."""
+    stated_defaults: tuple[str, ...] = ()
+    """Paths of fields of the spec that hold their default because somebody wrote it."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -42,7 +46,9 @@ class LiveObject(Struct, frozen=True, gc=False):
     def body(self) -> Json:
         """The object as the API serves it."""
         spec = msgspec.json.decode(zlib.decompress(self.spec)) if self.spec else {}
-        meta = {"namespace": self.namespace, "name": self.name, "uid": self.uid, "generation": self.generation}
+        meta: Json = {"namespace": self.namespace, "name": self.name, "uid": self.uid, "generation": self.generation}
+        if self.stated_defaults:
+            meta[STATED_DEFAULTS] = self.stated_defaults
         return {"metadata": meta, "spec": spec if isinstance(spec, dict) else {}, "status": self.status}
 
 

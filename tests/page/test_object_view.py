@@ -166,6 +166,16 @@ def test_the_yaml_reads_back_as_the_object_without_what_others_wrote(lived):
     assert as_written(SPEC) == manifest["spec"]
 
 
+def test_the_yaml_keeps_a_default_that_its_author_wrote(lived):
+    body = lived[1].body()
+    body["spec"] |= {"mode": "Active", "minReplicas": 1}
+    body["metadata"]["statedDefaults"] = ["mode"]
+
+    written = yaml.safe_load(manifest_text(body))["spec"]
+    assert "Active" == written["mode"]
+    assert "minReplicas" not in written
+
+
 def test_times_are_those_of_the_callers_zone_and_its_own_is_named(lived):
     """10:20 UTC is 19:20 in Tokyo."""
     path, shop = lived

@@ -11,6 +11,7 @@ import msgspec
 
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import read_memory
+from cronhpa.api.written_spec import stated_defaults
 from cronhpa.core.model.calendar import Calendars
 from cronhpa.core.model.instant import Nanoseconds, parse_instant
 from cronhpa.core.model.memory import Memory
@@ -31,6 +32,7 @@ LOG = logging.getLogger(__name__)
 RIVALS_FEW = 8
 # The largest number of characters of a text from outside in one line of the log.
 _LOGGED_MAX = 300
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class _Meta(msgspec.Struct, rename="camel", frozen=True):
@@ -41,6 +43,9 @@ class _Meta(msgspec.Struct, rename="camel", frozen=True):
     resource_version: str = "0"
     generation: int = 0
     labels: dict[str, str] | None = None
+    # Text: they are read after an edit alone.
+    annotations: msgspec.Raw = msgspec.Raw(b"{}")
+    managed_fields: msgspec.Raw = msgspec.Raw(b"[]")
 
 
 class _Object(msgspec.Struct, frozen=True):
@@ -219,6 +224,7 @@ class Inventory:
         self._note_change(meta.namespace)
         before = state.target
         self._parse(state, served.spec)
+        state.served.stated_defaults = _stated_defaults(served)
         if is_new:
             self._read_memory(state)
         self._index(state, before)
@@ -395,6 +401,18 @@ class Inventory:
         if not self._by_target[target]:
             del self._by_target[target]
             self._oldest_on.pop(target, None)
+
+
+def _stated_defaults(served: _Object) -> tuple[str, ...]:
+    """The defaults that somebody wrote; none where that cannot be read: a page of the browser alone shows them."""
+    try:
+        spec = msgspec.json.decode(served.spec, type=dict[str, Any])
+        annotations = msgspec.json.decode(served.metadata.annotations)
+        managed = msgspec.json.decode(served.metadata.managed_fields)
+        last_applied = annotations.get(_LAST_APPLIED, "") if isinstance(annotations, dict) else ""
+        return stated_defaults(spec, last_applied, managed if isinstance(managed, list) else [])
+    except UNREADABLE:
+        return ()
 
 
 def _has_spec(state: ObjectState, spec: msgspec.Raw) -> bool:

@@ -64,6 +64,8 @@ class ServedObject(Struct):
     """The labels by which planned events pick the object."""
     spec_text: bytes = b""
     """The spec as it was written: compressed JSON."""
+    stated_defaults: tuple[str, ...] = ()
+    """Paths of its fields that hold their default because somebody wrote it."""
     problems: tuple[str, ...] = ()
     """Why the spec cannot be read."""
     zone: str = "UTC"

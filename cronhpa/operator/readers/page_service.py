@@ -57,6 +57,7 @@ def _live(state: ObjectState) -> LiveObject:
         state.served.spec_text,
         state.served.packed_status,
         _events(state),
+        state.served.stated_defaults,
     )
 
 

@@ -25,6 +25,7 @@ from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_watch import ObjectWatch
 from cronhpa.operator.objects.owners import Owners
 from cronhpa.operator.objects.replica_conflict import ReplicaConflict
+from cronhpa.operator.readers.page_service import InventoryObjects
 
 KEY = ("prod", "shop")
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
@@ -60,6 +61,20 @@ def test_a_damaged_memory_is_told_once_and_begun_anew(caplog):
     assert Memory() == told.item.local.memory
     told_of = [record.getMessage().partition(",")[0] for record in caplog.records]
     assert ["status.memory of prod/shop is damaged"] == told_of
+
+
+def test_the_page_knows_which_defaults_a_person_wrote_from_each_edit_on():
+    told = Told()
+    stated = body(1, minReplicas=1, mode="Active")
+    applied = json.dumps({"spec": {"maxReplicas": 10, "mode": "Active"}})
+    stated["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": applied}
+    replica = SimpleNamespace(term=1, holder="", part="")
+    told.inventory.put(stated)
+
+    assert ["mode"] == [*InventoryObjects(told.inventory, replica).get(*KEY).body()["metadata"]["statedDefaults"]]
+    stated["metadata"] |= {"annotations": None, "managedFields": "no list", "resourceVersion": "2", "generation": 2}
+    told.inventory.put(stated)
+    assert () == told.item.served.stated_defaults
 
 
 @pytest.mark.parametrize("levels", [900, 950, 1000, 5000])
