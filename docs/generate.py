@@ -35,21 +35,7 @@ CHART = DOCS.parent / "deploy" / "chart"
 _REPOSITORY = "https://github.com/cronhpa/cronhpa"
 # Parts that Kubernetes has everywhere, or that nobody but the operator and `kubectl get` reads.
 _ELSEWHERE = {"metrics[].pods.metric.selector", "conditions", "currentMetrics", "memory", "columns"}
-# The most used fields; the others follow in their own order.
-_SPEC_FIRST = (
-    *(
-        "scaleTargetRef",
-        "minReplicas",
-        "maxReplicas",
-        "metrics",
-        "timeZone",
-        "schedules",
-        "override",
-        "forecast",
-        "mode",
-    ),
-    *("behavior", "fallback"),
-)
+# The most used fields of the status; the others follow in their own order.
 _STATUS_FIRST = (
     *("conditions", "currentReplicas", "desiredReplicas", "effectiveMinReplicas", "effectiveMaxReplicas", "nextEdge"),
     "decision",
@@ -109,7 +95,7 @@ def resource_page() -> str:
         "",
         "The most used fields first.",
         "",
-        *_fields(_by_use(root["spec"], _SPEC_FIRST)),
+        *_fields(root["spec"]),
         "## status",
         "",
         *_fields(_by_use(root["status"], _STATUS_FIRST)),

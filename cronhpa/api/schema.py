@@ -238,7 +238,7 @@ class CronHPASpec(Model):
         )
     )
 
-    mode: Mode = Field(default="Active", description="Active, or Preview: decide and report, never scale.")
+    # The most used first: kubectl cronhpa, the page and the reference keep this order.
     scale_target_ref: ScaleTargetRef
     min_replicas: int = Field(
         default=1,
@@ -254,8 +254,23 @@ class CronHPASpec(Model):
         "schedules alone set the replicas.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
+    time_zone: TimeZone = Field(default="UTC", description="IANA time zone of the schedules without a timeZone.")
+    schedules: list[ScheduleModel] | None = Field(
+        default=None,
+        max_length=MAX_SCHEDULES,
+        description="Windows of time with bounds of their own.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
+    override: OverrideModel | None = None
+    forecast: ForecastSettingsModel | None = Field(
+        default=None, description="Whether to raise the replicas ahead of a load that is forecast. Absent, no."
+    )
+    mode: Mode = Field(default="Active", description="Active, or Preview: decide and report, never scale.")
     behavior: BehaviorModel | None = Field(
         default=None, description="How fast the replicas may grow and shrink, as in autoscaling/v2."
+    )
+    fallback: FallbackModel | None = Field(
+        default=None, description="The least replicas while a metric cannot be read. Absent, the replicas stay."
     )
     sync_period_seconds: int | None = Field(
         default=None,
@@ -289,20 +304,6 @@ class CronHPASpec(Model):
         description="Which pods the metrics count: All that the target's selector matches (the default, as the "
         "HorizontalPodAutoscaler), or those of them that the target Owns, by ownerReferences.",
     )
-    time_zone: TimeZone = Field(default="UTC", description="IANA time zone of the schedules without a timeZone.")
-    schedules: list[ScheduleModel] | None = Field(
-        default=None,
-        max_length=MAX_SCHEDULES,
-        description="Windows of time with bounds of their own.",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
-    )
-    forecast: ForecastSettingsModel | None = Field(
-        default=None, description="Whether to raise the replicas ahead of a load that is forecast. Absent, no."
-    )
-    fallback: FallbackModel | None = Field(
-        default=None, description="The least replicas while a metric cannot be read. Absent, the replicas stay."
-    )
-    override: OverrideModel | None = None
 
 
 class CronHPA(Model):

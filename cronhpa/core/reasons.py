@@ -89,7 +89,8 @@ def proposal_reason(proposal: Proposal) -> str:
     if isinstance(basis, Yielding):
         return f"{basis.stated}, raised for what opens when it closes"
     if isinstance(basis, Unmeasured):
-        return f"not all metrics are known since {format_instant(basis.since)}, for {basis.wait // SECOND} s or more"
+        waited = f", for {basis.wait // SECOND} s or more" if basis.wait else ""
+        return f"not all metrics are known since {format_instant(basis.since)}{waited}"
     return "" if basis is None else _expected(basis, proposal.replicas)
 
 

@@ -134,7 +134,10 @@ def test_maximum_holds():
 
 
 def test_without_a_wait_it_counts_at_once():
-    assert 10 == lost(current=6, of=spec(fallback=Fallback(10, 0)), since=None).desired
+    at_once = lost(current=6, of=spec(fallback=Fallback(10, 0)), since=None)
+
+    assert 10 == at_once.desired
+    assert " 0 s" not in reason(at_once)
 
 
 def test_the_reason_names_the_fallback_and_its_time():

@@ -1,11 +1,12 @@
 """
-cronhpa.migration.convert: 42 objects of twelve dialects as public repositories have them (manifests/seen.yaml).
+cronhpa.migration.convert: 42 objects of twelve dialects as public repositories have them (seen.yaml).
 
 Each is held against its original's rule at every five minutes of two weeks, in windows and outside of them, or is
 refused with the reason. `aware` is a word of the remark that names what differs; without one there is none.
 """
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -17,9 +18,9 @@ from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.core.schedules.bounds import resolve
 from cronhpa.migration.convert import Document, convert
 from migration.originals import kept_between, last_job, next_edge_is_an_end, within_day
-from migration.reading import MANIFESTS, NOW
+from migration.reading import NOW
 
-SEEN = yaml.safe_load((MANIFESTS / "seen.yaml").read_text())
+SEEN = yaml.safe_load((Path(__file__).parent / "seen.yaml").read_text())
 # The clocks of Europe go back on the 25th, those of America a week later; the 1st of November is a Sunday.
 BEGIN, DAYS = datetime(2026, 10, 21, tzinfo=UTC), 14
 NO_ZONE = "the TZ of the controller"

@@ -18,6 +18,7 @@ from cronhpa.api.columns import StatusWord
 from cronhpa.api.explained.advice import Problem
 from cronhpa.api.explained.explanation import ExplainedMetric, Explanation, explanation
 from cronhpa.api.range_text import range_text
+from cronhpa.core.model.decision import Source
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.local_time import format_length, format_near, local_times
 
@@ -108,7 +109,8 @@ def _why(it: Explanation, now: Nanoseconds) -> Iterator[str]:
     is_told = any(problem.message and problem.message in it.reason for problem in it.problems)
     if it.reason and not is_told and it.word != StatusWord.NO_TARGET:
         yield it.reason
-    if it.fallback:
+    # Where it decides, the reason says so.
+    if it.fallback and it.decided_by != Source.FALLBACK.value:
         yield f"fallback: {it.fallback}"
     for step in it.steps:
         yield step.message or _step(step.rule, step.before, step.after)

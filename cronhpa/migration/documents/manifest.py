@@ -20,17 +20,7 @@ DEFAULT_METRICS: list[Json] = [
 ALWAYS: Json = {"start": "@daily", "durationMinutes": 2 * 24 * 60}
 """Times of a schedule that is always open: a window of two days begins every day."""
 
-_ORDER = (
-    "mode",
-    "scaleTargetRef",
-    "minReplicas",
-    "maxReplicas",
-    "metrics",
-    "behavior",
-    "timeZone",
-    "schedules",
-    "forecast",
-)
+_ORDER = [field.alias or name for name, field in CronHPASpec.model_fields.items()]
 _DOWNSCALER = "downscaler/"
 # Annotations and labels that other tools put on the old object. On the new one they would be wrong: Helm and Argo CD
 # would take it for one of theirs and remove it.
@@ -54,7 +44,7 @@ _WORKLOADS = {"Deployment", "StatefulSet"}
 
 
 def manifest(kind: str, api_version: str, metadata: Json, spec: Json) -> Json:
-    """An object with the fields of its spec in the order of the documentation; None fields are left out."""
+    """An object with the fields of its spec in the order of the reference; None fields are left out."""
     ordered = {key: spec[key] for key in (*_ORDER, *spec) if spec.get(key) is not None}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": ordered}
 

@@ -308,7 +308,8 @@ def test_a_fallback_says_for_what_it_waits_and_what_it_keeps():
 
     assert "fallback: not all metrics are known since 10:58 +01:00" in waits[0]
     assert "at least 20 are kept from 11:03 +01:00" in waits[0]
-    assert "fallback: at least 20 are kept: not all metrics are known since 10:58 +01:00" in acts[0]
+    assert "Fallback asks for at least 20 (not all metrics are known since 10:58 +01:00, for 60 s or more)" in acts[0]
+    assert 1 == acts[0].count("not all metrics are known since")
     assert waits[1].startswith("not all metrics are known since 2026-11-23T09:58:00Z")
     assert acts[1].startswith("at least 20 are kept")
     assert as_json(explanation(body(stated(), pods_of(12, 580))))["fallback"] is None
