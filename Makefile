@@ -109,6 +109,9 @@ bench-peers: $(VENV)/.ready  ## KEDA, the plain HPA and cronhpa in one run: at r
 bench-edge: $(VENV)/.ready  ## an edge that 500 objects share on a real API server: Ready at their start? (20 min; BENCH_OBJECTS=100, BENCH_EDGES=1)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/real_edge.py
 
+bench-event: $(VENV)/.ready  ## a planned event over 30 of 40 objects on a real API server: Ready at its start? An edit, a kill (18 min)
+	@PYTHONPATH=tests $(RUN)/python benchmarks/real_event.py
+
 bench-reaction: $(VENV)/.ready  ## from a step of the load to the first scale write: sources, an adapter, the upstream HPA (10 min; BENCH_OBJECTS=50)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/reaction.py
 
@@ -221,4 +224,4 @@ artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes int
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-peers bench-edge bench-reaction bench-forecast bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts
+.PHONY: help setup lock check test coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-peers bench-edge bench-event bench-reaction bench-forecast bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts

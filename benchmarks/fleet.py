@@ -11,6 +11,8 @@ Scenarios, one after the other on one fleet, a row each:
   minute more.
 - edge: all objects have a window that begins in the same minute: four of five go up by two pods, one of five down.
   Its picture is build/bench/fleet-edge.svg.
+- edit: with BENCH_EVENTS, after the edge: each event is edited, so that every object is concerned; a minute from then
+  on.
 - one namespace: a fleet of its own, all in one namespace; start and idle.
 - floor: for each steady load that was measured, the same number of LISTs of pod metrics, of external metrics and of
   writes by a process that does nothing else (fleet_floor.py): what no operator with this client can go below.
@@ -23,9 +25,10 @@ resident size within the scenario.
 
 Settings: BENCH_OBJECTS (2000), BENCH_PODS an object (10), BENCH_NAMESPACES (one for each 100 objects), BENCH_SCENARIOS
 (start,idle,wobble,scaling,restart,edge,one-namespace; external and floor where they are named), BENCH_MINUTES of idle,
-wobble, scaling, external (1), BENCH_NAME of the file with the figures (fleet). BENCH_PROFILE=1 names the ten functions
-of the operator that take most CPU themselves in each scenario, by samples, which cost a few percent. With --real it is
-held against the real API server instead (fleet_beside_real.py).
+wobble, scaling, external (1), BENCH_NAME of the file with the figures (fleet), BENCH_EVENTS (0): the edge comes by so
+many planned events, a multiple of five, each of which picks its part of the objects, instead of by a window of each.
+BENCH_PROFILE=1 names the ten functions of the operator that take most CPU themselves in each scenario, by samples,
+which cost a few percent. With --real it is held against the real API server instead (fleet_beside_real.py).
 """
 
 from __future__ import annotations
@@ -64,6 +67,7 @@ PODS = int(os.environ.get("BENCH_PODS", "10"))
 NAMESPACES = int(os.environ.get("BENCH_NAMESPACES", str(max(1, OBJECTS // 100))))
 MINUTES = float(os.environ.get("BENCH_MINUTES", "1"))
 SCENARIOS = os.environ.get("BENCH_SCENARIOS", "start,idle,wobble,scaling,restart,edge,one-namespace").split(",")
+EVENTS = int(os.environ.get("BENCH_EVENTS", "0"))
 NAME = os.environ.get("BENCH_NAME", "fleet")
 PROFILE = bool(os.environ.get("BENCH_PROFILE"))
 _BUCKET = re.compile(r'^cronhpa_decision_lag_seconds_bucket\{le="([^"]+)"\} ([0-9.e+]+)$', re.MULTILINE)
@@ -89,10 +93,12 @@ class Fleet:
 
     def __init__(self, folder: Path, namespaces: int, objects: int = OBJECTS, *, queues: bool = False) -> None:
         self.folder, self.objects = folder, objects
+        # Of the edge of all objects, once it was made.
+        self._edge, self._ends = "", 0
         command = [sys.executable, str(Path(__file__).with_name("fleet_api.py")), "--folder", str(folder)]
         for name, value in (("objects", objects), ("namespaces", namespaces), ("pods", PODS)):
             command += [f"--{name}", str(value)]
-        command += ["--queues"] if queues else []
+        command += ["--events", str(EVENTS), *(["--queues"] if queues else [])]
         self._api = subprocess.Popen(command, preexec_fn=die_with(os.getpid()))  # noqa: PLW1509 - as in testbed.operator
         self.kubeconfig = folder / "kubeconfig"
         wait_until(self.kubeconfig.exists, within_s=60)
@@ -231,11 +237,22 @@ class Fleet:
                 say(f"floor of {row['scenario']}")
                 row["floor_percent_of_a_core"] = floor_of(row["calls"], row["seconds"], self.kubeconfig)
 
+    def edit(self, rows: list[dict[str, Any]]) -> None:
+        """Every event ends an hour later: all objects take over another schedule, and none is scaled."""
+        self.seen(load="idle", events=EVENTS, event_edge=self._edge, ends=_wall(self._ends + 3600))
+        with self.measured("edit", rows):
+            time.sleep(60)
+
     def edge(self, rows: list[dict[str, Any]]) -> None:
         """All objects get the window, and the edge is a full minute later."""
         at = (int(time.time() + OBJECTS / 300 + 40 + _EDGE_AHEAD_S) // 60 + 1) * 60
-        edge, ends = (time.strftime("%Y-%m-%dT%H:%M", time.gmtime(when)) for when in (at, at + 7200))
-        self.seen(load="idle", edge=edge, ends=ends)
+        self._ends = at + 7200
+        self._edge = edge = _wall(at)
+        ends = _wall(self._ends)
+        if EVENTS:
+            self.seen(load="idle", events=EVENTS, event_edge=edge, ends=ends)
+        else:
+            self.seen(load="idle", edge=edge, ends=ends)
         wait_until(self.seen, lambda seen: seen["edited"], within_s=OBJECTS / 20 + 30, every_s=1)
         time.sleep(max(0.0, at - _EDGE_AHEAD_S - time.time()))
         scalings_before = len(self.seen(scalings=True)["scalings"])
@@ -253,6 +270,10 @@ class Fleet:
         row["ready_at_edge"] = sum(ready <= 0 for ready in times["ready"])
         row["ready_wanted"] = len(due)
         draw_edge(times, OBJECTS, FOLDER / f"{NAME}-edge.svg")
+
+
+def _wall(at: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M", time.gmtime(at))
 
 
 def difference(before: list[tuple[float, float]], after: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -354,6 +375,8 @@ def main() -> int:
                     fleet.restart(rows)
                 elif scenario == "edge":
                     fleet.edge(rows)
+                    if EVENTS:
+                        fleet.edit(rows)
             loud += complaints(fleet)
             fleet.floor(rows)
             fleet.close()

@@ -21,7 +21,7 @@ from typing import Any
 
 import trustme
 from aiohttp import web
-from fleet_cluster import FleetCluster
+from fleet_cluster import EVENTS, FleetCluster
 from fleet_objects import Deployment, rendered_list, stamp
 
 WRITE_S = 0.005
@@ -30,7 +30,9 @@ BOOKMARK_S = 50.0
 _SNAPSHOTS = 64
 _WATCH_BYTES = 2**20
 _KINDS = {
-    "/apis/cronhpa.io/v1alpha1": {"cronhpas": "CronHPA"},
+    "/apis/cronhpa.io/v1alpha1": {
+        "cronhpas": "CronHPA", "plannedevents": "PlannedEvent", EVENTS: "ClusterPlannedEvent",
+    },
     "/apis/apps/v1": {
         "deployments": "Deployment", "statefulsets": "StatefulSet", "replicasets": "ReplicaSet",
     },
@@ -166,6 +168,8 @@ class Api:
                 self.calls["conflicts"] += 1
                 return refusal(409, "Conflict", "the object has been modified")
             return web.json_response(scaled.scale())
+        if plural == EVENTS:
+            return web.json_response(self.cluster.patch("", name or "", {"status": body["status"]}, EVENTS))
         if "conditions" in body["status"]:  # else it only names the operator that serves the object
             self.reported.add(resource.body["metadata"]["uid"])
         return web.json_response(self.cluster.patch(namespace, name or "", {"status": body["status"]}))
@@ -194,6 +198,8 @@ class Api:
                 self._moves = asyncio.create_task(self._scale_loads(order["percent_a_minute"]))
             if "edge" in order:
                 self._moves = asyncio.create_task(self._add_edge(order["edge"], order["ends"]))
+            if "event_edge" in order:
+                self._moves = asyncio.create_task(self._put_events(order["events"], order["event_edge"], order["ends"]))
         cluster = self.cluster
         return web.json_response(
             {
@@ -228,6 +234,22 @@ class Api:
             self.cluster.patch(namespace, name, {"spec": {"schedules": [window]}})
             if number % 20 == 19:
                 await asyncio.sleep(0.05)
+
+    async def _put_events(self, events: int, edge: str, ends: str) -> None:
+        """As `_add_edge`, by so many planned events, each of which picks its part of the objects."""
+        pods = self.cluster.pods
+        for number in range(events):
+            bound = {"maxReplicas": pods - 2} if number % 5 == 4 else {"minReplicas": pods + 2}
+            self.cluster.put_event(
+                f"event-{number}",
+                {
+                    "selector": {"matchLabels": {"event": f"{number}"}},
+                    "reason": "an edge",
+                    "timeZone": "UTC",
+                    "schedules": [{"name": "edge", "from": edge, "to": ends, **bound}],
+                },
+            )
+            await asyncio.sleep(0.05)
 
 
 def parsed(path: str) -> tuple[str | None, str, Any, str]:
@@ -296,8 +318,11 @@ def refusal(status: int, reason: str, message: str) -> web.Response:
     return web.json_response(body, status=status)
 
 
-def cronhpa(pods: int, *, has_queue: bool) -> Any:
-    """Makes objects. has_queue: they follow an external metric of their own, which they ask for every second."""
+def cronhpa(pods: int, *, has_queue: bool, events: int = 0) -> Any:
+    """
+    Makes objects. has_queue: they follow an external metric of their own, which they ask for every second. events: of
+    so many planned events each picks its part of them.
+    """
 
     def made(namespace: str, name: str, uid: str, version: int) -> dict[str, Any]:
         number = int(name.rpartition("-")[2])
@@ -326,7 +351,7 @@ def cronhpa(pods: int, *, has_queue: bool) -> Any:
             "metadata": {
                 "name": name, "namespace": namespace, "uid": uid, "resourceVersion": str(version), "generation": 1,
                 "creationTimestamp": "2026-11-02T10:15:00Z", "managedFields": [applied],
-                "labels": {"app": name, "team": "shop"},
+                "labels": {"app": name, "team": "shop"} | ({"event": f"{number % events}"} if events else {}),
             },
             "spec": spec,
         }  # fmt: skip
@@ -361,13 +386,15 @@ async def serve(cluster: FleetCluster, folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--events", type=int, default=0)
     for name in ("objects", "namespaces", "pods"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--queues", action="store_true", help="objects follow an external metric each, every second")
     asked = parser.parse_args()
     gc.disable()
-    cluster = FleetCluster(asked.objects, asked.namespaces, asked.pods, cronhpa(asked.pods, has_queue=asked.queues))
+    made = cronhpa(asked.pods, has_queue=asked.queues, events=asked.events)
+    cluster = FleetCluster(asked.objects, asked.namespaces, asked.pods, made)
     gc.freeze()
     gc.enable()
     asyncio.run(serve(cluster, asked.folder))

@@ -18,6 +18,7 @@ from fleet_objects import CronHpa, Deployment, FleetPod, stamp
 
 # The changes of a kind that a watch can begin behind; whoever is further behind gets 410 Gone.
 LOG_KEPT = 20_000
+EVENTS = "clusterplannedevents"
 PODS_WINDOW_S = 15
 # Of which a pod uses half: exactly the target of 50 %.
 REQUEST_MILLI = 1000
@@ -66,6 +67,7 @@ class FleetCluster:
         self.version = 1000
         self.objects: dict[str, dict[tuple[str, str], Any]] = {
             "pods": {}, "deployments": {}, "cronhpas": {}, "horizontalpodautoscalers": {},
+            "plannedevents": {}, EVENTS: {}, "namespaces": {},
         }  # fmt: skip
         self.events: Counter[str] = Counter()
         self._pods_of: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -136,9 +138,21 @@ class FleetCluster:
         self._fit_pods(namespace, name)
         return after
 
-    def patch(self, namespace: str, name: str, patch: dict[str, Any]) -> dict[str, Any]:
-        """The CronHPA after a merge patch."""
-        before = self.objects["cronhpas"][namespace, name].body
+    def put_event(self, name: str, spec: dict[str, Any]) -> None:
+        """Creates a ClusterPlannedEvent, or gives it another spec."""
+        known = self.objects[EVENTS].get(("", name))
+        if known is not None:
+            self.patch("", name, {"spec": spec}, EVENTS)
+            return
+        self.version += 1
+        meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(self.version), "generation": 1}
+        body = {"apiVersion": "cronhpa.io/v1alpha1", "kind": "ClusterPlannedEvent", "metadata": meta, "spec": spec}
+        event = self.objects[EVENTS]["", name] = CronHpa(body)
+        self._tell(EVENTS, "ADDED", "", self.version, event.rendered())
+
+    def patch(self, namespace: str, name: str, patch: dict[str, Any], plural: str = "cronhpas") -> dict[str, Any]:
+        """The CronHPA, or the planned event, after a merge patch."""
+        before = self.objects[plural][namespace, name].body
         after = merged(before, patch)
         if after == before:
             return before
@@ -147,8 +161,8 @@ class FleetCluster:
         if after["spec"] != before["spec"]:
             meta["generation"] = meta["generation"] + 1
         after["metadata"] = meta
-        cron_hpa = self.objects["cronhpas"][namespace, name] = CronHpa(after)
-        self._tell("cronhpas", "MODIFIED", namespace, self.version, cron_hpa.rendered())
+        changed = self.objects[plural][namespace, name] = CronHpa(after)
+        self._tell(plural, "MODIFIED", namespace, self.version, changed.rendered())
         return after
 
     # Pods.

@@ -64,7 +64,7 @@ def main() -> int:
     figures: dict[str, Any] = {"machine": calibration, "objects": OBJECTS, "picked": PICKED}
     try:
         with (
-            ControlPlane() as plane,
+            ControlPlane(audit=True) as plane,
             Plant(plane.admin_kubeconfig, window=SECOND, delay=SECOND // 5) as plant,
             tempfile.TemporaryDirectory() as folder,
         ):

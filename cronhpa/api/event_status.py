@@ -218,7 +218,7 @@ def _is_instant(text: Any) -> bool:
 def _conditions(look: EventLook, total: Mapping[str, int], previous: Iterable[Any]) -> list[dict[str, Any]]:
     before = {one.get("type"): one for one in previous if isinstance(one, Mapping)}
     out = []
-    for kind, is_true, reason, message in _stated(look.event, look.parts, total):
+    for kind, is_true, reason, message in _stated(look, total):
         value = "True" if is_true else "False"
         old = before.get(kind, {})
         since = old.get("lastTransitionTime") if old.get("status") == value else None
@@ -235,9 +235,8 @@ def _conditions(look: EventLook, total: Mapping[str, int], previous: Iterable[An
     return out
 
 
-def _stated(
-    event: PlannedEvent, parts: Sequence[ObjectPart], total: Mapping[str, int]
-) -> Iterable[tuple[str, bool, str, str]]:
+def _stated(look: EventLook, total: Mapping[str, int]) -> Iterable[tuple[str, bool, str, str]]:
+    event, parts = look.event, look.parts
     if event.problems:
         yield "Accepted", False, "SpecUnreadable", f"it holds for no object: {'; '.join(event.problems)}"
         return
@@ -264,7 +263,8 @@ def _stated(
         yield "Fits", False, "AboveMaximum", message
     else:
         yield "Fits", True, "WithinMaximum", "maxReplicas of no object keeps pods from it"
-    if any(stated.expected_load_percent is not None for stated in event.schedules):
+    expects_load = any(stated.expected_load_percent is not None for stated in event.schedules)
+    if expects_load and look.phase.at is not None:
         unknown = [part for part in parts if part.is_load_unknown]
         if unknown:
             message = (

@@ -102,6 +102,9 @@ def test_an_unknown_usual_load_is_told_with_the_objects():
     status = event_status(look(START - HOUR, replace(SHOP, is_load_unknown=True), CART, event=big), {}, NONE)
     known = event_status(look(START - HOUR, SHOP, CART, event=big), {}, NONE)
 
+    over = event_status(look(START + 3 * HOUR, replace(SHOP, is_load_unknown=True), event=big), {}, NONE)
+
+    assert "LoadKnown" not in {one["type"] for one in over["conditions"]}
     assert "the usual load of prod/shop is not known" in condition(status, "LoadKnown")["message"]
     assert "True" == condition(known, "LoadKnown")["status"]
 
