@@ -245,6 +245,7 @@ def schedule_from(model: schedules.ScheduleModel, zone: str) -> Schedule:
         headroom_percent=model.headroom_percent or 0,
         priority=model.priority or 0,
         lead=None if model.lead_time_seconds is None else model.lead_time_seconds * SECOND,
+        ends_at_once=model.ends_at_once,
         suspend=model.suspend,
         problem=problem,
     )

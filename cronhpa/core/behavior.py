@@ -43,6 +43,8 @@ class Limits(Struct, frozen=True):
     maximum_by: SourceRef = BY_SPEC
     floor_by: SourceRef | None = None
     cap_by: SourceRef | None = None
+    released: tuple[SourceRef, ...] = ()
+    """The schedules that end at once and are closed: no window keeps the pods of their floors."""
 
     @property
     def bounded(self) -> bool:
@@ -76,13 +78,14 @@ def normalize(
     """The replicas to scale to, and each limit that changed the count, in order."""
     merged, now = recommended.replicas, recommended.at
     number, steps = merged, list[Step]()
-    stable = stabilize(recommended, current, memory.recommendations, behavior, options)
+    stable = stabilize(recommended, current, memory.recommendations, behavior, options, limits.released)
     if stable != merged:
         clamped, clamps = limits.clamp(stable)
         # If a floor or a cap undoes the change of the window, the merged count stays and there is no step to record.
         if clamped != merged:
             rule = Rule.SCALE_UP_STABILIZED if stable < merged else Rule.SCALE_DOWN_STABILIZED
-            steps += [Step(rule, merged, stable, _held(rule, stable, current, memory, behavior, options)), *clamps]
+            held = _held(rule, stable, current, limits, memory, behavior, options)
+            steps += [Step(rule, merged, stable, held), *clamps]
             number = clamped
     if limits.timed:
         raised = max(number, limits.minimum)
@@ -113,6 +116,7 @@ def _held(
     rule: Rule,
     stable: int,
     current: int,
+    limits: Limits,
     memory: Memory,
     behavior: Behavior | None,
     options: ControllerOptions,
@@ -128,7 +132,11 @@ def _held(
     else:
         window, candidates = (
             down,
-            [(entry.highest, entry) for entry in memory.recommendations if entry.highest >= stable],
+            [
+                (count, entry)
+                for entry in memory.recommendations
+                if (count := (entry.metrics or 0) if entry.by in limits.released else entry.highest) >= stable
+            ],
         )
     asked, newest = max(candidates, key=lambda pair: pair[1].at)
     by = newest.by if asked == newest.replicas else BY_METRICS
@@ -164,6 +172,7 @@ def stabilize(
     recommendations: Iterable[Recommendation],
     behavior: Behavior | None,
     options: ControllerOptions,
+    released: tuple[SourceRef, ...] = (),
 ) -> int:
     """
     The count that recent recommendations allow: the larger of two numbers.
@@ -173,6 +182,8 @@ def stabilize(
     2. min(current, largest merged count within the down window). So pods that a floor, an override or a forecast asked
        for are kept after it ends, and none are added for it. The same holds for counts that a restart assumes, and for
        counts above a cap.
+
+    released: sources whose merged counts are not kept; what metrics asked for meanwhile is.
 
     A merged count that the metrics do not ask for is a floor: it is not noise, so it holds without stabilization.
     An entry exactly as old as the window counts without a behavior, and does not count with one.
@@ -187,7 +198,7 @@ def stabilize(
     lowest, highest = (-1, 0) if measured is None else (measured, measured)
     for entry in recommendations:
         at, metrics = entry.at, entry.metrics
-        if at > since and entry.replicas > held:
+        if at > since and entry.replicas > held and entry.by not in released:
             held = entry.replicas
         if metrics is not None:
             if metrics < lowest and at > since_up:

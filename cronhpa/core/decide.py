@@ -31,6 +31,7 @@ from cronhpa.core.model.decision import (
     Source,
     SourceRef,
     Step,
+    WindowState,
 )
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import Nanoseconds
@@ -267,6 +268,11 @@ def _limits(spec: Spec, floors: Iterable[Proposal], bounds: Bounds, current: int
         maximum_by=maximum_by,
         floor_by=floor_by,
         cap_by=bounds.maximum_by,
+        released=tuple(
+            SourceRef(Source.SCHEDULE, schedule.name)
+            for schedule, window in zip(spec.schedules, bounds.windows, strict=True)
+            if schedule.ends_at_once and window.state is WindowState.CLOSED
+        ),
     )
 
 

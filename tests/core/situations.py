@@ -260,6 +260,7 @@ def schedules(draw):
         headroom_percent=draw(st.sampled_from([0, 0, 50, 1000])),
         priority=draw(st.integers(-2, 2)),
         lead=draw(st.none() | st.sampled_from([0, MINUTE, HOUR])),
+        ends_at_once=draw(st.sampled_from([False, False, True])),
         suspend=draw(st.sampled_from([False, False, False, True])),
         problem=draw(st.sampled_from([None, None, None, "start: cannot be read"])),
     )

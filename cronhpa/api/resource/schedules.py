@@ -248,4 +248,9 @@ class ScheduleModel(Model):
         description="The only days on which the window opens: starts on other days are dropped. With exclude, the "
         "window opens on the days of only that are not days of exclude.",
     )
+    ends_at_once: bool = Field(
+        default=False,
+        description="Whether the pods of its lower bound go when the window closes. By default the stabilization "
+        "window of scaleDown, 300 s, keeps them. What metrics asked for within that window is kept in any case.",
+    )
     suspend: bool = Field(default=False, description="Whether the schedule is ignored for now.")

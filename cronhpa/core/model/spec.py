@@ -204,6 +204,8 @@ class Schedule(Struct, frozen=True, cache_hash=True):
     priority: int = 0
     lead: Nanoseconds | None = None
     """How long before the start the floor and the headroom count; None: measured."""
+    ends_at_once: bool = False
+    """Whether stabilization keeps none of the pods of its floor after its window."""
     suspend: bool = False
     problem: str | None = None
     """Why the schedule cannot be read. An unreadable schedule abstains and blocks scale-down."""
