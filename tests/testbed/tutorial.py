@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```yaml\n(?P<file>.*?)^```$|^(?P<shell>(?:    [^\n]*\n)+)", re.MULTILINE | re.DOTALL)
 _MADE_BY_THE_CALLER = re.compile(r"kind |git clone |make image |python3 -m venv|pip install")
+# Its own tests are tests/cli/commands/test_page.py and tests/cluster/test_page_in_cluster.py.
+_UNTIL_CTRL_C = {"kubectl cronhpa page"}
 EXPLAINED = ("working-hours", "INC-4711", "Learning")
 """What `explain` says, one time after another."""
 SHOWN = {
@@ -35,14 +37,14 @@ SHOWN = {
 
 
 def steps() -> Iterator[tuple[str, str]]:
-    """("file", text) and ("shell", command) of the page, in its order."""
+    """("file", text) and ("shell", command) of the page, in its order, without commands that only Ctrl-C ends."""
     for block in _BLOCK.finditer((PROJECT / "docs" / "tutorial.md").read_text("utf-8")):
         if block["file"]:
             yield "file", block["file"]
             continue
         for line in block["shell"].replace("\\\n", " ").splitlines():
             command = re.sub(r"\s{2,}", " ", line.partition("   #")[0]).strip()
-            if command:
+            if command and command not in _UNTIL_CTRL_C:
                 yield "shell", command
 
 
@@ -68,7 +70,7 @@ def follow(steps: Iterator[tuple[str, str]], folder: Path, environment: dict[str
         if kind == "file":
             (folder / "shop.yaml").write_text(text)
             continue
-        is_explain = text == "kubectl cronhpa explain shop"
+        is_explain = text.startswith("kubectl cronhpa explain shop")
         expected = next(explained) if is_explain else "%" if text == "kubectl top nodes" else SHOWN.get(text, "")
         wait_until(partial(told, text), partial(_has, expected), within_s=within_s, every_s=1)
     assert not list(explained), "the page explains less often than it did"

@@ -108,7 +108,7 @@ def _why(it: Explanation, now: Nanoseconds) -> Iterator[str]:
         yield "it was scaled to zero by this object, and wakes when something asks for more"
     is_told = any(problem.message and problem.message in it.reason for problem in it.problems)
     if it.reason and not is_told and it.word != StatusWord.NO_TARGET:
-        yield it.reason
+        yield f"{it.reason}{_of_override(it)}"
     # Where it decides, the reason says so.
     if it.fallback and it.decided_by != Source.FALLBACK.value:
         yield f"fallback: {it.fallback}"
@@ -116,6 +116,14 @@ def _why(it: Explanation, now: Nanoseconds) -> Iterator[str]:
         yield step.message or _step(step.rule, step.before, step.after)
     if it.last_scaled is not None:
         yield f"scaled last {_when(it.last_scaled, it.zone, now)}"
+
+
+def _of_override(it: Explanation) -> str:
+    """What a person gave as the reason of the override that decides: the second fact of three in the summary."""
+    if it.decided_by != Source.OVERRIDE.value:
+        return ""
+    why = next((bound.why for bound in it.bounds if bound.by == it.decided_by and bound.why), "")
+    return f": {why}" if why else ""
 
 
 def _headline(it: Explanation, label: str) -> str:

@@ -61,7 +61,7 @@ def test_a_summary_is_how_many_why_and_until_when():
     """Found: twenty lines for who asks one question at three in the morning."""
     assert [
         "prod/good: from 12 to 20 replicas of Deployment/shop, decided by Override",
-        "  Override asks for at least 30",
+        "  Override asks for at least 30: INC-4711",
         "  limited to 20: scaleUp allows 8 pods more than 12 in 60 s",
         "  scaled last 11:00 +01:00 (now)",
         "Next",
