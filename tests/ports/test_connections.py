@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 from cronhpa.ports.connections import ConnectionLimits, Connections
 
@@ -15,24 +16,25 @@ class Echo(asyncio.Protocol):
 
 
 async def opened(limits, scenario):
-    connections = Connections("127.0.0.1", 0, Echo, limits=limits)
+    connections, made = Connections("127.0.0.1", 0, Echo, limits=limits), []
     running = asyncio.create_task(connections.run())
     try:
-        return await scenario(connections)
+        return await scenario(partial(connect, connections, made), connections)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+        for _, writer in made:
+            writer.close()
 
 
-async def connect(connections, count):
-    """Each connection is answered before the next one opens, so that all are accepted in order."""
-    made = []
+async def connect(connections, made, count):
+    """So many more; each is answered before the next one opens, so that all are accepted in order."""
     for _ in range(count):
         reader, writer = await asyncio.open_connection(*connections.address)
         writer.write(b"x")
         assert b"x" == await asyncio.wait_for(reader.read(1), 60)
         made.append((reader, writer))
-    return made
+    return made[-count:]
 
 
 async def is_open(reader):
@@ -46,16 +48,16 @@ async def is_open(reader):
 
 
 async def test_a_new_connection_pushes_out_the_oldest():
-    async def scenario(connections):
-        made = await connect(connections, 4)
+    async def scenario(connect, connections):
+        made = await connect(4)
         return [await is_open(reader) for reader, _ in made]
 
     assert [False, True, True, True] == await opened(ConnectionLimits(connections=3, per_peer=3), scenario)
 
 
 async def test_one_address_has_fewer_than_there_are():
-    async def scenario(connections):
-        await connect(connections, 5)
+    async def scenario(connect, connections):
+        await connect(5)
         return connections.count
 
     assert 2 == await opened(ConnectionLimits(connections=8, per_peer=2), scenario)
@@ -64,8 +66,8 @@ async def test_one_address_has_fewer_than_there_are():
 async def test_a_connection_ends_whatever_it_does():
     """Otherwise a client that sends a byte now and then would hold its place for ever."""
 
-    async def scenario(connections):
-        ((reader, _),) = await connect(connections, 1)
+    async def scenario(connect, connections):
+        ((reader, _),) = await connect(1)
         return await asyncio.wait_for(reader.read(1), 60)
 
     with suppress(ConnectionResetError):
@@ -73,11 +75,11 @@ async def test_a_connection_ends_whatever_it_does():
 
 
 async def test_connections_that_ended_give_their_place_back():
-    async def scenario(connections):
-        for _, writer in await connect(connections, 2):
+    async def scenario(connect, connections):
+        for _, writer in await connect(2):
             writer.close()
         await asyncio.sleep(0.1)
-        made = await connect(connections, 2)
+        made = await connect(2)
         return [await is_open(reader) for reader, _ in made]
 
     assert [True, True] == await opened(ConnectionLimits(connections=2, per_peer=2), scenario)

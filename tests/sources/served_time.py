@@ -54,5 +54,11 @@ class ServedLoop(asyncio.SelectorEventLoop):
 
 def serve_in_time(scenario: Coroutine[Any, Any, T]) -> T:
     """What a scenario returns that is run in such a loop; it begins at 0 s."""
+
+    async def lived() -> T:
+        result = await scenario
+        await asyncio.sleep(1)  # until what was closed is
+        return result
+
     with asyncio.Runner(loop_factory=ServedLoop) as runner:
-        return runner.run(scenario)
+        return runner.run(lived())

@@ -69,13 +69,14 @@ class PostgresServer:
         )
 
     def start(self):
-        self._process = subprocess.Popen(
-            [*self._limited(), programs() / "postgres", "-D", self.data],
-            stdout=subprocess.DEVNULL,
-            stderr=(self.folder / "log").open("ab"),
-            cwd=self.folder,
-            **_as_nobody(),
-        )
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._limited(), programs() / "postgres", "-D", self.data],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd=self.folder,
+                **_as_nobody(),
+            )
         deadline = time.monotonic() + _READY_SECONDS
         while subprocess.run(
             [programs() / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False

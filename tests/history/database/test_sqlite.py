@@ -42,7 +42,7 @@ def test_what_was_recorded_before_kill_9_is_there(tmp_path):
     committed = [int(recorder.stdout.readline()) for _ in range(100)][-1]
     recorder.send_signal(signal.SIGKILL)
     committed = max([committed, *(int(line) for line in recorder.stdout.read().split(b"\n")[:-1])])
-    recorder.wait()
+    recorder.communicate()
 
     store = Store(path)
 
