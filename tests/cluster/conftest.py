@@ -62,9 +62,10 @@ def namespace(control_plane, request):
     """A namespace for this test alone; what is in it goes with it."""
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:40].strip("-")
     name = f"{words}-{secrets.token_hex(3)}"
-    control_plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    # kubectl takes 0.1 s of CPU for each.
+    control_plane.create("/api/v1/namespaces", [{"metadata": {"name": name}}])
     yield name
-    control_plane.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
+    control_plane.delete(f"/api/v1/namespaces/{name}")
 
 
 _OPERATOR = pytest.StashKey[Operator]()
