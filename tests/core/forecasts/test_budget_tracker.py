@@ -21,7 +21,7 @@ ONE_CORE = Environment(capacity=1.0, requests={"cpu": 1000}, start_up=2 * MINUTE
 OBJECT = spec(minimum=1, maximum=1000, metrics=(cpu(60),), forecast=ForecastSettings(budget_percent=100))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_what_is_counted_is_what_a_run_without_the_forecast_has_less(seed):
     """
     Jumps to three times the load for five minutes, a floor 10 min ahead of two of three, and by mistake elsewhere.

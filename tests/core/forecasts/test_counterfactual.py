@@ -85,7 +85,7 @@ def test_a_forecast_below_what_the_metric_asks_for_has_no_counterfactual():
 
 @pytest.mark.parametrize("metric", [cpu(60), REQUESTS], ids=["CPU", "requests"])
 @pytest.mark.parametrize("start_up", [60, 120, 240])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_the_counterfactual_has_the_pods_of_a_twin_without_a_forecast(metric, start_up, seed):
     """
     Six hours of noise by the minute with jumps, floors at random: in sum the twin's pods within 1 %, and 3 % apart tick

@@ -240,7 +240,7 @@ LARGEST = {
     "core.schedules.windows:_phase": lambda i: (f"* * {i}".ljust(100), "*".ljust(100), i * 10**15, "z" * 64),
     "core.schedules.windows:_window_day": lambda i: (EACH_MINUTE, at("10:00") + i * DAY),
     "core.schedules.windows:once": lambda i: (OnceWindow(f"{2026 + i}-11-23T10:00", "2300-01-01T00:00", "UTC"),),
-    "core.behavior:_ramp": lambda i: (SLOW, 0, 1000 + i, 15 * SECOND),
+    "core.behavior:_ramp": lambda i: (SLOW, 0, 257 + i, 15 * SECOND),
 }
 
 
