@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from cronhpa.core.model.instant import DAY, HOUR, SECOND, format_instant
 from cronhpa.core.model.prices import Prices, money
+from cronhpa.reporting.cases import Suggestion, worth
 from cronhpa.reporting.reported_target import LeftOut
 from cronhpa.reporting.rhythm import OneTimePeak
 from cronhpa.reporting.screening import workload_model
-from cronhpa.reporting.suggestions import JudgedTarget, Suggestion, worth
+from cronhpa.reporting.suggestions import JudgedTarget
 from cronhpa.simulation.score import Score
 
 Json = dict[str, Any]
@@ -113,6 +114,7 @@ def _target(judged: JudgedTarget, prices: Prices) -> Json:
         "to": format_instant(judged.span.end),
         "today": {**_score(judged.today), "idlePodHours": round(idle_hours(judged), 1)},
         "suggestions": [_suggestion(judged, one, prices) for one in judged.suggestions],
+        "findings": list(judged.findings),
         "doubts": list(judged.doubts),
     }
     if judged.together is not None:

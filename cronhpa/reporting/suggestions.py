@@ -1,16 +1,12 @@
 """
 What would change a target's week for the better: each suggestion is found on the load before a week and replayed on it.
-
-A suggestion is a change of the manifest. The replay parses the changed manifest and decides every reconciliation, as
-`cronhpa backtest` of that manifest does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from datetime import datetime
-from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -19,16 +15,31 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.api.parse import parse_spec
 from cronhpa.core.model.decision import Rule
 from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
-from cronhpa.core.model.spec import ControllerOptions, Span, Spec
-from cronhpa.forecasting.backtest import Rerun, load_of_points, name_of, with_one
-from cronhpa.forecasting.daily import Evaluate
-from cronhpa.forecasting.evaluation import CandidateScores
-from cronhpa.forecasting.messages import ForecastTarget
-from cronhpa.forecasting.workload import reactive_replicas, workload_of
-from cronhpa.reporting.budgets import BudgetEstimate, budget_estimates
+from cronhpa.core.model.spec import Span
+from cronhpa.forecasting.backtest import name_of
+from cronhpa.forecasting.workload import reactive_replicas
+from cronhpa.reporting.cases import (
+    BUDGETS,
+    EXTRA_PERCENT_MAX,
+    JUDGED,
+    MINUTE_WORTH,
+    Case,
+    Finding,
+    Found,
+    Json,
+    Replays,
+    Suggestion,
+    SuggestionKind,
+    avoids,
+    learnt_minutes,
+    least_minutes,
+    saves,
+    value_of,
+    worth,
+)
+from cronhpa.reporting.own_settings import of_own_forecast, of_own_schedules
 from cronhpa.reporting.reported_target import ReportedTarget
 from cronhpa.reporting.rhythm import (
     STEP,
@@ -41,22 +52,11 @@ from cronhpa.reporting.rhythm import (
     windows_of,
 )
 from cronhpa.reporting.screening import estimate, minutes_of, with_target, workload_model
-from cronhpa.simulation.compare import variants
 from cronhpa.simulation.run import Run
 from cronhpa.simulation.score import Score
 
-Json = dict[str, Any]
-
-JUDGED: Nanoseconds = 7 * DAY
 _LEARNT_MIN: Nanoseconds = 2 * DAY
 _WINDOWS_LEARNT_MIN: Nanoseconds = 4 * DAY
-BUDGETS = (2, 5, 10)
-# Less than that in a week is nothing to gain: the noise of a minute here and there.
-MINUTES_MIN = 10.0
-_MINUTE_WORTH = 20
-_AVOIDED_SHARE_MIN = 0.2
-_EXTRA_PERCENT_MAX = 10.0
-_SAVED_PERCENT_MIN = 3.0
 _TARGET_SHARES = (1.05, 1.1, 1.15, 1.2, 1.3, 1.4)
 _TARGET_REPLAYS = 2
 _UTILIZATION_MAX = 95
@@ -81,32 +81,6 @@ ZONES = ("UTC", "Europe/London", "Europe/Berlin", "America/New_York", "America/L
          "Australia/Sydney")  # fmt: skip
 
 
-class SuggestionKind(StrEnum):
-    FORECAST = "Forecast"
-    SCHEDULE = "Schedule"
-    TARGET = "Target"
-    BEHAVIOR = "Behavior"
-    BOUNDS = "Bounds"
-
-
-class Suggestion(Struct, frozen=True):
-    """A change of a manifest, and the replay of the judged week with it."""
-
-    kind: SuggestionKind
-    change: str
-    """What is changed, such as `forecast with budgetPercent 5`."""
-    why: str
-    """What was found in the load before the judged week."""
-    spec: Json
-    """The spec of the changed manifest."""
-    run: Run
-    doubts: tuple[str, ...] = ()
-
-    @property
-    def score(self) -> Score:
-        return self.run.score
-
-
 class HappenedWeek(Struct, frozen=True):
     """The judged week with the replicas that there really were."""
 
@@ -129,6 +103,8 @@ class JudgedTarget(Struct, frozen=True):
     suggestions: tuple[Suggestion, ...] = ()
     together: Suggestion | None = None
     """All suggestions at once, if there are several and they are better together than the best alone."""
+    findings: tuple[str, ...] = ()
+    """What the autoscaler's own forecast and schedules did."""
     peaks: tuple[OneTimePeak, ...] = ()
     happened: HappenedWeek | None = None
     doubts: tuple[str, ...] = ()
@@ -151,15 +127,15 @@ def judged_span(load_begin: Nanoseconds, load_end: Nanoseconds) -> Span | None:
 
 def judge(target: ReportedTarget, span: Span, zones: Sequence[str] = ZONES, seed: int = 0) -> JudgedTarget:
     """Replays a target as it is, and with each change that an estimate on the load before the span finds worth it."""
-    replays = _Replays(target, span)
+    replays = Replays(target, span)
     week = replays.run(target.manifest["spec"])
     today = week.score
     decided = max(sum(today.reconciliations_by.values()), 1)
     rates = {rule: today.reconciliations_changed.get(rule, 0) / decided for rule in Rule}
-    case = _Case(target, span, replays, today, rates, zones, seed)
-    suggestions: list[Suggestion] = []
-    for make in (_of_bounds, _of_windows, _of_forecast, _of_target, _of_behavior):
-        suggestions += make(case)
+    case = Case(target, span, replays, today, rates, zones, seed)
+    makers = (_of_bounds, _of_windows, _of_forecast, of_own_forecast, of_own_schedules, _of_target, _of_behavior)
+    found = [one for make in makers for one in make(case)]
+    suggestions = [one for one in found if isinstance(one, Suggestion)]
     per_pod = workload_model(target).target
     ranked = tuple(sorted(suggestions, key=lambda one: -worth(today, one.score)))
     grid = day_grid(target.points, per_pod, zones[0])
@@ -174,91 +150,22 @@ def judge(target: ReportedTarget, span: Span, zones: Sequence[str] = ZONES, seed
         week=week,
         suggestions=ranked,
         together=_together(target, replays, today, ranked),
+        findings=tuple(one.text for one in found if isinstance(one, Finding)),
         peaks=tuple(one_time_peaks(grid)),
         happened=happened_week(target, span),
         doubts=_doubts(target),
     )
 
 
-def worth(before: Score, after: Score) -> float:
-    """What a change is worth, in pod-hours: a minute with too few pods costs as much as twenty minutes of all pods."""
-    avoided = before.under_provisioned_minutes - after.under_provisioned_minutes
-    return _value(before, avoided, after.pod_hours - before.pod_hours)
-
-
-def _value(before: Score, avoided: float, extra_hours: float) -> float:
-    """The worth of avoided minutes at added pod-hours."""
-    return _MINUTE_WORTH * avoided / 60 * before.pod_time / before.span - extra_hours
-
-
-class _Replays:
-    """Replays of one target, which share what days of forecasts were evaluated at."""
-
-    def __init__(self, target: ReportedTarget, span: Span) -> None:
-        self._target, self._span = target, span
-        self._load = load_of_points(target.points)
-        self._evaluated: dict[tuple[Hashable, Nanoseconds], CandidateScores] = {}
-
-    def run(self, spec: Mapping[str, Any]) -> Run:
-        target, parsed = self._target, self._parsed(spec)
-        rerun = Rerun(target.series, self._load, target.points, target.environment, self._span)
-        return rerun.run(parsed, evaluate=self._evaluate(parsed))
-
-    def estimates(self, spec: Mapping[str, Any], budgets: Sequence[int]) -> list[BudgetEstimate]:
-        """Of a spec with a forecast, before any of these budgets is replayed."""
-        parsed = self._parsed(spec)
-        evaluate = self._evaluate(parsed)
-        assert evaluate is not None, "a reported target has a load of one pod, and the spec a forecast"
-        return budget_estimates(self._target, parsed, self._span, budgets, evaluate)
-
-    def _evaluate(self, parsed: Spec) -> Evaluate | None:
-        """Evaluates each day once for all specs with one load of a pod, whatever bounds, schedules and budgets are."""
-        target, environment = self._target, self._target.environment
-        request = environment.requests.get(target.series.metric)
-        workload = workload_of(ForecastTarget(target.series, parsed, environment.start_up, request))
-        if workload is None or parsed.forecast is None:
-            return None
-        basis = (replace(workload, budget_percent=0.0), parsed.forecast.methods, parsed.forecast.ignored)
-
-        def evaluate(begin: Nanoseconds, work: Callable[[], CandidateScores]) -> CandidateScores:
-            if (basis, begin) not in self._evaluated:
-                self._evaluated[basis, begin] = work()
-            return self._evaluated[basis, begin]
-
-        return evaluate
-
-    def _parsed(self, spec: Mapping[str, Any]) -> Spec:
-        parsed = parse_spec(spec, self._target.spec.namespace, ControllerOptions())
-        chosen = next((one for one in parsed.metrics if name_of(one) == name_of(self._target.metric)), None)
-        # The last variant is the whole spec, without an override.
-        return list(variants(with_one(parsed, chosen)).values())[-1]
-
-
-class _Case(Struct, frozen=True):
-    """A target whose week was replayed as it is."""
-
-    target: ReportedTarget
-    span: Span
-    replays: _Replays
-    today: Score
-    rates: Mapping[Rule, float]
-    """The share of reconciliations that each rule changed."""
-    zones: Sequence[str]
-    seed: int
-
-
-Found = Iterator[Suggestion]
-
-
-def _of_bounds(case: _Case) -> Found:
+def _of_bounds(case: Case) -> Found:
     target, span, replays, today, rates = case.target, case.span, case.replays, case.today, case.rates
     manifest = target.manifest["spec"]
-    if rates[Rule.TOO_MANY_REPLICAS] > _OFTEN and today.under_provisioned_minutes >= _least_minutes(today):
+    if rates[Rule.TOO_MANY_REPLICAS] > _OFTEN and today.under_provisioned_minutes >= least_minutes(today):
         highest = replays.run({**manifest, "maxReplicas": manifest["maxReplicas"] * _MAXIMUM_FACTOR}).score
         maximum = highest.most_replicas
         if maximum > manifest["maxReplicas"]:
             run = replays.run({**manifest, "maxReplicas": maximum})
-            if _avoids(today, run.score):
+            if avoids(today, run.score):
                 share = 100 * rates[Rule.TOO_MANY_REPLICAS]
                 yield Suggestion(
                     SuggestionKind.BOUNDS,
@@ -268,13 +175,13 @@ def _of_bounds(case: _Case) -> Found:
                     run,
                 )
     minimum = int(manifest.get("minReplicas", 1))
-    if minimum <= _MINIMUM_LEAST or today.under_provisioned_minutes >= _least_minutes(today):
+    if minimum <= _MINIMUM_LEAST or today.under_provisioned_minutes >= least_minutes(today):
         return
-    counts = reactive_replicas(_learnt_minutes(target, span), workload_model(target))
+    counts = reactive_replicas(learnt_minutes(target, span), workload_model(target))
     lower = max(_MINIMUM_LEAST, int(np.percentile(counts, _FLOOR_PERCENTILE)))
     if lower < minimum:
         run = replays.run({**manifest, "minReplicas": lower})
-        if _saves(today, run.score):
+        if saves(today, run.score):
             yield Suggestion(
                 SuggestionKind.BOUNDS,
                 f"minReplicas {lower} instead of {minimum}",
@@ -284,11 +191,11 @@ def _of_bounds(case: _Case) -> Found:
             )
 
 
-def _of_windows(case: _Case) -> Found:
+def _of_windows(case: Case) -> Found:
     target, span, replays, today, zones = case.target, case.span, case.replays, case.today, case.zones
     learnt = [point for point in target.points if point[0] < span.begin]
     if (
-        today.under_provisioned_minutes < _least_minutes(today)
+        today.under_provisioned_minutes < least_minutes(today)
         or not learnt
         or span.begin - learnt[0][0] < _WINDOWS_LEARNT_MIN
     ):
@@ -306,7 +213,7 @@ def _of_windows(case: _Case) -> Found:
     schedules = [*(manifest.get("schedules") or ()), *(schedule_of(window) for window in chosen)]
     changed = {**manifest, "schedules": schedules}
     run = replays.run(changed)
-    if _avoids(today, run.score):
+    if avoids(today, run.score):
         doubts = () if tells or len(zones) == 1 else (f"no clock change in the load tells its zone: {zone} is assumed",)
         yield Suggestion(
             SuggestionKind.SCHEDULE,
@@ -336,10 +243,10 @@ def _best_windows(target: ReportedTarget, span: Span, grid: DayGrid, found: Sequ
         def gain(shape: FoundWindow) -> float:
             with_floor = estimate(loads, model, *bounds, floor=_floor(shape, learnt, grid))
             extra = with_floor.pod_hours - base.pod_hours
-            if extra > base.pod_hours * _EXTRA_PERCENT_MAX / 100:
+            if extra > base.pod_hours * EXTRA_PERCENT_MAX / 100:
                 return 0.0
             mean_pods = base.pod_hours * 60 / len(loads)
-            return _MINUTE_WORTH * (base.minutes - with_floor.minutes) / 60 * mean_pods - extra
+            return MINUTE_WORTH * (base.minutes - with_floor.minutes) / 60 * mean_pods - extra
 
         best = max(shapes, key=gain)
         if gain(best) > 0:
@@ -388,18 +295,18 @@ def _support(window: FoundWindow) -> str:
     return text
 
 
-def _of_forecast(case: _Case) -> Found:
+def _of_forecast(case: Case) -> Found:
     target, replays, today = case.target, case.replays, case.today
     manifest = target.manifest["spec"]
-    if today.under_provisioned_minutes < _least_minutes(today) or manifest.get("forecast") is not None:
+    if today.under_provisioned_minutes < least_minutes(today) or manifest.get("forecast") is not None:
         return
     estimates = replays.estimates({**manifest, "forecast": {"budgetPercent": BUDGETS[0]}}, BUDGETS)
-    best = max(estimates, key=lambda one: _value(today, one.avoided, one.extra_hours))
-    if _value(today, best.avoided, best.extra_hours) <= 0:
+    best = max(estimates, key=lambda one: value_of(today, one.avoided, one.extra_hours))
+    if value_of(today, best.avoided, best.extra_hours) <= 0:
         return
     changed = {**manifest, "forecast": {"budgetPercent": best.budget_percent}}
     run = replays.run(changed)
-    if _avoids(today, run.score):
+    if avoids(today, run.score):
         by_budget = ", ".join(
             f"{one.avoided:.0f} at {one.budget_percent} % ({one.extra_percent:+.1f} % pod-hours)" for one in estimates
         )
@@ -412,11 +319,11 @@ def _of_forecast(case: _Case) -> Found:
         )
 
 
-def _of_target(case: _Case) -> Found:
+def _of_target(case: Case) -> Found:
     """A higher target that loses no minutes, by the estimate before the span and by the replay of the span."""
     target, span, replays, today = case.target, case.span, case.replays, case.today
     model = workload_model(target)
-    loads = _learnt_minutes(target, span)
+    loads = learnt_minutes(target, span)
     bounds = target.spec.min_replicas, target.spec.max_replicas
     base = estimate(loads, model, *bounds)
     shares = [
@@ -430,7 +337,7 @@ def _of_target(case: _Case) -> Found:
         assert found is not None
         changed, text = found
         run = replays.run(changed)
-        if _saves(today, run.score):
+        if saves(today, run.score):
             yield Suggestion(
                 SuggestionKind.TARGET,
                 text,
@@ -462,16 +369,16 @@ def _name_in(body: Mapping[str, Any]) -> str:
     return str(body.get("name") or (metric.get("name") if isinstance(metric, Mapping) else ""))
 
 
-def _of_behavior(case: _Case) -> Found:
+def _of_behavior(case: Case) -> Found:
     target, span, replays, today, rates = case.target, case.span, case.replays, case.today, case.rates
-    if today.under_provisioned_minutes < _least_minutes(today):
+    if today.under_provisioned_minutes < least_minutes(today):
         return
     manifest = target.manifest["spec"]
     behavior = dict(manifest.get("behavior") or {})
     if rates[Rule.SCALE_UP_LIMIT] > _OFTEN and behavior.get("scaleUp"):
         changed = {**manifest, "behavior": {key: value for key, value in behavior.items() if key != "scaleUp"}}
         run = replays.run(changed)
-        if _avoids(today, run.score):
+        if avoids(today, run.score):
             yield Suggestion(
                 SuggestionKind.BEHAVIOR,
                 "the default scale-up rate instead of behavior.scaleUp",
@@ -489,7 +396,7 @@ def _of_behavior(case: _Case) -> Found:
         "behavior": {**behavior, "scaleDown": {**down, "stabilizationWindowSeconds": _STABILIZATION_SECONDS}},
     }
     run = replays.run(changed)
-    if _avoids(today, run.score):
+    if avoids(today, run.score):
         yield Suggestion(
             SuggestionKind.BEHAVIOR,
             f"a scale-down window of {_STABILIZATION_SECONDS} s instead of {window} s",
@@ -500,7 +407,7 @@ def _of_behavior(case: _Case) -> Found:
 
 
 def _together(
-    target: ReportedTarget, replays: _Replays, today: Score, ranked: Sequence[Suggestion]
+    target: ReportedTarget, replays: Replays, today: Score, ranked: Sequence[Suggestion]
 ) -> Suggestion | None:
     """The best suggestion of each kind at once."""
     kinds: dict[SuggestionKind, Suggestion] = {}
@@ -524,34 +431,8 @@ def _together(
 def _worth_at_most(today: Score, suggestions: Sequence[Suggestion]) -> float:
     """What these suggestions can be worth together: each in full, and no more minutes avoided than there are."""
     saved = sum(max(today.pod_hours - one.score.pod_hours, 0.0) for one in suggestions)
-    every = _value(today, today.under_provisioned_minutes, -saved)
+    every = value_of(today, today.under_provisioned_minutes, -saved)
     return min(every, sum(worth(today, one.score) for one in suggestions))
-
-
-def _least_minutes(today: Score) -> float:
-    return MINUTES_MIN * today.span / JUDGED
-
-
-def _avoids(today: Score, score: Score) -> bool:
-    """Whether it avoids enough minutes for its pod-hours."""
-    avoided = today.under_provisioned_minutes - score.under_provisioned_minutes
-    extra = 100 * (score.pod_hours / today.pod_hours - 1) if today.pod_hours else 0.0
-    return avoided >= max(_least_minutes(today) / 2, _AVOIDED_SHARE_MIN * today.under_provisioned_minutes) and (
-        extra <= _EXTRA_PERCENT_MAX or worth(today, score) > 0
-    )
-
-
-def _saves(today: Score, score: Score) -> bool:
-    """Whether it saves pod-hours and loses no minutes."""
-    return (
-        score.pod_hours <= today.pod_hours * (1 - _SAVED_PERCENT_MIN / 100)
-        and score.under_provisioned_minutes <= today.under_provisioned_minutes + 1
-    )
-
-
-def _learnt_minutes(target: ReportedTarget, span: Span) -> np.ndarray[Any, np.dtype[np.float64]]:
-    begin = target.points[0][0] // MINUTE * MINUTE
-    return minutes_of(target.points, Span(begin, span.begin))
 
 
 def happened_week(target: ReportedTarget, span: Span) -> HappenedWeek | None:

@@ -27,6 +27,12 @@ def hpa(name="shop", *, minimum=2, maximum=100, utilization=60, **more):
     }
 
 
+def cron_hpa(**more):
+    """The CronHPA that does what `hpa` does, with further fields of its spec."""
+    body = hpa()
+    return {**body, "apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA", "spec": {**body["spec"], **more}}
+
+
 def deployment(name="shop", cpu="1"):
     containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
     return {

@@ -9,9 +9,10 @@ from cronhpa.core.model.instant import DAY, HOUR
 from cronhpa.core.model.prices import Prices
 from cronhpa.core.model.spec import ControllerOptions, Span
 from cronhpa.forecasting.backtest import Rerun, load_of_points
+from cronhpa.reporting.cases import SuggestionKind
 from cronhpa.reporting.cluster_report import nothing_to_gain, report_of, sentence
 from cronhpa.reporting.reported_target import LeftOut
-from cronhpa.reporting.suggestions import SuggestionKind, happened_week, judge, judged_span
+from cronhpa.reporting.suggestions import happened_week, judge, judged_span
 from reporting.made_targets import MONDAY, hpa, points, rush, target
 
 UTC = ("UTC",)

@@ -30,6 +30,10 @@ def as_text(answer: ClusterReport, width: int, *, is_wide: bool = False) -> str:
     if worthwhile and others:
         lines += ["", "Nothing to gain:"]
     lines += [line for one in others for line in _wrapped(f"{one.target.label}: {nothing_to_gain(one)}", width)]
+    found = [(one, text) for one in answer.judged for text in one.findings]
+    if found:
+        lines += ["", "What they have already:"]
+        lines += [line for one, text in found for line in _wrapped(f"{one.target.label}: {text}", width)]
     peaks = [(one, peak) for one in answer.judged for peak in one.peaks]
     if peaks:
         lines += ["", "Peaks that came once:"]

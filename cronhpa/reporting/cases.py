@@ -1,0 +1,171 @@
+"""
+A target whose week is replayed: its replays, what a change of its manifest is worth, and when it is worth telling.
+
+A suggestion is a change of the manifest. A replay parses the changed manifest and decides the week, as
+`cronhpa backtest` of that manifest does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.api.parse import parse_spec
+from cronhpa.core.model.decision import Rule
+from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
+from cronhpa.core.model.spec import ControllerOptions, Span, Spec
+from cronhpa.forecasting.backtest import Rerun, load_of_points, name_of, with_one
+from cronhpa.forecasting.daily import Evaluate
+from cronhpa.forecasting.evaluation import CandidateScores
+from cronhpa.forecasting.messages import ForecastTarget
+from cronhpa.forecasting.workload import workload_of
+from cronhpa.reporting.budgets import BudgetEstimate, budget_estimates
+from cronhpa.reporting.reported_target import ReportedTarget
+from cronhpa.reporting.screening import minutes_of
+from cronhpa.simulation.compare import variants
+from cronhpa.simulation.run import Run
+from cronhpa.simulation.score import Score
+
+Json = dict[str, Any]
+
+JUDGED: Nanoseconds = 7 * DAY
+BUDGETS = (2, 5, 10)
+# Less than that in a week is nothing to gain: the noise of a minute here and there.
+MINUTES_MIN = 10.0
+MINUTE_WORTH = 20
+EXTRA_PERCENT_MAX = 10.0
+_AVOIDED_SHARE_MIN = 0.2
+_SAVED_PERCENT_MIN = 3.0
+
+
+class SuggestionKind(StrEnum):
+    FORECAST = "Forecast"
+    SCHEDULE = "Schedule"
+    TARGET = "Target"
+    BEHAVIOR = "Behavior"
+    BOUNDS = "Bounds"
+
+
+class Suggestion(Struct, frozen=True):
+    """A change of a manifest, and the replay of the judged week with it."""
+
+    kind: SuggestionKind
+    change: str
+    """What is changed, such as `forecast with budgetPercent 5`."""
+    why: str
+    """What was found in the load before the judged week."""
+    spec: Json
+    """The spec of the changed manifest."""
+    run: Run
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def score(self) -> Score:
+        return self.run.score
+
+
+class Case(Struct, frozen=True):
+    """A target whose week was replayed as it is."""
+
+    target: ReportedTarget
+    span: Span
+    replays: Replays
+    today: Score
+    rates: Mapping[Rule, float]
+    """The share of reconciliations that each rule changed."""
+    zones: Sequence[str]
+    seed: int
+
+
+class Finding(Struct, frozen=True):
+    """What a setting of the autoscaler did in the week, where nothing is to be changed."""
+
+    text: str
+
+
+Found = Iterator[Suggestion | Finding]
+
+
+class Replays:
+    """Replays of one target, which share what days of forecasts were evaluated at."""
+
+    def __init__(self, target: ReportedTarget, span: Span) -> None:
+        self._target, self._span = target, span
+        self._load = load_of_points(target.points)
+        self._evaluated: dict[tuple[Hashable, Nanoseconds], CandidateScores] = {}
+
+    def run(self, spec: Mapping[str, Any]) -> Run:
+        target, parsed = self._target, self.parsed(spec)
+        rerun = Rerun(target.series, self._load, target.points, target.environment, self._span)
+        return rerun.run(parsed, evaluate=self._evaluate(parsed))
+
+    def estimates(self, spec: Mapping[str, Any], budgets: Sequence[int]) -> list[BudgetEstimate]:
+        """Of a spec with a forecast, before any of these budgets is replayed."""
+        parsed = self.parsed(spec)
+        evaluate = self._evaluate(parsed)
+        assert evaluate is not None, "a reported target has a load of one pod, and the spec a forecast"
+        return budget_estimates(self._target, parsed, self._span, budgets, evaluate)
+
+    def _evaluate(self, parsed: Spec) -> Evaluate | None:
+        """Evaluates each day once for all specs with one load of a pod, whatever bounds, schedules and budgets are."""
+        target, environment = self._target, self._target.environment
+        request = environment.requests.get(target.series.metric)
+        workload = workload_of(ForecastTarget(target.series, parsed, environment.start_up, request))
+        if workload is None or parsed.forecast is None:
+            return None
+        basis = (replace(workload, budget_percent=0.0), parsed.forecast.methods, parsed.forecast.ignored)
+
+        def evaluate(begin: Nanoseconds, work: Callable[[], CandidateScores]) -> CandidateScores:
+            if (basis, begin) not in self._evaluated:
+                self._evaluated[basis, begin] = work()
+            return self._evaluated[basis, begin]
+
+        return evaluate
+
+    def parsed(self, spec: Mapping[str, Any]) -> Spec:
+        parsed = parse_spec(spec, self._target.spec.namespace, ControllerOptions())
+        chosen = next((one for one in parsed.metrics if name_of(one) == name_of(self._target.metric)), None)
+        # The last variant is the whole spec, without an override.
+        return list(variants(with_one(parsed, chosen)).values())[-1]
+
+
+def worth(before: Score, after: Score) -> float:
+    """What a change is worth, in pod-hours: a minute with too few pods costs as much as twenty minutes of all pods."""
+    avoided = before.under_provisioned_minutes - after.under_provisioned_minutes
+    return value_of(before, avoided, after.pod_hours - before.pod_hours)
+
+
+def value_of(before: Score, avoided: float, extra_hours: float) -> float:
+    """The worth of avoided minutes at added pod-hours."""
+    return MINUTE_WORTH * avoided / 60 * before.pod_time / before.span - extra_hours
+
+
+def least_minutes(today: Score) -> float:
+    return MINUTES_MIN * today.span / JUDGED
+
+
+def avoids(today: Score, score: Score) -> bool:
+    """Whether it avoids enough minutes for its pod-hours."""
+    avoided = today.under_provisioned_minutes - score.under_provisioned_minutes
+    extra = 100 * (score.pod_hours / today.pod_hours - 1) if today.pod_hours else 0.0
+    return avoided >= max(least_minutes(today) / 2, _AVOIDED_SHARE_MIN * today.under_provisioned_minutes) and (
+        extra <= EXTRA_PERCENT_MAX or worth(today, score) > 0
+    )
+
+
+def saves(today: Score, score: Score) -> bool:
+    """Whether it saves pod-hours and loses no minutes."""
+    return (
+        score.pod_hours <= today.pod_hours * (1 - _SAVED_PERCENT_MIN / 100)
+        and score.under_provisioned_minutes <= today.under_provisioned_minutes + 1
+    )
+
+
+def learnt_minutes(target: ReportedTarget, span: Span) -> np.ndarray[Any, np.dtype[np.float64]]:
+    begin = target.points[0][0] // MINUTE * MINUTE
+    return minutes_of(target.points, Span(begin, span.begin))

@@ -1,0 +1,70 @@
+"""What a report says of forecasts and schedules that an object has already."""
+
+from cronhpa.core.model.instant import DAY
+from cronhpa.core.model.spec import Span
+from cronhpa.reporting.suggestions import judge
+from reporting.made_targets import MONDAY, cron_hpa, points, rush, target
+
+DAYS = 5
+
+
+def judged(load, **spec):
+    """The last of five days, of a CronHPA with these fields."""
+    end = MONDAY + DAYS * DAY
+    return judge(target(load, cron_hpa(**spec)), Span(end - DAY, end), ("UTC",))
+
+
+def window(start, end, replicas, **more):
+    return {"name": "rush", "start": start, "end": end, "timeZone": "UTC", "minReplicas": replicas, **more}
+
+
+def changes(found):
+    return [one.change for one in found.suggestions]
+
+
+def test_a_window_that_no_minute_needs_is_named_with_its_pods():
+    """30 pods in the evening, where 3 are enough: 27 pods for two hours, and their lead."""
+    found = judged(points(DAYS, rush), schedules=[window("0 20 * * *", "0 22 * * *", 30)])
+
+    (without,) = (one for one in found.suggestions if one.change == "no minReplicas in schedule rush")
+    assert "avoided 0 minutes" in without.why
+    assert 54 <= found.today.pod_hours - without.score.pod_hours <= 60
+    assert "schedules" not in without.spec or [] == without.spec["schedules"]
+
+
+def test_a_window_that_is_too_low_is_raised_to_what_its_minutes_needed():
+    """12 cores at 0.6 a pod are 20 pods; 5 are stated."""
+    found = judged(points(DAYS, rush), schedules=[window("0 8 * * *", "0 10 * * *", 5)])
+
+    assert "minReplicas 20 instead of 5 in schedule rush" in changes(found)
+
+
+def test_a_lead_of_nothing_is_too_short_for_pods_that_take_a_minute():
+    found = judged(points(DAYS, rush), schedules=[window("0 8 * * *", "0 10 * * *", 20, leadTimeSeconds=0)])
+
+    assert "a measured lead of schedule rush instead of leadTimeSeconds 0" in changes(found)
+
+
+def test_a_window_that_is_needed_stays_and_what_it_did_is_told():
+    found = judged(points(DAYS, rush), schedules=[window("0 8 * * *", "0 10 * * *", 20)])
+
+    assert not any("schedule rush" in change for change in changes(found))
+    (told,) = found.findings
+    assert told.startswith("schedule rush: its minReplicas 20 avoided ")
+    assert not told.startswith("schedule rush: its minReplicas 20 avoided 0 ")
+
+
+def test_a_forecast_says_what_it_avoided():
+    found = judged(points(DAYS, rush), forecast={"budgetPercent": 5})
+
+    (told,) = (text for text in found.findings if text.startswith("its forecast, budgetPercent 5, avoided "))
+    assert told.endswith(" pod-hours")
+    assert not any("a forecast with" in change and "instead of" not in change for change in changes(found))
+
+
+def test_a_forecast_that_nothing_needs_costs_nothing_and_is_kept():
+    found = judged(points(DAYS, lambda _: 6.0), forecast={})
+
+    assert ["its forecast, budgetPercent 5, avoided 0 of 0 minutes for +0.0 pod-hours"] == [
+        text for text in found.findings if "forecast" in text
+    ]
