@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.memory import START_UP_UNKNOWN
@@ -45,8 +45,9 @@ def reported_target(
     points: Points,
     replicas: Points = (),
     start_up: StartUpPhases | None = None,
+    missing: Sequence[str] = (),
 ) -> ReportedTarget | LeftOut:
-    """points: the load of the metric, in order. replicas: those that there were."""
+    """points: the load of the metric, in order. replicas: those that there were. missing: what the points lack."""
     label = f"{autoscaler.namespace}/{autoscaler.label}"
     capacity = stated_capacity(autoscaler.spec, metric, requests)
     if not capacity:
@@ -75,5 +76,5 @@ def reported_target(
         recorded=PackedPoints.of(points),
         recorded_replicas=PackedPoints.of(replicas),
         start_up=start_up,
-        remarks=(*remarks, *autoscaler.remarks),
+        remarks=(*missing, *remarks, *autoscaler.remarks),
     )

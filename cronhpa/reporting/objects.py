@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cronhpa.api.identity import GROUP, KIND
 from cronhpa.api.parse import SpecError, parse_spec
@@ -49,7 +51,10 @@ def autoscalers_of(documents: Sequence[Json], now: Nanoseconds) -> tuple[list[Au
     ours = [body for body in documents if _kind(body) == (GROUP, KIND)]
     others = [body for body in documents if _kind(body) != (GROUP, KIND)]
     conversion = convert([Document("", body) for body in others], now=now)
-    labels = {_target_of(body): f"{body['kind']}/{body['metadata']['name']}" for body in others if _target_of(body)}
+    labels: dict[TargetKey, list[str]] = {}
+    for body in others:
+        if (key := _target_of(body)) is not None:
+            labels.setdefault(key, []).append(f"{body['kind']}/{body['metadata']['name']}")
     queries = {
         name: str(definition["prometheus"]["query"]).replace("$$", "$")
         for name, definition in conversion.sources.items()
@@ -57,12 +62,21 @@ def autoscalers_of(documents: Sequence[Json], now: Nanoseconds) -> tuple[list[Au
     }
     found: list[Autoscaler] = []
     left_out: list[LeftOut] = []
+    names: set[tuple[str, str]] = set()
     for manifest in (*ours, *conversion.manifests):
         namespace = manifest["metadata"].get("namespace") or "default"
         name = str(manifest["metadata"].get("name") or "?")
         ref = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
-        of_others = labels.get((namespace, str(ref.get("kind")), str(ref.get("name"))), name)
-        label = f"{KIND}/{name}" if manifest in ours else of_others
+        if any(manifest is one for one in ours):
+            label = f"{KIND}/{name}"
+        else:
+            # Manifests are in the order of their originals.
+            of_target = labels.get((namespace, str(ref.get("kind")), str(ref.get("name"))), [name])
+            label = of_target.pop(0) if len(of_target) > 1 else of_target[0]
+        if (namespace, label) in names:
+            left_out.append(LeftOut(f"{namespace}/{label}", "another one of its name is judged"))
+            continue
+        names.add((namespace, label))
         try:
             spec = parse_spec(manifest.get("spec") or {}, namespace, ControllerOptions())
         except SpecError as error:
@@ -81,7 +95,13 @@ def autoscalers_of(documents: Sequence[Json], now: Nanoseconds) -> tuple[list[Au
         if label not in made and "no CronHPA is made of it" in remark.meaning:
             refused[label] = f"{remark.finding}: {remark.meaning.removeprefix('no CronHPA is made of it: ')}"
     left_out += [LeftOut(label, why) for label, why in refused.items()]
-    return sorted(found, key=lambda one: (one.namespace, one.name)), left_out
+    return sorted(map(partial(_beside, found), found), key=lambda one: (one.namespace, one.name)), left_out
+
+
+def _beside(found: Sequence[Autoscaler], one: Autoscaler) -> Autoscaler:
+    """The autoscaler, with a remark for each other one of its target."""
+    others = [other.label for other in found if other is not one and other.target == one.target]
+    return replace(one, remarks=(*one.remarks, *(f"{other} scales its target, too" for other in others)))
 
 
 def requests_of(documents: Iterable[Json]) -> dict[TargetKey, dict[str, int]]:

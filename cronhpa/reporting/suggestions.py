@@ -73,6 +73,7 @@ _MINIMUM_LEAST = 2
 _NAMED_DAYS = 3
 NEEDED_MINUTES = 10
 _UNKNOWN_SHARE_MAX = 0.1
+_UNKNOWN_SHARE_TOLD = 0.005
 _SEVERAL = 2
 # A replay of several changes at once must promise a tenth more than the best of them.
 _TOGETHER_MIN = 1.1
@@ -153,7 +154,7 @@ def judge(target: ReportedTarget, span: Span, zones: Sequence[str] = ZONES, seed
         findings=tuple(one.text for one in found if isinstance(one, Finding)),
         peaks=tuple(one_time_peaks(grid)),
         happened=happened_week(target, span),
-        doubts=_doubts(target),
+        doubts=_doubts(target, today),
     )
 
 
@@ -450,9 +451,12 @@ def happened_week(target: ReportedTarget, span: Span) -> HappenedWeek | None:
     return HappenedWeek(float(short.sum()), float(np.nansum(counts)) / 60)
 
 
-def _doubts(target: ReportedTarget) -> tuple[str, ...]:
+def _doubts(target: ReportedTarget, today: Score) -> tuple[str, ...]:
     days = (target.points[-1][0] - target.points[0][0]) / DAY
     doubts = [f"{days:.0f} days of history only"] if days < _DAYS_OF_DOUBT else []
+    unknown = today.unknown / today.span
+    if unknown > _UNKNOWN_SHARE_TOLD:
+        doubts.append(f"the load of {100 * unknown:.0f} % of the judged time is not known, and counts for nothing")
     steps = sorted(later - earlier for (earlier, _), (later, _) in pairwise(target.points))
     usual = steps[len(steps) // 2]
     if usual > STEP:

@@ -53,7 +53,11 @@ def write(url):
             if at % HOUR == 0:
                 break
         if samples:
-            push(url, [series(f"web-{pod}", samples) for pod in "ab"] + [series("other-a", samples)])
+            push(
+                url,
+                [series(f"web-7d4f9c-xxxx{pod}", samples) for pod in "ab"]
+                + [series("web-admin-7d4f9c-xxxxa", samples)],
+            )
 
 
 def series(pod, samples):

@@ -8,9 +8,11 @@ from aiohttp import web
 class Answering:
     """A server that notes what it was asked and answers with one value at each minute of the span; or as told."""
 
-    def __init__(self, value=lambda _: "1.5", answer=None, status=200):
+    def __init__(self, value=lambda _: "1.5", answer=None, status=200, clusters=None, warnings=()):
+        """clusters: the number of clusters whose series it has; None: no series says of which it is."""
         self.asked, self.headers, self.tenants = [], [], []
         self._value, self._answer, self._status = value, answer, status
+        self._clusters, self._warnings = clusters, list(warnings)
 
     async def __aenter__(self):
         application = web.Application()
@@ -33,8 +35,13 @@ class Answering:
         if self._answer is not None:
             return web.Response(text=self._answer, status=self._status)
         seconds = range(int(form["start"]), int(form["end"]) + 1, int(form["step"]))
-        values = [[at, value] for at in seconds if (value := self._value(at)) is not None]
-        return web.json_response({"status": "success", "data": matrix(values)})
+        if form["query"].startswith("count(count by (cluster"):
+            values = [] if self._clusters is None else [[at, str(self._clusters)] for at in seconds]
+        elif form["query"].startswith("count("):
+            values = []
+        else:
+            values = [[at, value] for at in seconds if (value := self._value(at)) is not None]
+        return web.json_response({"status": "success", "data": matrix(values), "warnings": self._warnings})
 
 
 def matrix(*lines):

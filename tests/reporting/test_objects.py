@@ -4,7 +4,7 @@ import pytest
 
 from cronhpa.core.model.instant import SECOND
 from cronhpa.reporting.objects import autoscalers_of, requests_of, start_ups_of
-from reporting.made_targets import MONDAY, deployment, hpa
+from reporting.made_targets import MONDAY, cron_hpa, deployment, hpa
 
 SHOP = ("prod", "Deployment", "shop")
 
@@ -75,6 +75,25 @@ def test_what_cannot_be_converted_is_left_out_with_the_reason():
 
     assert ["shop"] == [one.name for one in found]
     assert ["HorizontalPodAutoscaler/odd"] == [one.autoscaler for one in left_out]
+
+
+def test_a_name_that_is_there_twice_is_judged_once_and_named():
+    found, left_out = autoscalers_of([hpa(), hpa(minimum=7)], MONDAY)
+
+    assert [2] == [one.spec.min_replicas for one in found]
+    assert [("prod/HorizontalPodAutoscaler/shop", "another one of its name is judged")] == [
+        (one.autoscaler, one.why) for one in left_out
+    ]
+
+
+def test_two_autoscalers_of_one_target_say_so():
+    other = hpa("other")
+    other["spec"]["scaleTargetRef"]["name"] = "shop"
+
+    for bodies in ([hpa(), other], [hpa(), cron_hpa()]):
+        one, two = autoscalers_of(bodies, MONDAY)[0]
+        assert [f"{two.label} scales its target, too"] == list(one.remarks[-1:])
+        assert [f"{one.label} scales its target, too"] == list(two.remarks[-1:])
 
 
 def test_a_cron_hpa_without_a_target_is_left_out_with_what_is_missing():

@@ -139,7 +139,6 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     from cronhpa.cli.report.live import cluster_role, read_objects
     from cronhpa.core.model.prices import Prices
     from cronhpa.core.schedules.wall_clock import zone_problem
-    from cronhpa.history.imports.prometheus import default_queries
     from cronhpa.kube.errors import ClusterError
     from cronhpa.reporting.cluster_report import report_of
     from cronhpa.reporting.objects import autoscalers_of
@@ -153,7 +152,7 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if time_zone is not None and (problem := zone_problem(time_zone)):
         raise typer.BadParameter(problem, param_hint="--time-zone")
     stated = _queries(query or [])
-    server = _server(prometheus, {**default_queries(matcher), **stated}, token_file, tenant, ca_file)
+    server = _server(prometheus, stated, matcher, token_file, tenant, ca_file)
     _require_numpy()
     remarks: list[str] = []
     if files:
@@ -235,14 +234,19 @@ def _objects(document: Any) -> Iterator[dict[str, Any]]:
 
 
 def _server(
-    url: str | None, queries: Mapping[str, str], token_file: Path | None, tenant: str | None, ca_file: Path | None
+    url: str | None,
+    queries: Mapping[str, str],
+    matcher: str,
+    token_file: Path | None,
+    tenant: str | None,
+    ca_file: Path | None,
 ) -> Prometheus | None:
     from cronhpa.history.imports.prometheus import Prometheus, PrometheusError
 
     if url is None:
         return None
     try:
-        return Prometheus(url, queries, token_file, tenant=tenant, ca_file=ca_file)
+        return Prometheus(url, queries, token_file, matcher=matcher, tenant=tenant, ca_file=ca_file)
     except PrometheusError as problem:
         raise typer.BadParameter(str(problem), param_hint="--prometheus") from None
 
@@ -252,7 +256,7 @@ def _gather(
 ) -> tuple[list[ReportedTarget], list[LeftOut]]:
     from contextlib import nullcontext
 
-    from cronhpa.history.imports.prometheus import PrometheusError
+    from cronhpa.history.imports.prometheus import PrometheusError, PrometheusUnusableError
     from cronhpa.reporting.gathering import metric_of, reported_target
     from cronhpa.reporting.objects import requests_of, start_ups_of
     from cronhpa.reporting.reported_target import LeftOut
@@ -263,6 +267,9 @@ def _gather(
 
     async def gather(done: Any) -> None:
         async with server if server is not None else nullcontext():
+            if problem := await histories.several_clusters():
+                fail("report", f"--prometheus: {problem}", code=2)
+            unusable = ""
             for number, autoscaler in enumerate(autoscalers):
                 done(number, len(autoscalers))
                 of_pod = requests.get(autoscaler.target, {})
@@ -270,12 +277,24 @@ def _gather(
                 if isinstance(metric, LeftOut):
                     left_out.append(metric)
                     continue
-                history = await histories.of(autoscaler, getattr(metric, "name", ""))
+                label = f"{autoscaler.namespace}/{autoscaler.label}"
+                if unusable:
+                    left_out.append(LeftOut(label, unusable))
+                    continue
+                try:
+                    history = await histories.of(autoscaler, getattr(metric, "name", ""))
+                except PrometheusUnusableError as problem:
+                    # What was read is worth judging; the next report goes on from --history.
+                    unusable = f"its load was not read: {problem}"
+                    left_out.append(LeftOut(label, unusable))
+                    continue
                 if history.problem:
-                    left_out.append(LeftOut(f"{autoscaler.namespace}/{autoscaler.label}", history.problem))
+                    left_out.append(LeftOut(label, history.problem))
                     continue
                 start_up = start_ups.get(autoscaler.target)
-                target = reported_target(autoscaler, metric, of_pod, history.load, history.replicas, start_up)
+                target = reported_target(
+                    autoscaler, metric, of_pod, history.load, history.replicas, start_up, history.remarks
+                )
                 (left_out if isinstance(target, LeftOut) else targets).append(target)  # type: ignore[arg-type]
 
     with progress("report", "reading loads") as done:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cronhpa.core.model.instant import Nanoseconds, format_instant
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds, format_instant
 from cronhpa.history.database.series import Series, is_load
 from cronhpa.history.imports.files import HEADER, HistoryError, read_points
 from cronhpa.history.imports.prometheus import Prometheus, PrometheusError, PrometheusUnusableError, selector
@@ -32,6 +32,9 @@ _REPLICAS = {
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_MAX = 200
 _REPLICAS_METRIC = "replicas"
+# By which a Prometheus, Thanos or Mimir tells clusters apart, in the order of use.
+_CLUSTER_LABELS = ("cluster", "cluster_name", "k8s_cluster")
+_LOOKED_BACK: Nanoseconds = 5 * MINUTE
 
 
 class History(Struct, frozen=True):
@@ -41,8 +44,8 @@ class History(Struct, frozen=True):
     replicas: Points = ()
     problem: str = ""
     """Why there is no load."""
-    remark: str = ""
-    """What is missing beside the load."""
+    remarks: tuple[str, ...] = ()
+    """What is missing of the load and beside it."""
 
 
 def replicas_query(kind: str, matcher: str = "") -> str | None:
@@ -69,9 +72,11 @@ class Histories:
         self._prometheus, self._folder = prometheus, folder
         self._begin, self._end = begin, end
         self._matcher = matcher
+        self._remarks: list[str] = []
 
     async def of(self, autoscaler: Autoscaler, metric: str) -> History:
         """Raises PrometheusUnusableError if no other target will fare better."""
+        self._remarks = []
         try:
             load = await self._load(autoscaler, metric)
         except PrometheusUnusableError:
@@ -80,12 +85,50 @@ class Histories:
             return History(problem=str(problem))
         if not load:
             return History(problem=f"nothing is known of the load of {metric}")
+        replicas: Points = ()
         try:
-            return History(load, await self._replicas(autoscaler))
+            replicas = await self._replicas(autoscaler)
         except PrometheusUnusableError:
             raise
         except (HistoryError, OSError, PrometheusError, QueryError, ImportError) as problem:
-            return History(load, remark=f"the real replicas are not known: {problem}")
+            self._remarks.append(f"the real replicas are not known: {problem}")
+        return History(load, replicas, remarks=(*self._remarks, *self._ends(load)))
+
+    async def several_clusters(self) -> str:
+        """
+        Why the default queries would add up workloads of several clusters, and what to do; "" if they would not.
+
+        Raises PrometheusUnusableError.
+        """
+        if self._prometheus is None:
+            return ""
+        for label in _CLUSTER_LABELS:
+            chosen = selector(f'{label}!=""', self._matcher)
+            query = f"count(count by ({label}) (up{chosen}))"
+            try:
+                parts = [part async for part in self._prometheus.load(query, self._end - _LOOKED_BACK, self._end)]
+            except PrometheusUnusableError:
+                raise
+            except PrometheusError:
+                continue
+            counts = [value for part in parts for _, value in part]
+            if counts and counts[-1] > 1:
+                return (
+                    f"it has {counts[-1]:.0f} clusters by the label {label}, and workloads of one name would be added "
+                    f"""up: choose one, such as --matcher '{label}="prod"'"""
+                )
+        return ""
+
+    def _ends(self, load: Points) -> list[str]:
+        """What is missing at the ends of a load that was asked for."""
+        remarks = []
+        if load[0][0] - self._begin > DAY and self._prometheus is not None:
+            at = format_instant(load[0][0])
+            remarks.append(f"its load begins at {at}: its target was made or renamed then, or the server keeps no more")
+        if self._end - load[-1][0] > HOUR and self._prometheus is not None:
+            at = format_instant(load[-1][0])
+            remarks.append(f"its load ends at {at}: its target was removed or renamed, or nobody measures it now")
+        return remarks
 
     async def _load(self, autoscaler: Autoscaler, metric: str) -> Points:
         kept = self._kept(autoscaler, metric) or self._kept(autoscaler, "")
@@ -111,9 +154,19 @@ class Histories:
     async def _fetched(self, autoscaler: Autoscaler, metric: str, query: str) -> Points:
         assert self._prometheus is not None
         points: list[tuple[Nanoseconds, float]] = []
+        self._prometheus.warnings.clear()
+        odd = 0
         async for part in self._prometheus.load(query, self._begin, self._end):
-            points += [(at, value) for at, value in part if is_load(at, value)]
-        if self._folder is not None and points:
+            loads = [(at, value) for at, value in part if is_load(at, value)]
+            odd += len(part) - len(loads)
+            points += loads
+        if odd:
+            self._remarks.append(f"{odd} values of {metric} are negative or no numbers, and were left out")
+        warnings = list(dict.fromkeys(self._prometheus.warnings))
+        if warnings:
+            self._remarks.append(f"the server answered in part: {'; '.join(warnings)}")
+        # What is known in part is asked for again.
+        if self._folder is not None and points and not warnings:
             self._keep(self._folder / f"{_stem(autoscaler, metric)}.csv.gz", points)
         return points
 

@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 
 # cAdvisor's own names, as the metrics API reads them. container!="" leaves out the sum over a pod that cAdvisor adds,
 # POD the container that holds its network.
-_OF_PODS = 'namespace="$namespace", pod=~"$target-.+", container!="", container!="POD"'
+_ANY_POD = 'pod=~"$target-.+"'
+_OF_PODS = f'namespace="$namespace", {_ANY_POD}, container!="", container!="POD"'
+# By a target's kind, so that pods of web-admin do not count for web. Other kinds name their pods as they like.
+_PODS_OF_KIND = {
+    "Deployment": 'pod=~"$target-[a-z0-9]+-[a-z0-9]{5}"',
+    "ReplicaSet": 'pod=~"$target-[a-z0-9]{5}"',
+    "StatefulSet": 'pod=~"$target-[0-9]+"',
+}
+_WARNINGS_MAX = 10
 RESOLUTION: Nanoseconds = MINUTE
 # A Prometheus refuses more than 11,000 points in one answer; seven days of minutes are 10,080.
 _SPAN: Nanoseconds = 7 * DAY
@@ -85,6 +93,7 @@ class _Answer(Struct, frozen=True):
     status: str = ""
     data: _Data = _Data()
     error: str = ""
+    warnings: list[str] = []
 
 
 _ANSWER = msgspec.json.Decoder(_Answer)
@@ -100,6 +109,7 @@ class Prometheus:
         queries: Mapping[str, str] | None = None,
         token_file: Path | None = None,
         *,
+        matcher: str = "",
         tenant: str | None = None,
         ca_file: Path | None = None,
     ) -> None:
@@ -108,6 +118,7 @@ class Prometheus:
             and $metric stand for the object's and its target's; `$$` is a dollar sign.
         token_file: holds a bearer token, and is read at every query, as such tokens are renewed. It takes the place of
             a user and a password in the URL.
+        matcher: of the queries for cpu and memory, see `default_queries`.
         tenant: the value of X-Scope-OrgID, by which Mimir, Thanos and others choose whose series they answer.
         ca_file: certificates to trust in place of the system's.
         Raises PrometheusError for a text that is no URL.
@@ -121,11 +132,14 @@ class Prometheus:
         if stated.user is not None and token_file is None:
             pair = b64encode(f"{stated.user}:{stated.password or ''}".encode()).decode()
             self._login, self._secrets = f"Basic {pair}", (pair, stated.password or "")
-        self._queries = {**default_queries(), **(queries or {})}
+        self._queries = {**default_queries(matcher), **(queries or {})}
+        self._stated = frozenset(queries or {})
         self._token_file = token_file
         self._tenant = tenant
         self._ca_file = ca_file
         self._session: aiohttp.ClientSession | None = None
+        self.warnings: list[str] = []
+        """What the server said beside its answers, the newest last: Thanos and others answer in part."""
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
@@ -148,6 +162,8 @@ class Prometheus:
         if template is None:
             metrics = ", ".join(sorted(self._queries))
             raise PrometheusError(f"there is no query for {series.metric}, only for {metrics}: add one for this metric")
+        if series.metric not in self._stated:
+            template = template.replace(_ANY_POD, _PODS_OF_KIND.get(target.kind, _ANY_POD))
         return self.filled(template, series, target)
 
     def filled(self, template: str, series: Series, target: TargetRef) -> str:
@@ -200,6 +216,7 @@ class Prometheus:
         if status != HTTPStatus.OK or answer.status != "success" or answer.data.result_type != "matrix":
             said = answer.error or answer.data.result_type or answer.status
             raise PrometheusError(f"{self._url}: {status}: {shortened(said, _TEXT_MAX)}: asked was {query}")
+        self.warnings = [*self.warnings, *(shortened(text, _TEXT_MAX) for text in answer.warnings)][-_WARNINGS_MAX:]
         if len(answer.data.result) > 1:
             raise PrometheusError(
                 f"{self._url}: {query} gives {len(answer.data.result)} series: "

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.cli.report.histories import as_file_name, replicas_query
-from cronhpa.history.imports.prometheus import default_queries
+from cronhpa.cli.report.histories import Histories, as_file_name, replicas_query
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.history.imports.prometheus import Prometheus, default_queries
+from cronhpa.reporting.objects import autoscalers_of
+from forecasting.answering import Answering
+from reporting.made_targets import MONDAY, hpa
+
+END = MONDAY + 7 * DAY
 
 
 @pytest.mark.parametrize("name", ["shop", "shop.cpu", "http_requests-total", "team-a"])
@@ -38,3 +44,64 @@ def test_a_matcher_stands_in_each_query():
 
 def test_a_kind_that_nobody_counts_has_no_query():
     assert replicas_query("Rollout") is None
+
+
+async def read(server, folder=None, matcher=""):
+    """The history of a week, and why several clusters would be added up."""
+    (autoscaler,), _ = autoscalers_of([hpa()], MONDAY)
+    async with Prometheus(server.url, matcher=matcher) as prometheus:
+        histories = Histories(prometheus, folder, MONDAY, END, matcher)
+        return await histories.of(autoscaler, "cpu"), await histories.several_clusters()
+
+
+async def test_a_whole_history_has_no_remark():
+    async with Answering() as server:
+        history, clusters = await read(server)
+
+    assert ((), "", "") == (history.remarks, history.problem, clusters)
+    assert 7 * DAY // MINUTE == len(history.load)
+
+
+async def test_a_load_that_begins_late_and_ends_early_says_from_when_to_when_it_is():
+    """As that of a target that was renamed."""
+    begin, end = (MONDAY + 2 * DAY) // SECOND, (END - 2 * HOUR) // SECOND
+    async with Answering(lambda at: "1.5" if begin <= at < end else None) as server:
+        history, _ = await read(server)
+
+    begins, ends = history.remarks
+    assert begins.startswith("its load begins at 2026-03-04T00:00:00Z: its target was made or renamed then")
+    assert ends.startswith("its load ends at 2026-03-08T21:59:00Z: its target was removed or renamed")
+
+
+async def test_values_that_are_no_load_are_counted_and_left_out():
+    """A counter that was reset has a negative difference where a query takes one."""
+    async with Answering(lambda at: "-3" if at * SECOND < MONDAY + HOUR else "1.5") as server:
+        history, _ = await read(server)
+
+    assert "60 values of cpu are negative or no numbers, and were left out" in history.remarks
+    assert all(value == 1.5 for _, value in history.load)
+
+
+async def test_an_answer_in_part_is_named_and_not_kept(tmp_path):
+    warning = "fetch series from store-1: deadline exceeded"
+    async with Answering(warnings=[warning]) as server:
+        history, _ = await read(server, tmp_path)
+
+    assert f"the server answered in part: {warning}" in history.remarks
+    assert [] == [*tmp_path.rglob("*.csv.gz")]
+
+
+@pytest.mark.parametrize(("clusters", "said"), [(None, ""), (1, ""), (2, "it has 2 clusters by the label cluster")])
+async def test_two_clusters_in_one_server_are_not_added_up(clusters, said):
+    async with Answering(clusters=clusters) as server:
+        _, told = await read(server)
+
+    assert told.startswith(said)
+    assert bool(said) == ("""--matcher 'cluster="prod"'""" in told)
+
+
+async def test_the_matcher_chooses_among_clusters():
+    async with Answering(clusters=1) as server:
+        await read(server, matcher='cluster="prod"')
+
+    assert 'count(count by (cluster) (up{cluster!="", cluster="prod"}))' in [query for query, *_ in server.asked]

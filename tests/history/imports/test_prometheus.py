@@ -29,13 +29,30 @@ async def load(server, begin, end, **settings):
         return [value async for part in prometheus.load(query, begin, end) for value in part]
 
 
-async def test_cpu_is_asked_for_as_the_sum_over_the_targets_pods():
-    async with Answering() as server:
-        await load(server, NOON, NOON + HOUR)
+@pytest.mark.parametrize(
+    ("kind", "pods", "other"),
+    [
+        ("Deployment", "web-server-7d4f9c-x2x4z", "web-server-admin-7d4f9c-x2x4z"),
+        ("ReplicaSet", "web-server-x2x4z", "web-server-admin-x2x4z"),
+        ("StatefulSet", "web-server-12", "web-server-db-12"),
+        ("Rollout", "web-server-whatever", "web-serve-r"),
+    ],
+)
+async def test_cpu_is_asked_for_as_the_sum_over_the_targets_pods(kind, pods, other):
+    """And not over those of a workload whose name begins alike."""
+    async with Prometheus("http://localhost:9090") as prometheus:
+        query = prometheus.query_for(WEB, TargetRef("apps/v1", kind, "web-server"))
 
-    query = server.asked[0][0]
-    assert query.startswith("sum(rate(container_cpu_usage_seconds_total{")
-    assert 'namespace="shop", pod=~"web-server-.+"' in query
+    assert query.startswith('sum(rate(container_cpu_usage_seconds_total{namespace="shop", pod=~"web-server-')
+    (pattern,) = re.findall('pod=~"([^"]*)"', query)
+    assert re.fullmatch(pattern, pods)
+    assert not re.fullmatch(pattern, other)
+
+
+async def test_a_stated_query_is_asked_as_it_is():
+    stated = {"cpu": 'load{pod=~"$target-.+"}'}
+    async with Prometheus("http://localhost:9090", stated) as prometheus:
+        assert 'load{pod=~"web-server-.+"}' == prometheus.query_for(WEB, TARGET)
 
 
 async def test_a_query_of_the_operators_is_filled_in_with_the_objects_names():
