@@ -21,13 +21,22 @@ from typing import TypeGuard
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cronhpa.core.forecasts.floor import predict
 from cronhpa.core.metrics.observe import active
 from cronhpa.core.metrics.pod_counts import counts_ready, is_of_ready_pod
 from cronhpa.core.metrics.replicas import measure, tolerance
-from cronhpa.core.model.decision import Decision, DecisionKind, MetricProposal, Recommendation
+from cronhpa.core.model.decision import (
+    Decision,
+    DecisionKind,
+    MetricProposal,
+    Proposal,
+    Recommendation,
+    Source,
+)
+from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.memory import Memory, longest_window
-from cronhpa.core.model.observation import Absent, Pod, PodCounts, Reading, Sample, ScalarReading, Scale
+from cronhpa.core.model.observation import Absent, Observation, Pod, PodCounts, Reading, Sample, ScalarReading, Scale
 from cronhpa.core.model.record import Record
 from cronhpa.core.model.spec import ExternalMetric, Metric, ObjectMetric, ResourceMetric, Spec
 from cronhpa.core.schedules.bounds import resolve, resolve_with_expiry
@@ -76,6 +85,18 @@ class Standing(Struct, gc=False):
             if not low <= usage <= high and not self._asks_alike(index, usage):
                 return False
         return True
+
+    def foresees(
+        self, observation: Observation, forecast: Forecast | Absent | None, memory: Memory, now: Nanoseconds
+    ) -> bool:
+        """
+        Whether the forecast asks for the same floor in this period, too, or for none again.
+
+        observation, memory: those of the decision, as far as a forecast reads them. For simulations: the operator
+        decides each period of an object with a forecast, because its status tells of the newest one.
+        """
+        predicted = predict(self.spec, observation, forecast, memory, self.headroom_percent, now)
+        return (predicted.replicas if isinstance(predicted, Proposal) else None) == _foreseen(self.decision)
 
     def _asks_alike(self, index: int, usage: int) -> bool:
         """Whether a metric asks for its count at this usage, too; widens its band then."""
@@ -136,11 +157,14 @@ class Standing(Struct, gc=False):
         return replace(self.decision, at=self.remembered_at, metrics=proposals, recommended=recommended)
 
 
-def standing(record: Record, pods: Sequence[Pod], decision: Decision, memory: Memory) -> Standing | None:
+def standing(
+    record: Record, pods: Sequence[Pod], decision: Decision, memory: Memory, *, foreseen: bool = False
+) -> Standing | None:
     """
     How long a decision stands; None if the next period must be decided.
 
-    pods: those of the observation. memory: after the reconciliation.
+    pods: those of the observation. memory: after the reconciliation. foreseen: whether the caller asks `foresees` in
+    each period; without it no decision with a forecast stands.
     """
     spec, observation, now = record.spec, record.observation, record.now
     recommended = decision.recommended
@@ -151,7 +175,7 @@ def standing(record: Record, pods: Sequence[Pod], decision: Decision, memory: Me
         or decision.kind is not DecisionKind.COMPUTED
         or decision.rescales
         or decision.failure is not None
-        or spec.forecast is not None
+        or (spec.forecast is not None and not foreseen)
         or spec.options.metric_max_age is not None
         or observation.selector_problem is not None
         or observation.unseen is not None
@@ -185,6 +209,11 @@ def standing(record: Record, pods: Sequence[Pod], decision: Decision, memory: Me
         at=now,
         remembered_at=decision.at,
     )
+
+
+def _foreseen(decision: Decision) -> int | None:
+    """The floor that the forecast asks for; None if it asks for none."""
+    return next((one.replicas for one in decision.proposals if one.source is Source.FORECAST), None)
 
 
 def _grows(metric: Metric, reading: PodCounts | ScalarReading, replicas: int) -> bool:

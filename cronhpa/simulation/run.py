@@ -124,10 +124,20 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
     changes = [ReplicaChange(begin, target.replicas, target.ready)]
     now = begin
     stands: Standing | None = None
+    observation, before = trajectory.observe(spec), trajectory.memory
     while now < end:
         passed(now)
+        latest = forecasts(now)
+        limited = budget.limit(spec, latest, now) if budget is not None and isinstance(latest, Forecast) else latest
         usages = None if stands is None else settled_usages(spec, target)
-        if stands is not None and usages is not None and stands.covers(usages, now):
+        if (
+            stands is not None
+            and usages is not None
+            # A counterfactual reads what the target's pods use in each period.
+            and (budget is None or budget.is_met)
+            and stands.covers(usages, now)
+            and stands.foresees(observation, limited, before, now)
+        ):
             stands.stand(usages, now, now)
             decision = stands.decision
             trajectory.accumulator.reconciled(decision)
@@ -135,18 +145,16 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
             if stands is not None:
                 trajectory.memory = stands.take_periods(trajectory.memory)
             observation, before = trajectory.observe(spec), trajectory.memory
-            latest = forecasts(now)
-            limited = budget.limit(spec, latest, now) if budget is not None and isinstance(latest, Forecast) else latest
             decision = decide(spec, observation, limited, before, now)
-            if budget is not None and isinstance(latest, Forecast):
-                budget.count(spec, observation, before, decision, now)
             if watch is not None:
                 watch(observation, decision)
             trajectory.act(spec, observation, decision)
             stands = None
             if watch is None and target.is_settled:
                 record = Record(spec, observation, limited, before, now)
-                stands = standing(record, target.pods, decision, trajectory.memory)
+                stands = standing(record, target.pods, decision, trajectory.memory, foreseen=True)
+        if budget is not None and isinstance(latest, Forecast):
+            budget.count(spec, observation, before, decision, now)
         _note(changes, target)
         now = min(next_reconciliation(spec, decision, begin, now), end)
         while (ready_at := target.next_ready) is not None and ready_at < now:

@@ -14,6 +14,7 @@ from cronhpa.core.model.decision import Source, SourceRef
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.model.spec import ControllerOptions, ForecastSettings, ResourceMetric, Span
+from cronhpa.simulation.forecast_effect import asking_for
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.run import ReplicaChange, run
 from cronhpa.simulation.target import Environment
@@ -291,6 +292,25 @@ def test_a_run_in_which_decisions_stand_is_the_run_in_which_each_is_made(of, val
     watched, _ = ran(of, load, hours=0.75)
 
     assert watched == run(of, load, ONE_CORE, Span(NOW, NOW + 45 * MINUTE))
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(st.sampled_from([0.0, 2.0, 5.9, 6.0, 6.5, 20.0]), min_size=4, max_size=4),
+    st.lists(st.integers(0, 14), min_size=15, max_size=15),
+    st.sampled_from([1, 20, 100]),
+)
+def test_with_a_forecast_too_decisions_stand_only_where_each_would_be_the_same(values, floors, percent):
+    """Floors of three minutes each, below and above what the metric asks for; some budgets end."""
+    of = replace(CPU, forecast=ForecastSettings(budget_percent=percent))
+    load, span = Load([(NOW + 10 * i * MINUTE, value) for i, value in enumerate(values)]), Span(NOW, NOW + 45 * MINUTE)
+    by_minute = [floor for floor in floors for _ in range(3)]
+
+    def ran_with(**more):
+        forecasts, budget = asking_for(by_minute, of, ONE_CORE, NOW), BudgetTracker()
+        return run(of, load, ONE_CORE, span, forecasts=forecasts, budget=budget, **more), budget.hours
+
+    assert ran_with(watch=lambda *_: None) == ran_with()
 
 
 def test_most_periods_of_a_steady_load_are_not_decided(monkeypatch):

@@ -40,6 +40,11 @@ class BudgetTracker:
         self._checked_at: Nanoseconds | None = None
         self._level: int | Absent = 0
 
+    @property
+    def is_met(self) -> bool:
+        """Whether the target is as it would be without its forecast."""
+        return self._counterfactual is None
+
     def add(self, hour: int, counted: PodHour) -> None:
         """Add to an hour. Hours must come in order."""
         self.hours[hour] = self.hours.get(hour, PodHour()) + counted
