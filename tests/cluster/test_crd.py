@@ -135,7 +135,7 @@ REFUSED = {
         event(exclude={"dates": [{"from": "2026-11-27", "to": "2026-11-27"}]}),
         "spec.schedules[0].exclude", "exclude chooses among the days of a start",
     ),
-    "no days": (scheduled(only={}), "spec.schedules[0].only", "name dates or holidays"),
+    "no days": (scheduled(only={}), "spec.schedules[0].only", "name dates, holidays or calendars"),
     "a day that does not exist": (
         scheduled(exclude={"dates": [{"from": "2026-02-28", "to": "2026-02-30"}]}),
         "spec.schedules[0].exclude.dates[0].to", 'write a date that exists, such as "2026-12-27"',
