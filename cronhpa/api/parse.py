@@ -19,11 +19,12 @@ from pydantic import ValidationError
 from cronhpa.api import schema
 from cronhpa.api.resource import behavior, fields, metrics, schedules
 from cronhpa.api.spec_errors import schema_problems
-from cronhpa.core.model.decision import EVENT_PREFIX
+from cronhpa.core.model.decision import FOREIGN_PREFIXES
 from cronhpa.core.model.instant import MINUTE, SECOND, parse_instant
 from cronhpa.core.model.quantity import parse_float, parse_milli
 from cronhpa.core.model.spec import (
     Behavior,
+    CalendarSchedules,
     ControllerOptions,
     CronWindow,
     DateRange,
@@ -106,6 +107,7 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
         options=_options(model, defaults),
         mode=Mode(model.mode),
         schedules=tuple(_own_schedule(schedule, model.time_zone) for schedule in model.schedules or ()),
+        schedules_from=tuple(_schedules_from(stated, model.time_zone) for stated in model.schedules_from or ()),
         override=_override(model.override),
         forecast=_forecast(model.forecast),
         fallback=None
@@ -213,10 +215,30 @@ def _rules(rules: behavior.ScaleUpRules | behavior.ScaleDownRules) -> ScalingRul
 def _own_schedule(model: schedules.ScheduleModel, zone: str) -> Schedule:
     """A schedule of an object. One with the name of an event's schedule abstains: names are what leads are known by."""
     schedule = schedule_from(model, zone)
-    if model.name.startswith(EVENT_PREFIX):
-        problem = f'name: "{model.name}": names that begin with {EVENT_PREFIX} are those of planned events'
+    if model.name.startswith(FOREIGN_PREFIXES):
+        prefix = model.name.partition("/")[0]
+        problem = f'name: "{model.name}": names that begin with {prefix}/ are those of planned events and calendars'
         return replace(schedule, problem=problem)
     return schedule
+
+
+def _schedules_from(model: schedules.ScheduleSourceModel, zone: str) -> CalendarSchedules:
+    zone = model.time_zone or zone
+    exact = model.replicas
+    problem = zone_problem(zone)
+    bounds = Schedule(
+        name=model.calendar,
+        # Of no event: each has its own.
+        window=OnceWindow("0002-01-01T00:00", "0002-01-01T00:01", "UTC"),
+        floor=model.min_replicas if exact is None else exact,
+        cap=model.max_replicas if exact is None else exact,
+        headroom_percent=model.headroom_percent or 0,
+        priority=model.priority,
+        lead=None if model.lead_time_seconds is None else model.lead_time_seconds * SECOND,
+        suspend=model.suspend,
+        problem=None if problem is None else f"timeZone: {problem}",
+    )
+    return CalendarSchedules(model.calendar, model.matching, zone, bounds, model.bounds_from_event)
 
 
 def schedule_from(model: schedules.ScheduleModel, zone: str) -> Schedule:

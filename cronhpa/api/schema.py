@@ -24,7 +24,7 @@ from cronhpa.api.resource.behavior import BehaviorModel
 from cronhpa.api.resource.cel import FORBIDDEN, REQUIRED, SEGMENT, quoted, rule, rules
 from cronhpa.api.resource.fields import INT32_MAX, RFC3339, Instant, Model, Replicas, TimeZone
 from cronhpa.api.resource.metrics import MAX_METRICS, SOURCES, MetricSpec
-from cronhpa.api.resource.schedules import BOUND_RULES, MAX_SCHEDULES, ScheduleModel
+from cronhpa.api.resource.schedules import BOUND_RULES, MAX_SCHEDULES, MAX_SOURCES, ScheduleModel, ScheduleSourceModel
 from cronhpa.api.resource.status import CronHPAStatus
 
 
@@ -180,7 +180,9 @@ class OverrideModel(Model):
 # --- the spec ----------------------------------------------------------------------------------------------------
 
 _HAS_METRICS = "(has(self.metrics) && size(self.metrics) > 0)"
-_HAS_SCHEDULES = "(has(self.schedules) && size(self.schedules) > 0)"
+_HAS_SCHEDULES = (
+    "((has(self.schedules) && size(self.schedules) > 0) || (has(self.schedulesFrom) && size(self.schedulesFrom) > 0))"
+)
 _SOURCE_TARGETS = " || ".join(
     f"(has(metric.{source}) && (has(metric.{source}.target.averageValue) "
     f"|| has(metric.{source}.target.averageUtilization)))"
@@ -260,6 +262,13 @@ class CronHPASpec(Model):
         max_length=MAX_SCHEDULES,
         description="Windows of time with bounds of their own.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
+    schedules_from: list[ScheduleSourceModel] | None = Field(
+        default=None,
+        max_length=MAX_SOURCES,
+        description="Calendars whose events are schedules of this object, called Calendar/NAME/TITLE/START. Those of "
+        "the next 20 events count.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     override: OverrideModel | None = None
     forecast: ForecastSettingsModel | None = Field(

@@ -50,6 +50,11 @@ def written_spec(body: Mapping[str, Any]) -> Spec:
         is_wrong = schedule.problem is not None and schedule.problem != unread(schedule.window)
         if is_wrong and not is_named:
             problems.append(SpecProblem(f"{path} ({schedule.name})", schedule.problem or ""))
+    problems += [
+        SpecProblem(f"spec.schedulesFrom[{index}]", stated.bounds.problem)
+        for index, stated in enumerate(spec.schedules_from)
+        if stated.bounds.problem is not None and "spec.timeZone" not in problem_paths
+    ]
     if problems:
         raise SpecError(problems)
     return spec

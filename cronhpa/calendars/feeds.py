@@ -166,16 +166,18 @@ class _Feed:
 
     def _note(self, events: tuple[CalendarEvent, ...] | None, problem: str) -> None:
         name, before = self._calendar.name, self._calendar
+        # Once a day: events that are over leave the specs.
+        begin = (self._now() // DAY - 1) * DAY
         if not problem:
             if before.problem or before.events is None:
                 LOG.info("calendar %s: %d events are read", name, len(events or ()))
-            self._calendar = Calendar(name, events)
+            self._calendar = Calendar(name, events, begin=begin)
         else:
             if problem != before.problem:
                 kept = "it stays as it was" if events is not None else "it was never read"
                 LOG.warning("calendar %s: %s; %s", name, problem, kept)
             since = before.since if before.problem and before.since is not None else self._now()
-            self._calendar = Calendar(name, events, problem, since)
+            self._calendar = Calendar(name, events, problem, since, begin)
         self._put(self._calendar)
 
     async def _text(self) -> bytes:

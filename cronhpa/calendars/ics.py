@@ -7,6 +7,7 @@ What takes unbounded time or memory is refused where it can be seen, and bounded
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -29,6 +30,12 @@ _SHOWN_MAX = 60
 _TEXT = "%Y-%m-%dT%H:%M"
 _TOO_OFTEN = ("SECONDLY", "MINUTELY")
 _MINUTE = timedelta(minutes=1)
+# Bounds that an event states, on lines of their own; some programs write descriptions as HTML.
+_LINES = re.compile(r"<[^<>]*>|[\r\n]+")
+_BOUND = re.compile(r"\s*(minReplicas|headroomPercent)\s*[:=]\s*([0-9]{1,9})\s*")
+_HEADROOM_MAX = 1000
+# An event may last for centuries; beyond these nobody plans.
+_EARLIEST, _LATEST = datetime(1970, 1, 1), datetime(2200, 1, 1)  # noqa: DTZ001 - local times
 _TIMED = ("DTSTART", "DTEND", "RDATE", "EXDATE", "RECURRENCE-ID")
 
 
@@ -81,6 +88,7 @@ def _events(calendar: Any, begin: datetime, end: datetime) -> Iterator[CalendarE
         raise IcsError(f"it has {len(events)} events: {EVENTS_MAX} are accepted")
     for event in events:
         _check(event)
+    _tell_apart(events)
     try:
         query = recurring_ical_events.of(calendar)
         occurrences = query.between(begin, end)
@@ -116,6 +124,22 @@ def _check(event: Any) -> None:
                 )
 
 
+def _tell_apart(events: list[Any]) -> None:
+    """
+    Gives events that share a UID by mistake one each.
+
+    Real calendars have such: of a UID only the event with the highest SEQUENCE would be kept.
+    """
+    seen: set[tuple[str, int]] = set()
+    for number, event in enumerate(events):
+        if event.get("RECURRENCE-ID") is not None:
+            continue
+        key = (str(event.get("UID", "")), int(event.get("SEQUENCE", 0)))
+        if key in seen:
+            event["UID"] = f"{key[0]}#{number}"
+        seen.add(key)
+
+
 def _moments(value: Any) -> Iterator[Any]:
     """The times of a property: one, those of a list, both of a period."""
     for stated in getattr(value, "dts", (value,)):
@@ -136,14 +160,29 @@ def _event(occurrence: Any) -> CalendarEvent | None:
         return None
     begin, end = occurrence["DTSTART"].dt, occurrence["DTEND"].dt
     is_zoned = isinstance(begin, datetime) and begin.tzinfo is not None
-    opens, closes = _wall(begin), _wall(end)
+    opens, closes = max(_wall(begin), _EARLIEST), min(_wall(end), _LATEST)
     # To the minute, never shorter.
     closes += (_MINUTE - timedelta(seconds=closes.second, microseconds=closes.microsecond)) % _MINUTE
     opens = opens.replace(second=0, microsecond=0)
     if opens >= closes:
         return None
     title = shortened(printable(" ".join(str(occurrence.get("SUMMARY", "")).split())), _TITLE_MAX)
-    return CalendarEvent(title, f"{opens:{_TEXT}}", f"{closes:{_TEXT}}", "UTC" if is_zoned else "")
+    stated = dict(_bounds(str(occurrence.get("DESCRIPTION", ""))))
+    return CalendarEvent(
+        title,
+        f"{opens:{_TEXT}}",
+        f"{closes:{_TEXT}}",
+        "UTC" if is_zoned else "",
+        stated.get("minReplicas"),
+        min(stated.get("headroomPercent", 0), _HEADROOM_MAX),
+    )
+
+
+def _bounds(description: str) -> Iterator[tuple[str, int]]:
+    for line in _LINES.split(description):
+        bound = _BOUND.fullmatch(line)
+        if bound is not None:
+            yield bound[1], int(bound[2])
 
 
 def _wall(at: date | datetime) -> datetime:

@@ -8,6 +8,7 @@ from cronhpa.migration.documents.manifest import manifest, metadata_of
 _LOST = {
     "mode": "an HPA always scales",
     "schedules": "an HPA has no windows: its bounds are minReplicas and maxReplicas, always",
+    "schedulesFrom": "an HPA knows no calendar",
     "timeZone": "",
     "forecast": "an HPA does not look ahead",
     "podSelection": "an HPA counts all pods that the target's selector matches",

@@ -128,3 +128,25 @@ def test_what_is_no_calendar_is_refused(text, told):
         read_ics(text, around(NOW))
 
     assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("description", "bounds"),
+    [
+        ("Doors at 9\\nminReplicas: 20\\nheadroomPercent = 50", (20, 50)),
+        ("<p>minReplicas: 20</p><br>headroomPercent:50", (20, 50)),
+        ("we need minReplicas: 20", (None, 0)),
+        ("maxReplicas: 0\\nminReplicas: -1", (None, 0)),
+        ("headroomPercent: 999999999", (None, 1000)),
+    ],
+)
+def test_bounds_stand_on_lines_of_their_own_and_only_those_that_raise(description, bounds):
+    (event,) = read(f"{CLOSED}|DESCRIPTION:{description}")
+
+    assert bounds == (event.floor, event.headroom_percent)
+
+
+def test_an_event_of_nine_centuries_is_cut_to_times_that_can_be_planned():
+    (event,) = read("DTSTART;VALUE=DATE:19000101|DTEND;VALUE=DATE:28000101")
+
+    assert ("1970-01-01T00:00", "2200-01-01T00:00") == (event.opens, event.closes)

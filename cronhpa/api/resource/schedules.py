@@ -11,6 +11,7 @@ MAX_SCHEDULES = 50
 MAX_DATE_RANGES = 40
 MAX_HOLIDAY_CALENDARS = 10
 MAX_CALENDARS = 10
+MAX_SOURCES = 10
 
 
 class DateRangeModel(Model):
@@ -180,8 +181,8 @@ class ScheduleModel(Model):
         description="Name of the schedule in status and events, unique in this object.",
         json_schema_extra=rules(
             rule(
-                "!self.startsWith('Event/')",
-                "names that begin with Event/ are those of schedules that come from planned events",
+                "!self.startsWith('Event/') && !self.startsWith('Calendar/')",
+                "names that begin with Event/ or Calendar/ are those of planned events and calendars",
                 reason=FORBIDDEN,
             )
         ),
@@ -254,3 +255,36 @@ class ScheduleModel(Model):
         "window of scaleDown, 300 s, keeps them. What metrics asked for within that window is kept in any case.",
     )
     suspend: bool = Field(default=False, description="Whether the schedule is ignored for now.")
+
+
+class ScheduleSourceModel(Model):
+    """A schedule for each event of a calendar, while the event lasts."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            *BOUND_RULES, states("minReplicas", "maxReplicas", "replicas", "headroomPercent", "boundsFromEvent")
+        )
+    )
+
+    calendar: Name = Field(description="Name of a calendar in the operator's settings.")
+    matching: str = Field(
+        default="*",
+        min_length=1,
+        max_length=128,
+        description='Titles of the events that count, with * and ?, such as "Sale*".',
+    )
+    time_zone: TimeZone | None = Field(
+        default=None, description="IANA time zone of events without one, such as whole days. Absent, that of the spec."
+    )
+    min_replicas: Replicas | None = Field(default=None, description="As of a schedule.")
+    max_replicas: Replicas | None = Field(default=None, description="As of a schedule.")
+    replicas: Replicas | None = Field(default=None, description="As of a schedule.")
+    headroom_percent: int | None = Field(default=None, ge=1, le=1000, description="As of a schedule.")
+    bounds_from_event: bool = Field(
+        default=False,
+        description="Whether lines of an event's description such as minReplicas: 20 or headroomPercent: 50 count, "
+        "where they ask for more; minReplicas up to maxReplicas of the spec.",
+    )
+    priority: int = Field(default=0, ge=-1000, le=1000, description="As of a schedule.")
+    lead_time_seconds: int | None = Field(default=None, ge=0, le=86_400, description="As of a schedule.")
+    suspend: bool = Field(default=False, description="Whether it is ignored for now.")

@@ -157,14 +157,14 @@ def _calendars(stated: Sequence[str], span: Span) -> dict[str, Calendar]:
     from cronhpa.calendars.ics import IcsError, read_ics
     from cronhpa.core.model.calendar import Calendar
 
-    span = Span(span.begin - _BESIDE, span.end + _BESIDE)
+    read = Span(span.begin - _BESIDE, span.end + _BESIDE)
     calendars = {}
     for text in stated:
         name, is_named, file = text.partition("=")
         path = Path(file if is_named else text)
         name = name if is_named else path.stem
         try:
-            calendars[name] = Calendar(name, read_ics(path.read_bytes(), span))
+            calendars[name] = Calendar(name, read_ics(path.read_bytes(), read), begin=span.begin)
         except OSError as error:
             fail("preview", f"{path}: {error.strerror or error}")
         except IcsError as error:

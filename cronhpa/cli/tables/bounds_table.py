@@ -25,6 +25,7 @@ from cronhpa.cli.tables.time_format import (
     format_offset,
     local,
 )
+from cronhpa.core.model.decision import Source, SourceRef
 from cronhpa.core.model.instant import SECOND, Nanoseconds, to_datetime
 from cronhpa.core.model.memory import START_UP_UNKNOWN
 from cronhpa.core.model.observation import Crowd
@@ -208,7 +209,7 @@ _BOUNDS = ["min", "max"]
 
 def _effects(name: str, segment: BoundsInterval, spec: Spec, *, leads: bool) -> list[str]:
     """The bounds that a schedule sets, its headroom, and whether it only leads."""
-    references = {f"Schedule/{name}", *(("Override",) if name == OVERRIDE else ())}
+    references = {str(SourceRef(Source.SCHEDULE, name)), *(("Override",) if name == OVERRIDE else ())}
     sources = zip(_BOUNDS, (segment.minimum_by, segment.maximum_by), strict=True)
     said = [word for word, by in sources if str(by) in references]
     headroom = next((schedule.headroom_percent for schedule in spec.schedules if schedule.name == name), 0)

@@ -17,6 +17,10 @@ class CalendarEvent(Struct, frozen=True, cache_hash=True):
     closes: str
     zone: str = ""
     """UTC; "" for an event without a zone, such as one of whole days: it has the zone of whoever asks."""
+    floor: int | None = None
+    """A lower bound that its description states."""
+    headroom_percent: int = 0
+    """Headroom that its description states."""
 
 
 class Calendar(Struct, frozen=True, cache_hash=True):
@@ -29,6 +33,8 @@ class Calendar(Struct, frozen=True, cache_hash=True):
     """Why it could not be read the last time: the events are those of the last good one."""
     since: Nanoseconds | None = None
     """Since when it cannot be read."""
+    begin: Nanoseconds = 0
+    """Events that ended before are over."""
 
 
 Calendars = Mapping[str, Calendar]

@@ -55,6 +55,9 @@ class Source(StrEnum):
 EVENT_PREFIX = "Event/"
 """Begins the names of schedules that come from planned events; no schedule of a spec may have such a name."""
 CLUSTER_EVENT_PREFIX = f"{EVENT_PREFIX}cluster:"
+CALENDAR_PREFIX = "Calendar/"
+"""Begins the names of schedules that come from calendars; likewise."""
+FOREIGN_PREFIXES = (EVENT_PREFIX, CALENDAR_PREFIX)
 
 
 class SourceRef(Struct, frozen=True, gc=False):
@@ -62,14 +65,14 @@ class SourceRef(Struct, frozen=True, gc=False):
     One source by name: a metric, a schedule, the forecast of a metric. An override and the spec have no name.
 
     As text, for status, commands and logs: `Schedule/working-hours`, `Override`. A schedule of a planned event is named
-    after it: `Event/black-friday`.
+    after it: `Event/black-friday`; one of a calendar: `Calendar/marketing/Sale/2026-11-27`.
     """
 
     source: Source
     name: str = ""
 
     def __str__(self) -> str:
-        if self.name.startswith(EVENT_PREFIX) and self.source is Source.SCHEDULE:
+        if self.name.startswith(FOREIGN_PREFIXES) and self.source is Source.SCHEDULE:
             return self.name
         # Concatenation: formatting an enumeration costs a microsecond, and a status has many of these.
         return self.source + "/" + self.name if self.name else str(self.source)

@@ -226,6 +226,20 @@ class Schedule(Struct, frozen=True, cache_hash=True):
         return self.floor is not None or self.floor_percent is not None
 
 
+class CalendarSchedules(Struct, frozen=True, cache_hash=True):
+    """A schedule for each event of a named calendar."""
+
+    calendar: str
+    matching: str
+    """The titles of events, with * and ?; small and capital letters are the same."""
+    zone: str
+    """Of events without a zone."""
+    bounds: Schedule
+    """What each of them asks for; its window is that of the event."""
+    takes_bounds: bool = False
+    """Whether an event may state a higher floor and more headroom."""
+
+
 class Override(Struct, frozen=True, cache_hash=True):
     """Bounds that a person sets: they have the highest rank until they expire."""
 
@@ -283,6 +297,10 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     forecast: ForecastSettings | None = None
     fallback: Fallback | None = None
     pod_selection: PodSelection = PodSelection.ALL
+    schedules_from: tuple[CalendarSchedules, ...] = ()
+    """What `core/schedules/calendar_days` makes schedules of."""
+    calendar_spans: tuple[Span, ...] = ()
+    """Events of those calendars that are over."""
     calendar_problems: tuple[str, ...] = ()
     """Why calendars that the schedules name are not the present ones."""
 
@@ -298,7 +316,7 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     @property
     def is_timed(self) -> bool:
         """Whether schedules or an override may move the bounds."""
-        return bool(self.schedules) or self.override is not None
+        return bool(self.schedules) or bool(self.schedules_from) or self.override is not None
 
     @property
     def is_upstream(self) -> bool:
@@ -308,7 +326,7 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     @property
     def looks_ahead(self) -> bool:
         """Whether a source asks for capacity ahead of time, so that the pods' start-up time matters."""
-        return bool(self.schedules) or self.forecast is not None
+        return bool(self.schedules) or bool(self.schedules_from) or self.forecast is not None
 
     @property
     def scales_to_zero(self) -> bool:

@@ -1,25 +1,32 @@
 """
 Named calendars become plain dates and plain schedules of the objects that name them: nothing below knows them.
 
-`exclude` and `only` take the days that an event covers whole, midnight to midnight in the zone of the schedule.
+`exclude` and `only` take the days that an event covers whole, midnight to midnight in the zone of the schedule. Events
+that `schedulesFrom` matches become schedules, called `Calendar/NAME/TITLE/START`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
 from cronhpa.core.model.calendar import Calendar, CalendarEvent, Calendars
-from cronhpa.core.model.instant import format_instant
-from cronhpa.core.model.spec import CronWindow, DateRange, Days, OnceWindow, Schedule, Spec
+from cronhpa.core.model.decision import CALENDAR_PREFIX
+from cronhpa.core.model.instant import DAY, Nanoseconds, format_instant
+from cronhpa.core.model.spec import CalendarSchedules, CronWindow, DateRange, Days, OnceWindow, Schedule, Span, Spec
 from cronhpa.core.schedules.wall_clock import ONE_DAY
+from cronhpa.core.schedules.windows import once
 
 MAX_TITLED = 250
 """The most ranges of one calendar: a window looks at each of them."""
+MAX_CALENDAR_SCHEDULES = 20
+"""The most schedules that an object takes over from calendars: those that open next."""
+_SOON = 2 * DAY
 _KEYS = ("exclude", "only")
 
 
@@ -40,19 +47,22 @@ def with_calendars(spec: Spec, calendars: Calendars) -> Spec:
     A schedule with a calendar that is not known, or was never read, has a `problem`: it abstains and blocks
     scale-downs. A calendar that could not be read again is told in `Spec.calendar_problems`.
     """
-    if not any(unread(schedule.window) for schedule in spec.schedules):
+    if not spec.schedules_from and not any(unread(schedule.window) for schedule in spec.schedules):
         return spec
     kept = {_told(calendars[name]) for name in calendars_of(spec) if _is_kept(calendars.get(name))}
+    made = tuple(_uniquely_named(_made(spec, calendars)))
     return replace(
         spec,
-        schedules=tuple(_resolved(schedule, calendars) for schedule in spec.schedules),
+        schedules=(*(_resolved(one, calendars) for one in spec.schedules if not _is_made(one)), *made),
         calendar_problems=tuple(sorted(kept.union(spec.calendar_problems))),
+        calendar_spans=tuple(span for stated in spec.schedules_from for span in _past(stated, calendars)),
     )
 
 
 def calendars_of(spec: Spec) -> set[str]:
     """The names of the calendars that a spec, as it was written, asks for."""
-    return {name for schedule in spec.schedules for name in _named(schedule.window)}
+    days = (name for schedule in spec.schedules for name in _named(schedule.window))
+    return {*days, *(stated.calendar for stated in spec.schedules_from)}
 
 
 def _is_kept(calendar: Calendar | None) -> bool:
@@ -139,3 +149,85 @@ def _dates(event: CalendarEvent, zone: str) -> tuple[date, date]:
         opens, closes = (at.replace(tzinfo=UTC).astimezone(ZoneInfo(zone)) for at in (opens, closes))
     first = opens.date() if opens.time() == time() else opens.date() + ONE_DAY
     return first, closes.date() - ONE_DAY
+
+
+def _is_made(schedule: Schedule) -> bool:
+    return schedule.name.startswith(CALENDAR_PREFIX)
+
+
+def _made(spec: Spec, calendars: Calendars) -> Iterator[Schedule]:
+    """The schedules of all calendars that the spec names, those that open first in front; names may repeat."""
+    coming: list[tuple[Nanoseconds, Schedule]] = []
+    begin: Nanoseconds = 0
+    for index, stated in enumerate(spec.schedules_from):
+        calendar = calendars.get(stated.calendar)
+        problem = stated.bounds.problem or calendar_problem(stated.calendar, calendar, calendars)
+        if calendar is None or problem is not None:
+            yield _unreadable(stated, f"schedulesFrom[{index}]: {problem}")
+            continue
+        begin = max(begin, calendar.begin)
+        coming += _coming(spec, stated, calendar)
+    coming.sort(key=lambda one: (one[0], one[1].name))
+    yield from (schedule for _, schedule in coming[:MAX_CALENDAR_SCHEDULES])
+    if len(coming) > MAX_CALENDAR_SCHEDULES and coming[MAX_CALENDAR_SCHEDULES][0] < begin + _SOON:
+        # What is left out might raise: until it is fewer, nothing is lowered but by a cap.
+        problem = f"more than {MAX_CALENDAR_SCHEDULES} events match within {_SOON // DAY} days: narrow matching"
+        yield _unreadable(spec.schedules_from[0], f"schedulesFrom: {problem}")
+
+
+def _unreadable(stated: CalendarSchedules, problem: str) -> Schedule:
+    return replace(stated.bounds, name=f"{CALENDAR_PREFIX}{stated.calendar}", problem=problem)
+
+
+def _past(stated: CalendarSchedules, calendars: Calendars) -> Iterator[Span]:
+    calendar = calendars.get(stated.calendar)
+    if calendar is None or stated.bounds.problem is not None or stated.bounds.suspend:
+        return
+    for _, opens, closes in _matching(stated, calendar):
+        if opens < closes <= calendar.begin:
+            yield Span(opens, closes)
+
+
+def _matching(
+    stated: CalendarSchedules, calendar: Calendar
+) -> Iterator[tuple[CalendarEvent, Nanoseconds, Nanoseconds]]:
+    matching = stated.matching.lower()
+    for event in calendar.events or ():
+        if fnmatchcase(event.title.lower(), matching):
+            yield event, *once(OnceWindow(event.opens, event.closes, event.zone or stated.zone))
+
+
+def _coming(spec: Spec, stated: CalendarSchedules, calendar: Calendar) -> Iterator[tuple[Nanoseconds, Schedule]]:
+    for event, opens, closes in _matching(stated, calendar):
+        if closes <= max(opens, calendar.begin):
+            continue
+        bounds, floor, headroom = stated.bounds, stated.bounds.floor, stated.bounds.headroom_percent
+        if stated.takes_bounds:
+            # Whoever keeps the calendar raises within the object's own maximum, and lowers nothing.
+            of_event = None if event.floor is None else min(event.floor, spec.max_replicas)
+            floor = max((one for one in (floor, of_event) if one is not None), default=None)
+            headroom = max(headroom, event.headroom_percent)
+        if floor is None and bounds.cap is None and not headroom:
+            continue
+        name = f"{CALENDAR_PREFIX}{calendar.name}/{event.title}/{_local_start(event, stated.zone)}"
+        window = OnceWindow(event.opens, event.closes, event.zone or stated.zone)
+        yield opens, replace(bounds, name=name, window=window, floor=floor, headroom_percent=headroom)
+
+
+def _local_start(event: CalendarEvent, zone: str) -> str:
+    """The date of an event's start in a zone, with the time unless it is midnight."""
+    opens = datetime.fromisoformat(event.opens)
+    if event.zone:
+        opens = opens.replace(tzinfo=UTC).astimezone(ZoneInfo(zone))
+    return f"{opens:%Y-%m-%d}" if opens.time() == time() else f"{opens:%Y-%m-%dT%H:%M}"
+
+
+def _uniquely_named(schedules: Iterator[Schedule]) -> Iterator[Schedule]:
+    seen: set[str] = set()
+    for schedule in schedules:
+        name, number = schedule.name, 1
+        while name in seen:
+            number += 1
+            name = f"{schedule.name}#{number}"
+        seen.add(name)
+        yield replace(schedule, name=name)

@@ -371,3 +371,22 @@ def test_a_calendar_that_cannot_be_read_is_told(preview, tmp_path, text, told):
 
     assert 1 == result.exit_code
     assert told in result.stderr
+
+
+def test_events_of_a_calendar_are_schedules_that_are_named_after_them(preview, tmp_path):
+    (tmp_path / "company.ics").write_text(ICS)
+    text = SHOP + "  schedulesFrom:\n  - {calendar: company, matching: 'inv*', minReplicas: 50, leadTimeSeconds: 0}\n"
+
+    result = preview(text, *MONDAY, "--ics", "company.ics")
+
+    assert 0 == result.exit_code, result.stderr
+    assert "by Calendar/company/Inventory/2026-11-24 (min)" in lines(result)
+
+
+def test_a_wrong_zone_of_schedules_from_a_calendar_is_told(preview):
+    text = SHOP + "  schedulesFrom:\n  - {calendar: company, minReplicas: 50, timeZone: Mars}\n"
+
+    result = preview(text, *MONDAY)
+
+    assert 1 == result.exit_code
+    assert "schedulesFrom[0]" in result.stderr

@@ -6,11 +6,20 @@ import pytest
 from msgspec.structs import replace
 
 from cronhpa.core.model.calendar import Calendar, CalendarEvent
-from cronhpa.core.model.instant import HOUR, parse_instant
-from cronhpa.core.model.spec import CronWindow, DateRange, Days, OnceWindow, Schedule, Spec, TargetRef
+from cronhpa.core.model.instant import HOUR, MINUTE, parse_instant
+from cronhpa.core.model.spec import (
+    CalendarSchedules,
+    CronWindow,
+    DateRange,
+    Days,
+    OnceWindow,
+    Schedule,
+    Spec,
+    TargetRef,
+)
 from cronhpa.core.schedules import calendars, windows
 from cronhpa.core.schedules.bounds import resolve
-from cronhpa.core.schedules.calendar_days import unread, whole_days, with_calendars
+from cronhpa.core.schedules.calendar_days import MAX_CALENDAR_SCHEDULES, unread, whole_days, with_calendars
 
 BERLIN = "Europe/Berlin"
 CLOSED = CalendarEvent("Closed", "2026-12-24T00:00", "2026-12-27T00:00")
@@ -148,3 +157,120 @@ def test_many_events_that_touch_are_one_range():
 
     assert [(days[0], days[98]), (days[99], days[-1])] == [(one.first, one.last) for one in ranges]
     assert {"leave"} == {one.title for one in ranges}
+
+
+# --- schedulesFrom -----------------------------------------------------------------------------------------------
+
+
+def sale(number=0, hour=9, **fields):
+    """An event at 09:00 UTC on the day of this number after the 24th of December 2026."""
+    day = date(2026, 12, 24) + timedelta(number)
+    stated = {"title": "Sale, big", "opens": f"{day}T{hour:02}:00", "closes": f"{day}T{hour + 2:02}:00", "zone": "UTC"}
+    return CalendarEvent(**stated | fields)
+
+
+def from_calendar(matching="*", *, takes_bounds=False, **bounds):
+    asked = Schedule("marketing", OnceWindow("0002-01-01T00:00", "0002-01-01T00:01", "UTC"), **bounds)
+    return CalendarSchedules("marketing", matching, BERLIN, asked, takes_bounds)
+
+
+def made(*stated, events=None, begin=0, **fields):
+    spec = replace(shop(), schedules_from=stated)
+    return with_calendars(
+        spec,
+        {"marketing": Calendar("marketing", tuple((sale(),) if events is None else events), begin=begin, **fields)},
+    )
+
+
+def test_an_event_that_matches_becomes_a_schedule_with_the_events_times():
+    spec = made(from_calendar("sale*", floor=9, priority=3, lead=0))
+
+    (schedule,) = spec.schedules
+    assert ("Calendar/marketing/Sale, big/2026-12-24T10:00", 9, 3) == (schedule.name, schedule.floor, schedule.priority)
+    at = parse_instant("2026-12-24T09:00:00Z")
+    assert [2, 9, 9, 2] == [resolve(spec, at + minutes * MINUTE).minimum for minutes in (-1, 0, 119, 120)]
+    assert schedule.name == str(resolve(spec, at).minimum_by)
+
+
+@pytest.mark.parametrize(("matching", "number"), [("*", 2), ("Sale*", 1), ("SALE, BIG", 1), ("?air", 1), ("Sale", 0)])
+def test_titles_match_with_stars_and_question_marks(matching, number):
+    spec = made(from_calendar(matching, floor=9), events=(sale(), sale(1, title="Fair")))
+
+    assert number == len(spec.schedules)
+
+
+def test_an_event_of_whole_days_has_the_zone_of_the_object():
+    spec = made(from_calendar(floor=9, lead=0), events=(CLOSED,))
+
+    (schedule,) = spec.schedules
+    assert "Calendar/marketing/Closed/2026-12-24" == schedule.name
+    midnight = parse_instant("2026-12-23T23:00:00Z")
+    assert [2, 9] == [resolve(spec, at).minimum for at in (midnight - MINUTE, midnight)]
+
+
+def test_the_next_events_count_and_those_that_are_over_do_not():
+    begin = parse_instant("2026-12-25T00:00:00Z")
+
+    spec = made(from_calendar(floor=9), events=[sale(number) for number in range(40)], begin=begin)
+
+    assert MAX_CALENDAR_SCHEDULES == len(spec.schedules)
+    assert spec.schedules[0].name.endswith("2026-12-25T10:00")
+    assert not any(schedule.problem for schedule in spec.schedules)
+
+
+def test_more_events_than_count_in_two_days_are_told_and_nothing_is_lowered():
+    begin = parse_instant("2026-12-24T00:00:00Z")
+    many = [sale(hour=hour, title=f"{hour}") for hour in range(22)]
+
+    spec = made(from_calendar(floor=9), events=many, begin=begin)
+
+    assert "more than 20 events match within 2 days: narrow matching" in spec.schedules[-1].problem
+
+
+def test_names_are_unique():
+    spec = made(from_calendar(floor=9), from_calendar(cap=12), events=(sale(), sale(hour=9, closes="2026-12-24T15:00")))
+
+    names = [schedule.name for schedule in spec.schedules]
+    assert 4 == len(set(names))
+    assert names[1].endswith("T10:00#2")
+
+
+def test_a_second_reading_changes_nothing():
+    calendars = {"marketing": Calendar("marketing", (sale(),))}
+    once = with_calendars(replace(shop(office()), schedules_from=(from_calendar(floor=9),)), calendars)
+
+    assert once == with_calendars(once, calendars)
+
+
+def test_a_calendar_that_was_never_read_blocks_scale_downs():
+    spec = with_calendars(replace(shop(), schedules_from=(from_calendar(floor=9),)), {})
+
+    (abstention,) = resolve(spec, NOON).abstentions
+    assert ("Calendar/marketing", "Unreadable") == (abstention.name, abstention.reason)
+    assert "schedulesFrom[0]: " in abstention.message
+
+
+def test_an_unknown_zone_is_told_before_any_event_is_looked_at():
+    stated = from_calendar(floor=9)
+    spec = made(replace(stated, zone="Mars", bounds=replace(stated.bounds, problem="timeZone: unknown")))
+
+    assert "schedulesFrom[0]: timeZone: unknown" == spec.schedules[0].problem
+
+
+def test_bounds_of_an_event_count_only_where_they_are_asked_for_and_never_above_the_maximum():
+    event = sale(floor=500, headroom_percent=50)
+
+    assert 0 == len(made(from_calendar(), events=(event,)).schedules)
+    (schedule,) = made(from_calendar(takes_bounds=True, floor=4), events=(event,)).schedules
+    assert (20, 50) == (schedule.floor, schedule.headroom_percent)
+    (schedule,) = made(from_calendar(takes_bounds=True, floor=4), events=(sale(floor=3),)).schedules
+    assert 4 == schedule.floor
+
+
+def test_an_event_that_asks_for_nothing_is_no_schedule():
+    assert () == made(from_calendar(takes_bounds=True)).schedules
+
+
+def test_a_spec_without_an_event_now_still_follows_the_clock():
+    """Else it would count as a plain HPA without metrics."""
+    assert made(from_calendar(floor=9), events=()).is_timed
