@@ -14,7 +14,15 @@ from cronhpa.core.metrics.observe import START_UP_GRAIN
 from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.memory import lead_time
 from cronhpa.core.model.observation import Absent
-from cronhpa.core.model.spec import ControllerOptions, ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.core.model.spec import (
+    ControllerOptions,
+    ForecastSettings,
+    MetricTarget,
+    ResourceMetric,
+    Span,
+    Spec,
+    TargetRef,
+)
 from cronhpa.forecasting.columns import AutoscalerModel, Autoscalers, Counts, mean_loads
 from cronhpa.forecasting.coverage import coverage_percent
 from cronhpa.forecasting.daily import DailyWalk, Evaluate, WalkedDay
@@ -81,14 +89,17 @@ def replayed(
     budgets: Sequence[int],
     ledgers: Sequence[Ledger] | None = None,
     evaluate: Evaluate | None = None,
+    left_out: Sequence[Span] = (),
 ) -> Replayed:
     """
     Tick after tick, as a budget allows at each minute what it has left: the rule of BudgetTracker.limit.
 
     ledgers: one for each budget; None: each counts the pods beyond plain reactive scaling. evaluate: for who looks at
-    the evaluated days afterwards.
+    the evaluated days afterwards. left_out: spans that are not learnt.
     """
-    recording = Recording(series.begin.value, series.steps, series.minutes, steps_per_day=series.steps_per_day)
+    recording = Recording(
+        series.begin.value, series.steps, series.minutes, series.steps_per_day, left_out=tuple(left_out)
+    )
     evaluate = evaluate or evaluated_once()
     walks = [DailyWalk(recording, target_of(series.name, autoscaler, budget), evaluate=evaluate) for budget in budgets]
     load = series.load[series.first_step * TICKS_PER_STEP :]

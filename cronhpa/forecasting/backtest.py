@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from cronhpa.core.forecasts.budget_tracker import BudgetTracker
 from cronhpa.core.forecasts.floor import forecast_metric, pod_capacity, target_load
+from cronhpa.core.forecasts.left_out import left_out
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.spec import Metric, Span, Spec
 from cronhpa.forecasting.messages import ForecastTarget
@@ -128,7 +129,13 @@ class Rerun:
                 spec, self.load, self.environment, self.span, forecasts=no_forecasts, replicas=replicas, passed=passed
             )
         environment = self.environment
-        target = ForecastTarget(self.series, spec, environment.start_up, environment.requests.get(self.series.metric))
+        target = ForecastTarget(
+            self.series,
+            spec,
+            environment.start_up,
+            environment.requests.get(self.series.metric),
+            left_out(spec, Span(self.points[0][0] if self.points else self.span.begin, self.span.end)),
+        )
         tracker = BudgetTracker()
         forecasts = WalkForward(
             self.points, target, self.span, delay=environment.metric_delay, tracker=tracker, evaluate=evaluate

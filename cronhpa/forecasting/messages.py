@@ -44,10 +44,18 @@ class ForecastTarget(Struct, frozen=True):
     """How long the target's pods take to become Ready. None while unknown."""
     request: int | None = None
     """Request of one pod for the metric, milli-units. None while unknown."""
+    left_out: tuple[Span, ...] = ()
+    """Spans that fits and the daily evaluation do without: see `core/forecasts/left_out`."""
 
     @property
     def ignored(self) -> tuple[Span, ...]:
+        """What nothing is made from, not even the newest forecast."""
         return self.spec.forecast.ignored if self.spec.forecast is not None else ()
+
+    @property
+    def unlearnt(self) -> tuple[Span, ...]:
+        """What is not learnt from."""
+        return (*self.ignored, *self.left_out)
 
 
 class TrainingData(Struct, frozen=True):
@@ -118,10 +126,11 @@ def digest(spec: Spec) -> str:
     """
     A digest of all inputs of a fit in a spec and in this release.
 
-    Mode and override of the spec are not among them.
+    Mode, override and ended events of the spec are not among them.
     """
     settings = spec.forecast and replace(spec.forecast, mode=Mode.ACTIVE)
-    plain = replace(spec, override=None, mode=Mode.ACTIVE, forecast=settings)
+    # What is left out takes effect with the fit of the next day.
+    plain = replace(spec, override=None, mode=Mode.ACTIVE, forecast=settings, calendar_spans=(), calendar_problems=())
     return blake2b(_JSON.encode((MODEL, plain)), digest_size=8).hexdigest()
 
 
@@ -141,7 +150,7 @@ def gather(store: Store, subjects: Sequence[ForecastTarget], now: Nanoseconds) -
             TrainingData(
                 subject,
                 first,
-                little_endian(masked(first, highs, subject.ignored)).tobytes(),
+                little_endian(masked(first, highs, subject.unlearnt)).tobytes(),
                 little_endian(_minutes(store, subject, end)).tobytes(),
                 before.get(subject.series, b""),
                 100 * extra / base if base else None,
@@ -156,7 +165,7 @@ def _minutes(store: Store, subject: ForecastTarget, end: Nanoseconds) -> array[f
     out = array("f", [math.nan]) * (MINUTES_KEPT // MINUTE)
     known_from, highs = store.loads.minute_history(subject.series, first, end)
     begin = (known_from - first) // MINUTE
-    out[begin : begin + len(highs)] = array("f", masked(known_from, highs, subject.ignored, MINUTE))
+    out[begin : begin + len(highs)] = array("f", masked(known_from, highs, subject.unlearnt, MINUTE))
     return out
 
 

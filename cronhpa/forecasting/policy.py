@@ -22,6 +22,7 @@ from cronhpa.core.model.forecast import TrackRecord, in_days
 from cronhpa.core.model.instant import DAY, HOUR, Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.printable import printable
+from cronhpa.core.model.spec import Span
 from cronhpa.forecasting.candidates import NO_METHOD, Candidate, candidates_of
 from cronhpa.forecasting.choice import Choice, NothingToGain, budget_correction, choose
 from cronhpa.forecasting.columns import Counts
@@ -38,7 +39,7 @@ from cronhpa.forecasting.messages import ForecastTarget, digest
 from cronhpa.forecasting.provisioning import Provisioned, ProvisioningRequest, provision_all
 from cronhpa.forecasting.validation import effect_by_columns, validate
 from cronhpa.forecasting.workload import WorkloadModel, backtests_agree
-from cronhpa.history.database.series import STEP
+from cronhpa.history.database.series import STEP, STEPS_KEPT
 from cronhpa.history.load.packing import STEPS_PER_DAY
 from cronhpa.simulation.forecast_effect import ForecastEffect
 from cronhpa_models import spike_hazard
@@ -96,6 +97,8 @@ class FittedPolicy(Struct, frozen=True):
     """Effect of the choice on the evaluated days, by `decide`."""
     failures: dict[str, str] = {}
     """Methods that could not be used, with reasons."""
+    left_out: tuple[Span, ...] = ()
+    """What was left out of the fit."""
     steps_per_day: int = STEPS_PER_DAY
     """As in FittedModels; tail as little-endian doubles."""
 
@@ -218,6 +221,7 @@ def fit(  # noqa: PLR0913 - the history, its object, the methods, and the last f
         ignored=_JSON.encode(target.ignored),
         effect=effect,
         failures=dict(attempt.failures),
+        left_out=target.left_out,
         steps_per_day=history.steps_per_day,
     )
 
@@ -348,7 +352,12 @@ class _Round:
             return []
         days = _DAYS_DECODER.decode(previous.days)
         # Days of a release with other candidates are evaluated again.
-        return [day for day in days if day.candidates == len(self.candidates)]
+        return [
+            day
+            for day in days
+            if day.candidates == len(self.candidates)
+            and _seen_by(day, previous.left_out) == _seen_by(day, self.target.left_out)
+        ]
 
     def _scores(self, back: int) -> CandidateScores:
         day = past_day(self.history, back)
@@ -376,6 +385,16 @@ def _described(problem: BaseException) -> str:
     except Exception:  # noqa: BLE001 - as above
         text = "an error without a text"
     return printable(f"{type(problem).__name__}: {text}"[:_FAILURE_LENGTH_MAX])
+
+
+def _seen_by(day: DayScores, spans: Sequence[Span]) -> list[Span]:
+    """Those of the spans that change the evaluation of a day. What comes after it does not: an event costs no day."""
+    end = day.begin + DAY
+    return [
+        Span(max(span.begin, end - STEPS_KEPT), min(span.end, end))
+        for span in spans
+        if span.begin < end and span.end > end - STEPS_KEPT
+    ]
 
 
 def _learning(history: KnownLoad, target: ForecastTarget, measured: int) -> Absent:

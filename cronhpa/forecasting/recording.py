@@ -34,10 +34,22 @@ class Recording:
     """Maxima of single minutes; None if too few were recorded."""
     steps_per_day: int = STEPS_PER_DAY
     """Steps of the recorded calendar."""
+    left_out: tuple[Span, ...] = ()
+    """Spans of the recorded calendar that no history has; the newest loads have them."""
 
     @classmethod
-    def of(cls, points: Sequence[tuple[Nanoseconds, float]], span: Span, ignored: Sequence[Span] = ()) -> Recording:
-        """The recording of points in order; by the minute if almost every minute of the span was recorded."""
+    def of(
+        cls,
+        points: Sequence[tuple[Nanoseconds, float]],
+        span: Span,
+        ignored: Sequence[Span] = (),
+        left_out: Sequence[Span] = (),
+    ) -> Recording:
+        """
+        The recording of points in order; by the minute if almost every minute of the span was recorded.
+
+        ignored: spans that nothing has.
+        """
         begin = (points[0][0] - 1 if points else span.begin) // STEP * STEP
         count = -(-(max(span.end, points[-1][0] if points else begin) - begin) // STEP)
         minutes = np.full(count * MINUTES_PER_STEP, np.nan)
@@ -48,7 +60,7 @@ class Recording:
         recorded = sum(span.begin <= at < span.end for at, _ in points)
         is_by_minute = recorded >= _MINUTES_KNOWN * (span.end - span.begin) // MINUTE
         steps = np.fmax.reduce(minutes.reshape(-1, MINUTES_PER_STEP), axis=1)
-        return cls(begin, steps, minutes if is_by_minute else None)
+        return cls(begin, steps, minutes if is_by_minute else None, left_out=tuple(left_out))
 
     def row(self, at: Nanoseconds) -> int:
         """The number of the step that begins at or after an instant."""
@@ -60,13 +72,25 @@ class Recording:
 
     def history(self, row: int) -> KnownLoad:
         """The history that the operator would have at the begin of a step: 28 days of steps, nine days of minutes."""
-        steps = self.steps[max(row - _kept(STEPS_KEPT, self.steps_per_day), 0) : row]
+        first_step = max(row - _kept(STEPS_KEPT, self.steps_per_day), 0)
+        steps = self._learnt(self.steps[first_step:row], first_step, 1)
         steps = steps[np.argmax(~np.isnan(steps)) :] if len(steps) else steps
         if self.minutes is None:
             return KnownLoad(steps, None, self.steps_per_day)
         end = row * MINUTES_PER_STEP
         first = max(end - _kept(MINUTES_KEPT, self.steps_per_day) * MINUTES_PER_STEP, 0)
-        return KnownLoad(steps, self.minutes[first:end], self.steps_per_day)
+        minutes = self._learnt(self.minutes[first:end], first, MINUTES_PER_STEP)
+        return KnownLoad(steps, minutes, self.steps_per_day)
+
+    def _learnt(self, values: Floats, first: int, per_step: int) -> Floats:
+        """Values from the place `first` on, of which a step has `per_step`, with a gap in place of what is left out."""
+        if not self.left_out:
+            return values
+        out, length = values.copy(), DAY // self.steps_per_day // per_step
+        for span in self.left_out:
+            begin, end = ((at - self.begin) // length - first for at in (span.begin, span.end + length - 1))
+            out[max(begin, 0) : max(end, 0)] = np.nan
+        return out
 
     def since(self, row: int, until: int) -> RecentLoad:
         """The load from the begin of step `row` to the begin of step `until`, for a fit at the begin of `row`."""

@@ -69,7 +69,7 @@ class WalkForward:
         self.answers: list[tuple[Nanoseconds, Answer]] = []
         self._delay = delay
         self._tracker = tracker
-        self._recording = Recording.of(points, span, target.ignored)
+        self._recording = Recording.of(points, span, target.ignored, target.left_out)
         self._walk = DailyWalk(self._recording, target, evaluate=evaluate)
         self._day = span.begin - span.begin % STEP
         self._end = span.end

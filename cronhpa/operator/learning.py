@@ -15,8 +15,10 @@ from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cronhpa.core.forecasts.floor import forecast_metric
+from cronhpa.core.forecasts.left_out import around_today, left_out
 from cronhpa.core.model.instant import HOUR, Nanoseconds
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.service import ForecastService
@@ -284,7 +286,7 @@ class Learning:
             for count, state in enumerate(tuple(self._objects) if self._is_leading() else ()):
                 target = target_of(state)
                 if target is not None:
-                    targets.append(target)
+                    targets.append(replace(target, left_out=left_out(target.spec, around_today(self._clock.now()))))
                 if count % _OBJECTS_PER_PASS == 0:
                     await asyncio.sleep(0)
             if targets:

@@ -175,6 +175,22 @@ def test_days_are_evaluated_anew_when_other_spans_are_ignored_or_other_methods_m
     assert [8, 8, 1, 9] == counts
 
 
+def test_an_event_that_is_left_out_costs_no_evaluation_but_of_its_own_day():
+    """The sale of the newest day is left out before that day is evaluated; one that is named late costs what saw it."""
+    load = daily_jump(12)
+    sale = Span(MIDNIGHT + 9 * HOUR, MIDNIGHT + 12 * HOUR)
+    late = Span(MIDNIGHT - 3 * DAY, MIDNIGHT - 3 * DAY + HOUR)
+    counts, previous = [], None
+    for days, spans in ((0, (sale,)), (1, (sale,)), (1, (late, sale)), (2, (late, sale))):
+        tried = []
+        history = KnownLoad(load[: (9 + days) * STEPS_PER_DAY])
+        target = msgspec.structs.replace(WEB, left_out=spans)
+        previous = fit(history, target, now=MIDNIGHT + days * DAY, previous=previous, evaluate=counted(tried))
+        counts.append(len(tried))
+
+    assert [8, 1, 4, 1] == counts
+
+
 def test_each_day_adds_a_validation_of_its_own():
     load = daily_jump(12)
     spans, previous = [], None

@@ -56,6 +56,18 @@ def test_an_ignored_span_is_a_gap_in_every_minute_that_it_touches():
     assert [5.0, 10.0] == recording.steps.tolist()
 
 
+def test_what_is_left_out_is_a_gap_in_the_history_and_not_in_the_newest_loads():
+    span = Span(NOON + 5 * MINUTE, NOON + 11 * MINUTE)
+    points = [(NOON + (number + 1) * MINUTE, 1.0) for number in range(30)]
+    recording = Recording.of(points, Span(NOON, NOON + 30 * MINUTE), (), (span,))
+
+    known = recording.history(6)
+
+    assert [1.0, None, None, 1.0, 1.0, 1.0] == numbers(known.steps)
+    assert list(range(5, 11)) == np.flatnonzero(np.isnan(known.minutes)).tolist()
+    assert not np.isnan(recording.since(0, 6).steps).any()
+
+
 def test_nothing_recorded_is_a_gap_as_long_as_the_span():
     recording = Recording.of([], Span(NOON, NOON + HOUR))
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE
@@ -123,6 +124,18 @@ def test_a_fit_of_the_future_or_of_three_days_ago_forecasts_nothing(store, hours
     fit(store, MIDNIGHT)
 
     assert Absent("Learning", "cpu waits to be fitted") == forecast(store, MIDNIGHT + hours * HOUR)[WEB]
+
+
+def test_a_span_that_is_left_out_is_a_gap_to_what_is_fitted(store):
+    """A sale of three hours at a hundred cores."""
+    now, sale = MIDNIGHT, MIDNIGHT - 30 * HOUR
+    remember(store, now - 5 * DAY, now, load=lambda at: 100.0 if sale <= at < sale + 3 * HOUR else jump(at))
+    told = replace(subject(WEB), left_out=(Span(sale, sale + 3 * HOUR),))
+
+    past = np.frombuffer(gather(store, [told], now)[0].highs)
+
+    assert 36 == np.isnan(past).sum()
+    assert max(ask(store, now, told)[WEB].load) < 13.0
 
 
 def test_an_ignored_span_is_a_gap_to_what_is_fitted_and_to_the_ceiling(store):
