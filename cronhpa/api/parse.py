@@ -223,7 +223,6 @@ def _own_schedule(model: schedules.ScheduleModel, zone: str) -> Schedule:
 
 
 def _schedules_from(model: schedules.ScheduleSourceModel, zone: str) -> CalendarSchedules:
-    zone = model.time_zone or zone
     exact = model.replicas
     problem = zone_problem(zone)
     bounds = Schedule(

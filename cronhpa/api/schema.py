@@ -263,6 +263,7 @@ class CronHPASpec(Model):
         description="Windows of time with bounds of their own.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
+    override: OverrideModel | None = None
     schedules_from: list[ScheduleSourceModel] | None = Field(
         default=None,
         max_length=MAX_SOURCES,
@@ -270,7 +271,6 @@ class CronHPASpec(Model):
         "the next 20 events count.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
-    override: OverrideModel | None = None
     forecast: ForecastSettingsModel | None = Field(
         default=None, description="Whether to raise the replicas ahead of a load that is forecast. Absent, no."
     )

@@ -321,6 +321,7 @@ def test_its_settings_are_environment_variables():
         "CRONHPA_FORECAST_WORKERS": "1",
         "CRONHPA_LEARNING_SHARE_PERCENT": "50",
         "CRONHPA_SOURCES": "/etc/cronhpa/sources.yaml",
+        "CRONHPA_CALENDARS": "/etc/cronhpa/calendars.yaml",
         "EXTRA": "1",
     } == environment(
         render(
@@ -350,10 +351,10 @@ def test_every_environment_variable_is_a_setting_of_the_operator():
 
 
 def test_the_charts_defaults_are_the_operators_defaults():
-    """The upstream's, that is. The store, ports, form of the log and file of sources are the chart's own."""
+    """The upstream's, that is. The store, ports, form of the log and both files are the chart's own."""
     from cronhpa.operator.settings import Settings
 
-    names = ("STORE", "LISTEN_PORT", "HISTORY_PORT", "PAGE_PORT", "LOG_FORMAT", "SOURCES")
+    names = ("STORE", "LISTEN_PORT", "HISTORY_PORT", "PAGE_PORT", "LOG_FORMAT", "SOURCES", "CALENDARS")
     own = {f"CRONHPA_{name}" for name in names}
     given = {name: value for name, value in environment(render()).items() if name not in own}
 

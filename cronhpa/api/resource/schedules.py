@@ -258,7 +258,7 @@ class ScheduleModel(Model):
 
 
 class ScheduleSourceModel(Model):
-    """A schedule for each event of a calendar, while the event lasts."""
+    """A schedule for each event of a calendar, while it lasts; of whole days in the time zone of the spec."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -272,9 +272,6 @@ class ScheduleSourceModel(Model):
         min_length=1,
         max_length=128,
         description='Titles of the events that count, with * and ?, such as "Sale*".',
-    )
-    time_zone: TimeZone | None = Field(
-        default=None, description="IANA time zone of events without one, such as whole days. Absent, that of the spec."
     )
     min_replicas: Replicas | None = Field(default=None, description="As of a schedule.")
     max_replicas: Replicas | None = Field(default=None, description="As of a schedule.")
