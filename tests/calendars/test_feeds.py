@@ -1,6 +1,7 @@
 """calendars/feeds.py, calendars/ics_process.py: calendars while the operator runs, from files and over HTTP."""
 
 import asyncio
+import gzip
 import time
 
 import pytest
@@ -237,6 +238,23 @@ async def test_a_feed_of_100_mb_is_not_read_to_its_end(followed, path, server):
 
     assert "longer than" in followed.problem()
     assert sent < 4 * BYTES_MAX
+
+
+async def test_a_small_packed_feed_that_stands_for_much_more_is_not_unpacked_to_its_end(followed, path):
+    packed = gzip.compress(b"X" * 2**28)
+
+    async def answer(_):
+        return web.Response(body=packed, headers={"Content-Encoding": "gzip"})
+
+    own = TestServer(web.Application())
+    own.app.router.add_get("/c.ics", answer)
+    await own.start_server()
+    path.write_text(f"calendars: {{company: {{url: '{own.make_url('/c.ics')}'}}}}")
+
+    await followed.becomes(True, of=lambda: "company" in followed.feeds.calendars and bool(followed.problem()))
+    await own.close()
+
+    assert f"its answer is longer than {BYTES_MAX} bytes" == followed.problem()
 
 
 async def test_a_feed_that_never_ends_is_given_up(followed, path):

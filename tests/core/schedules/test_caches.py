@@ -39,6 +39,7 @@ BY_VALUE = {
     "core.schedules.calendars:_holidays_in": (4096, 1000),
     "core.schedules.calendars:_names_in": (128, 15_000),
     "core.schedules.calendar_days:whole_days": (32, 80_000),
+    "core.schedules.calendar_days:_matches": (64, 40_000),
     "core.schedules.cron:_problem": (1024, 2000),
     "core.schedules.cron:_matcher": (16, 20_000),
     "core.schedules.cron:_read": (1024, 9000),

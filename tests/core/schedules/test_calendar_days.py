@@ -1,5 +1,6 @@
 """core/schedules/calendar_days.py: named calendars become plain dates of the schedules that name them."""
 
+import time
 from datetime import date, timedelta
 
 import pytest
@@ -70,6 +71,7 @@ def test_only_opens_on_the_days_of_a_calendar():
     [
         ({}, 'exclude.calendars: "company": there is no such calendar: the operator\'s settings name no calendar'),
         ({"b": COMPANY, "a": COMPANY}, "the operator's settings name a, b"),
+        ({"Company": COMPANY, "a": COMPANY}, '"company": there is no such calendar: did you mean Company?'),
         ({"company": Calendar("company")}, '"company" was never read: it is not read yet'),
         ({"company": Calendar("company", None, "it answered 503", NOON)}, '"company" was never read: it answered 503'),
     ],
@@ -274,3 +276,27 @@ def test_an_event_that_asks_for_nothing_is_no_schedule():
 def test_a_spec_without_an_event_now_still_follows_the_clock():
     """Else it would count as a plain HPA without metrics."""
     assert made(from_calendar(floor=9), events=()).is_timed
+
+
+def test_a_calendar_of_five_thousand_events_is_searched_once_for_all_objects():
+    """Half of them are over. The second of 1,000 objects takes no time of the event loop."""
+    begin = parse_instant("2026-12-24T00:00:00Z")
+    days = [date(2026, 9, 20) + timedelta(number // 26) for number in range(5000)]
+    events = tuple(
+        CalendarEvent(f"Sale {number}", f"{day}T09:00", f"{day}T10:00", "UTC") for number, day in enumerate(days)
+    )
+    calendars = {"marketing": Calendar("marketing", events, begin=begin)}
+    specs = [replace(shop(), schedules_from=(from_calendar("sale*", floor=number),)) for number in range(1, 1001)]
+    with_calendars(specs[0], calendars)
+
+    began = time.process_time()
+    for spec in specs[1:]:
+        with_calendars(spec, calendars)
+
+    assert time.process_time() - began < 3
+    (first, *_), spans = (
+        with_calendars(specs[0], calendars).schedules,
+        with_calendars(specs[0], calendars).calendar_spans,
+    )
+    assert "2026-12-24T10:00" in first.name
+    assert 60 == len(spans)
