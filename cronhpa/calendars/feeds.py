@@ -1,8 +1,8 @@
 """
 The calendars of the operator's settings while it runs.
 
-Each is read by itself, and again when its text or the day has changed. One that cannot be read stays as it was, and
-says why and since when.
+Each is read by itself, and again when its text has changed, or the days that are asked for. One that cannot be read
+stays as it was, and says why and since when.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from cronhpa.calendars.definition import CalendarDefinition, checked_url, parse_calendars
-from cronhpa.calendars.ics import BYTES_MAX, IcsError
+from cronhpa.calendars.ics import BYTES_MAX, IcsError, around
 from cronhpa.calendars.ics_process import read_in_process
 from cronhpa.core.model.calendar import Calendar, CalendarEvent
 from cronhpa.core.model.instant import DAY, Nanoseconds
@@ -118,8 +118,8 @@ class _Feed:
         self.was_tried = False
         self._calendar, self._read_text, self._put, self._now = calendar, read, put, now
         self._connection = SourceConnection(definition, connections_max=_CONNECTIONS)
-        # The newest text by its digest, with the day on which it was read, and what is wrong with it.
-        self._seen: tuple[bytes, int] | None = None
+        # The newest text by its digest, with the first day that was read of it, and what is wrong with it.
+        self._seen: tuple[bytes, Nanoseconds] | None = None
         self._refused = ""
         self._task = asyncio.create_task(self._follow(), name=f"calendar {calendar.name}")
 
@@ -142,7 +142,7 @@ class _Feed:
         problem, events = "", self._calendar.events
         try:
             text = await self._text()
-            seen = (hashlib.sha256(text).digest(), self._now() // DAY)
+            seen = (hashlib.sha256(text).digest(), around(self._now()).begin)
             if seen != self._seen:
                 self._refused = ""
                 try:

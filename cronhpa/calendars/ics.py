@@ -23,8 +23,9 @@ EVENTS_MAX = 10_000
 """The most events that a calendar may have, each recurring one counted once."""
 OCCURRENCES_MAX = 5_000
 """The most occurrences within the days that are read."""
-PAST_DAYS, AHEAD_DAYS = 100, 400
-"""The days before and after today: forecasts ask for those of the past."""
+SPAN_DAYS = 500
+"""What is read: 72 to 100 days before today, for forecasts, and 400 to 428 days ahead."""
+_PAST_DAYS, _BLOCK_DAYS = 72, 28
 _TITLE_MAX = 80
 _SHOWN_MAX = 60
 _TEXT = "%Y-%m-%dT%H:%M"
@@ -44,9 +45,13 @@ class IcsError(ValueError):
 
 
 def around(now: Nanoseconds) -> Span:
-    """The days for which an operator reads calendars: they change at midnight UTC."""
-    midnight = now - now % DAY
-    return Span(midnight - PAST_DAYS * DAY, midnight + AHEAD_DAYS * DAY)
+    """
+    The days for which an operator reads calendars.
+
+    They change every four weeks: with each day that comes and goes the specs would be others, and be fitted anew.
+    """
+    begin = now - now % (_BLOCK_DAYS * DAY) - _PAST_DAYS * DAY
+    return Span(begin, begin + SPAN_DAYS * DAY)
 
 
 def read_ics(text: bytes, span: Span) -> tuple[CalendarEvent, ...]:
@@ -61,7 +66,7 @@ def read_ics(text: bytes, span: Span) -> tuple[CalendarEvent, ...]:
 
 
 _TOO_MANY = (
-    f"its events occur more than {OCCURRENCES_MAX} times within {PAST_DAYS + AHEAD_DAYS} days: use a calendar of days"
+    f"its events occur more than {OCCURRENCES_MAX} times within {SPAN_DAYS} days: use a calendar of days"
     " and sales, not of appointments"
 )
 

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 from calendars.calendar_texts import CLOSED, ics
 from cronhpa.calendars import feeds as feeds_module
 from cronhpa.calendars.feeds import CalendarFeeds
-from cronhpa.calendars.ics import BYTES_MAX, IcsError
+from cronhpa.calendars.ics import BYTES_MAX, IcsError, around
 from cronhpa.calendars.ics_process import read_in_process
 from cronhpa.core.model.instant import DAY, parse_instant
 
@@ -133,16 +133,19 @@ async def test_a_file_that_is_gone_keeps_what_was_read(followed, path, tmp_path)
 
 
 async def test_the_events_are_those_around_today(followed, path, tmp_path):
-    """A weekly event: a week later the first one has gone and another has come."""
+    """A weekly event: four weeks later the first four have gone and others have come; in between they stay."""
     file = tmp_path / "company.ics"
     file.write_bytes(ics("DTSTART;VALUE=DATE:20200101|RRULE:FREQ=WEEKLY"))
     of_file(path, file)
     await followed.becomes(None, of=lambda: None if followed.titles() else "")
     before = followed.feeds.calendars["company"].events
 
-    followed.now += 7 * DAY
+    followed.now = around(NOW).begin + 100 * DAY - 1
+    await asyncio.sleep(0.3)
+    assert before == followed.feeds.calendars["company"].events
+    followed.now += 1
 
-    await followed.becomes(before[1:], of=lambda: followed.feeds.calendars["company"].events[:-1])
+    await followed.becomes(before[4:], of=lambda: followed.feeds.calendars["company"].events[:-4])
 
 
 async def test_a_calendar_that_is_no_longer_named_is_forgotten(followed, path, tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from calendars.calendar_texts import CLOSED, ics
 from cronhpa.calendars.ics import BYTES_MAX, IcsError, around, read_ics
 from cronhpa.core.model.calendar import CalendarEvent
-from cronhpa.core.model.instant import parse_instant
+from cronhpa.core.model.instant import DAY, parse_instant, to_datetime
 
 NOW = parse_instant("2026-11-27T12:00:00Z")
 SALE = "SUMMARY:Sale|DTSTART;TZID=Europe/Berlin:20261127T090000|DURATION:PT2H"
@@ -69,8 +69,9 @@ def test_a_rule_without_an_end_ends_with_the_days_that_are_read():
     found = read("DTSTART;VALUE=DATE:20200101|RRULE:FREQ=WEEKLY")
 
     assert 500 // 7 <= len(found) <= 500 // 7 + 1
-    assert "2026-08-19" <= found[0].opens
-    assert found[-1].opens < "2028-01-01"
+    first, last = (f"{to_datetime(at):%Y-%m-%d}" for at in (around(NOW).begin, around(NOW).end))
+    assert first <= found[0].opens
+    assert found[-1].opens < last
 
 
 def test_seconds_make_an_event_longer_and_never_shorter():
@@ -150,3 +151,11 @@ def test_an_event_of_nine_centuries_is_cut_to_times_that_can_be_planned():
     (event,) = read("DTSTART;VALUE=DATE:19000101|DTEND;VALUE=DATE:28000101")
 
     assert ("1970-01-01T00:00", "2200-01-01T00:00") == (event.opens, event.closes)
+
+
+def test_at_least_72_days_behind_and_400_ahead_are_read_on_each_day():
+    for day in range(60):
+        now = NOW + day * DAY
+        span = around(now)
+        assert 72 * DAY <= now - span.begin < 101 * DAY
+        assert 400 * DAY <= span.end - now
