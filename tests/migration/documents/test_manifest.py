@@ -28,7 +28,7 @@ DAY = {"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 
 def test_fields_are_in_the_order_of_the_documentation_and_absent_ones_are_left_out():
     made = cron_hpa({"name": "shop"}, {"forecast": None, "maxReplicas": 3, "mode": "DryRun", "minReplicas": 1})
 
-    assert ["mode", "minReplicas", "maxReplicas"] == list(made["spec"])
+    assert ["minReplicas", "maxReplicas", "mode"] == list(made["spec"])
     assert ["apiVersion", "kind", "metadata", "spec"] == list(made)
 
 
