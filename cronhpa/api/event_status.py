@@ -13,9 +13,11 @@ from cronhpa.api.status_text import clip
 from cronhpa.core.model.instant import MINUTE, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.local_time import format_ahead
 from cronhpa.core.model.planned_event import PlannedEvent
+from cronhpa.core.model.quantity import format_milli
 from cronhpa.core.schedules.events import Phase
 
 _NAMED_MAX = 5
+_ADDED = ("cpu", "memory")
 _TOLD = {
     "peakPods": "pods at the peak",
     "minutesAtMax": "minutes at the maximum",
@@ -38,6 +40,8 @@ class ObjectPart(Struct, frozen=True):
     """The replicas that its maxReplicas keeps from the event."""
     is_ready: bool
     """Whether its pods are Ready at the count that is asked for."""
+    requests: Mapping[str, int] = {}
+    """Milli-units that a pod of it requests, by resource; empty while no pod was seen."""
     is_leading: bool = False
     is_at_max: bool = False
     is_under_provisioned: bool = False
@@ -115,6 +119,8 @@ def event_status(
         "state": _state(event, phase, parts, total["objects"]),
     }
     status |= total
+    if added := _added(parts):
+        status["addedRequests"] = added
     if not look.is_active:
         del status["ready"]
     zone = event.schedules[0].schedule.window.zone if event.schedules else "UTC"
@@ -157,6 +163,19 @@ def status_events(previous: Mapping[str, Any], status: Mapping[str, Any]) -> Ite
 
 def _is_running(report: Any) -> bool:
     return isinstance(report, Mapping) and "opened" in report and "closed" not in report
+
+
+def _added(parts: Iterable[ObjectPart]) -> dict[str, str]:
+    """What the pods request that the objects do not have yet, as quantities."""
+    sums: dict[str, int] = {}
+    for part in parts:
+        missing = max(part.pods - part.pods_now, 0)
+        for resource in _ADDED:
+            if missing and resource in part.requests:
+                sums[resource] = sums.get(resource, 0) + missing * part.requests[resource]
+    return {
+        resource: format_milli(sums[resource], binary=resource == "memory") for resource in _ADDED if resource in sums
+    }
 
 
 def _rows(parts: Iterable[ObjectPart]) -> list[dict[str, Any]]:

@@ -15,6 +15,9 @@ from cronhpa.core.model.instant import MINUTE
 from cronhpa.operator.monitoring import families as of
 from cronhpa.operator.monitoring.families import Family
 
+# Of kube-state-metrics. Where it is not scraped the alert never fires.
+_ALLOCATABLE = 'kube_node_status_allocatable{resource="cpu"}'
+_REQUESTED = 'kube_pod_container_resource_requests{resource="cpu"}'
 RUNBOOKS = "https://github.com/cronhpa/cronhpa/blob/main/docs/runbooks"
 _OBJECT = "{{ $labels.namespace }}/{{ $labels.name }}"
 
@@ -124,6 +127,16 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             "warning",
             "The planned event {{ $labels.name }} starts within ten minutes, and its pods do not fit.",
             "maxReplicas of objects keeps {{ $value }} replicas from it.",
+        ),
+        Alert(
+            "CronHPAEventLacksNodes",
+            f"{_by(of.EVENT_CPU)} > on () group_left ()\n"
+            f"(sum({_ALLOCATABLE}) - sum({_REQUESTED}))\n"
+            f"and {_by(of.EVENT_EDGE, state='Open')} - time() < {_seconds(waits.event)}",
+            "0s",
+            "warning",
+            "The planned event {{ $labels.name }} starts within ten minutes, and the nodes lack room for its pods.",
+            "Its pods request {{ $value }} cores more, and less is free on all nodes together.",
         ),
         Alert(
             "CronHPAOverrideEndsSoon",

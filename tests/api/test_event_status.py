@@ -33,6 +33,15 @@ def test_beforehand_it_adds_up_what_the_event_asks_for_and_what_is_kept_from_it(
     assert "report" not in status
 
 
+def test_beforehand_it_says_what_the_added_pods_request():
+    """Six pods are missing in the shop, of half a core and 128 MiB each: 3 cores, 768 MiB. The cart has its own."""
+    shop = replace(SHOP, requests={"cpu": 500, "memory": 128 * 2**20 * 1000})
+
+    status = event_status(look(START - HOUR, shop, replace(CART, requests={"cpu": 1000})), {}, NONE)
+
+    assert {"cpu": "3", "memory": "768Mi"} == status["addedRequests"]
+
+
 def test_while_pods_are_asked_for_ahead_it_is_leading():
     assert "Leading" == event_status(look(START - MINUTE, replace(SHOP, is_leading=True)), {}, NONE)["state"]
 

@@ -138,6 +138,13 @@ class EventReport(Model):
     )
 
 
+class AddedRequests(Model):
+    """Amounts of resources that added replicas request."""
+
+    cpu: Text | None = Field(default=None, description="Cores.")
+    memory: Text | None = Field(default=None, description="Bytes.")
+
+
 class EventColumns(Model):
     """Texts of `kubectl get`, which can only print fields."""
 
@@ -161,6 +168,9 @@ class PlannedEventStatus(Model):
     short: int | None = Field(default=None, description="Replicas that maxReplicas of objects keeps from it.")
     ready: int | None = Field(
         default=None, description="Objects whose pods are Ready at the count that it asks for, while it is active."
+    )
+    added_requests: AddedRequests | None = Field(
+        default=None, description="What the replicas request that are to be added; of objects with known requests."
     )
     next_edge: NextEdge | None = None
     namespaces: list[EventNamespaceStatus] | None = Field(

@@ -8,10 +8,13 @@ from typing import Any
 from prometheus_client.core import Metric
 
 from cronhpa.core.model.instant import SECOND, parse_instant
+from cronhpa.core.model.quantity import MILLI, parse_milli
 from cronhpa.operator.monitoring import families as of
 from cronhpa.operator.objects.planned_events import SeenEvent
 
 _NUMBERS = {"objects": of.EVENT_OBJECTS, "pods": of.EVENT_REPLICAS, "short": of.EVENT_SHORT, "ready": of.EVENT_READY}
+
+_ADDED = {"cpu": of.EVENT_CPU, "memory": of.EVENT_MEMORY}
 
 
 def event_families(events: Iterable[SeenEvent]) -> Iterator[Metric]:
@@ -19,9 +22,20 @@ def event_families(events: Iterable[SeenEvent]) -> Iterator[Metric]:
     told = [(seen.event.key, seen.status) for seen in events if isinstance(seen.status.get("objects"), int)]
     for key, family in _NUMBERS.items():
         yield family.samples([(labels, status[key]) for labels, status in told if isinstance(status.get(key), int)])
+    for resource, family in _ADDED.items():
+        amounts = [(labels, _amount(status.get("addedRequests"), resource)) for labels, status in told]
+        yield family.samples([(labels, amount) for labels, amount in amounts if amount is not None])
     yield of.EVENT_ACTIVE.samples([(labels, int(status.get("state") == "Active")) for labels, status in told])
     edges = [(labels, edge) for labels, status in told if (edge := _edge(status.get("nextEdge"))) is not None]
     yield of.EVENT_EDGE.samples([((*labels, state), seconds) for labels, (state, seconds) in edges])
+
+
+def _amount(stated: Any, resource: str) -> float | None:
+    """An amount of a status; None if it has none that can be read."""
+    try:
+        return parse_milli(stated[resource]) / MILLI
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return None
 
 
 def _edge(stated: Any) -> tuple[str, float] | None:

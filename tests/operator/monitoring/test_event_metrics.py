@@ -15,6 +15,7 @@ STATUS = {
     "pods": 120,
     "short": 4,
     "ready": 28,
+    "addedRequests": {"cpu": "12500m", "memory": "3Gi"},
     "nextEdge": {"time": "2026-11-27T20:00:00Z", "schedule": "doors", "state": "Closed"},
 }
 
@@ -40,6 +41,8 @@ def test_an_event_that_holds_tells_its_numbers_and_its_end():
         'cronhpa_event_replicas{name="sale",namespace="prod"} 120.0',
         'cronhpa_event_short_replicas{name="sale",namespace="prod"} 4.0',
         'cronhpa_event_ready_objects{name="sale",namespace="prod"} 28.0',
+        'cronhpa_event_added_cpu_cores{name="sale",namespace="prod"} 12.5',
+        'cronhpa_event_added_memory_bytes{name="sale",namespace="prod"} 3.221225472e+09',
         'cronhpa_event_active{name="sale",namespace="prod"} 1.0',
         'cronhpa_event_next_edge_timestamp_seconds{name="sale",namespace="prod",state="Closed"} 1.7958096e+09',
     ] == exposed(seen(STATUS))
@@ -47,6 +50,7 @@ def test_an_event_that_holds_tells_its_numbers_and_its_end():
 
 def test_an_event_without_a_status_and_what_a_forged_one_says_are_absent():
     assert [] == exposed(seen({}), seen({"objects": "many"}))
-    forged = exposed(seen({"objects": 1, "pods": "many", "nextEdge": {"time": "soon", "state": "Open"}}, ""))
+    status = {"objects": 1, "pods": "many", "addedRequests": {"cpu": "lots"}, "nextEdge": {"time": "soon"}}
+    forged = exposed(seen(status, ""))
 
     assert ["cronhpa_event_objects", "cronhpa_event_active"] == [line.partition("{")[0] for line in forged]
