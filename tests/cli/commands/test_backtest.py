@@ -244,7 +244,7 @@ def test_a_prometheus_is_asked_for_28_days(backtest, monkeypatch):
     assert ("2026-03-09T00:00:00Z", "2026-03-09T02:00:00Z") == (by_variant["from"], by_variant["to"])
     ((query, length),) = asked
     assert 28 * DAY == length
-    assert 'namespace="prod", pod=~"shop-.+"' in query
+    assert 'namespace="prod", pod=~"shop-[a-z0-9]+-[a-z0-9]{5}"' in query
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
