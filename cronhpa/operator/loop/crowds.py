@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
+from cronhpa.core.behavior import ramp
 from cronhpa.core.model.decision import Decision, Window, WindowState
 from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.memory import START_UP_UNKNOWN, Memory
@@ -43,8 +44,8 @@ class _Asked(Struct, frozen=True):
     start: Nanoseconds
     pods: int
     at: Nanoseconds
-    start_up: Nanoseconds
-    """Of a single pod, as far as it was known."""
+    alone: Nanoseconds
+    """How long it would take alone: the steps that the policies allow, and the start-up of a pod as far as known."""
 
 
 class _Measured(Struct):
@@ -115,7 +116,7 @@ class Crowds:
         if member is not None and _leads(decision.windows, member[0]):
             asked = self._asked.get(key)
             if scales and decision.desired > decision.current and (asked is None or asked.start != member[0]):
-                self._ask(key, member[0], decision, memory)
+                self._ask(key, member[0], spec, decision, memory)
             return
         rise = next_rise(spec, decision.windows, decision.minimum)
         if rise != member:
@@ -142,14 +143,17 @@ class Crowds:
         if not counted.objects:
             del self._starts[start]
 
-    def _ask(self, key: Key, start: Nanoseconds, decision: Decision, memory: Memory) -> None:
+    def _ask(self, key: Key, start: Nanoseconds, spec: Spec, decision: Decision, memory: Memory) -> None:
         if start not in self._measured:
             for old in [at for at in self._measured if at < start - _MEASURED_FOR]:
                 del self._measured[old]
             self._measured[start] = _Measured()
-        pods = decision.desired - decision.current
+        # Not the first step alone: the policies may allow the rise in several.
+        goal = max(decision.minimum, decision.desired)
+        pods = goal - decision.current
+        steps = ramp(spec.behavior, decision.current, goal, spec.options.sync_period)
         start_up = START_UP_UNKNOWN if memory.start_up is None else memory.start_up
-        self._asked[key] = _Asked(start, pods, decision.at, start_up)
+        self._asked[key] = _Asked(start, pods, decision.at, steps + start_up)
         self._measured[start].pods += pods
         self._measured[start].objects += 1
 
@@ -169,7 +173,7 @@ class Crowds:
             return
         del self._asked[key]
         last = max(pod.ready_since if pod.first_ready is None else pod.first_ready for pod in ready)
-        crowd.delays.append((last + SECOND - asked.at - asked.start_up, asked.pods))
+        crowd.delays.append((last + SECOND - asked.at - asked.alone, asked.pods))
         crowd.ready += asked.pods
         is_enough = crowd.pods >= max(CROWD_PODS_MIN, self._rate[1] // 2) and crowd.objects > 1
         if is_enough and not crowd.is_measured and crowd.ready * 100 >= crowd.pods * _MEASURED_PERCENT:
