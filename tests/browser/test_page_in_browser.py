@@ -322,7 +322,6 @@ def test_planned_events_are_lanes_that_name_who_is_affected(opened, url):
     expect(lane).to_contain_text("Fri 27 Nov 06:00 to Sat 28 Nov 00:00")
     lane.locator("summary").click()
     expect(lane.locator("li a").first).to_have_attribute("href", re.compile("#/object/team-"))
-    page.keyboard.press("Escape")
     expect(page.locator(".event-track i").first).to_be_visible()
 
 

@@ -43,7 +43,9 @@ def test_every_object_is_accepted_where_only_restricted_pods_may_run(control_pla
     claim = {"name": "history", "emptyDir": {}}
     pod["spec"]["volumes"] = [volume for volume in pod["spec"]["volumes"] if volume["name"] != "history"] + [claim]
 
-    objects = control_plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=rendered)
+    objects = control_plane.kubectl(
+        "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(rendered)
+    )
     restricted = control_plane.kubectl(
         "create",
         "--dry-run=server",

@@ -290,7 +290,7 @@ def test_it_fills_in_the_defaults(server):
         "mode": "Active",
         "minReplicas": 1,
         "timeZone": "UTC",
-        "schedules": [{**DAY, "priority": 0, "suspend": False}],
+        "schedules": [{**DAY, "priority": 0, "endsAtOnce": False, "suspend": False}],
         "forecast": {"mode": "Active", "budgetPercent": 5},
         "behavior": {
             "scaleUp": {

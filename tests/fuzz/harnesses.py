@@ -246,7 +246,8 @@ def promql(data: bytes) -> None:
     assert _without_texts(plain) == _without_texts(query), query
     for text in re.findall(r'"((?:[^"\\]|\\.)*)"', query, re.DOTALL):
         # Behind =~ a dot of a name stands as [.], and the operator's own pattern follows.
-        assert re.fullmatch(r"(?:[-A-Za-z0-9./+\\]|\[\.\])*", text), query
+        named = re.sub(r"(-\[a-z0-9\]\+)?-\[a-z0-9\]\{5\}$", "", text)
+        assert re.fullmatch(r"(?:[-A-Za-z0-9./+\\]|\[\.\])*", named), query
 
 
 def _without_texts(query: str) -> str:
