@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from msgspec import Struct
@@ -31,6 +32,8 @@ from cronhpa.operator.objects.planned_events import PlannedEvents
 LOG = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 10.0
+# The objects of an event ask one after the other.
+_BATCH_SECONDS = 0.5
 _READ_AGAIN = HOUR
 # Longer than the longest lead of most objects. Earlier than that an unread load matters to nobody.
 _SOON = 15 * MINUTE
@@ -57,6 +60,7 @@ class UsualLoads:
         self._wanted: set[_Asked] = set()
         # Those of them that are unread although their event comes soon; their objects know it.
         self._overdue: set[_Asked] = set()
+        self._is_asked_anew = asyncio.Event()
         self._looked: Nanoseconds = 0
 
     def expected(self, spec: Spec, key: Key, _: PlannedEvent, stated: EventSchedule) -> int | Absent | None:
@@ -71,6 +75,8 @@ class UsualLoads:
         self._wanted.add(asked)
         known = self._loads.get(asked)
         if known is None:
+            # After a restart an event may hold already: its objects wait for this.
+            self._is_asked_anew.set()
             return NOT_READ if self._is_soon(asked) else None
         load = known[0]
         state = self._inventory.items.get(key)
@@ -81,7 +87,11 @@ class UsualLoads:
     async def keep(self, events: PlannedEvents, store: Callable[[], Store | None]) -> None:
         """Reads what events ask for, until cancelled. store: the history while it is open."""
         while True:
-            await asyncio.sleep(_LOOK_SECONDS if not self._is_behind() else 0.5)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_BATCH_SECONDS if self._overdue else _LOOK_SECONDS):
+                    await self._is_asked_anew.wait()
+            self._is_asked_anew.clear()
+            await asyncio.sleep(_BATCH_SECONDS)
             overdue = {one for one in self._wanted if one not in self._loads and self._is_soon(one)}
             for namespace in {one.series.namespace for one in overdue - self._overdue}:
                 events.look_again(namespace)
@@ -121,9 +131,6 @@ class UsualLoads:
 
     def _is_soon(self, asked: _Asked) -> bool:
         return asked.start - self._now() <= _SOON
-
-    def _is_behind(self) -> bool:
-        return any(one not in self._loads for one in self._wanted)
 
     def _asked(self, spec: Spec, key: Key, stated: EventSchedule) -> _Asked | None:
         source = forecast_source(spec)

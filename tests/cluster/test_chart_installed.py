@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 
 import pytest
 import yaml
@@ -36,8 +37,8 @@ def may(control_plane, verb, resource, subresource=""):
 def test_every_object_is_accepted_where_only_restricted_pods_may_run(control_plane, namespace, values):
     control_plane.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
     rendered = rendered_chart(namespace=namespace, values={**values, "crds": {"install": False}})
-    pod = next(manifest for manifest in rendered if manifest["kind"] == "StatefulSet")["spec"]["template"]
-    pod |= {"apiVersion": "v1", "kind": "Pod"}
+    template = next(manifest for manifest in rendered if manifest["kind"] == "StatefulSet")["spec"]["template"]
+    pod = deepcopy(template) | {"apiVersion": "v1", "kind": "Pod"}
     pod["metadata"]["name"] = "restricted"
     # The claim becomes a volume only when a StatefulSet makes the pod.
     claim = {"name": "history", "emptyDir": {}}

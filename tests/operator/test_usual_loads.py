@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
+from virtual_time import live
 
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.core.model.memory import Memory
@@ -85,6 +86,21 @@ async def test_two_and_a_half_times_the_usual_load_by_the_target(loads):
     await read(loads, 60.0)
 
     assert loads.expected(SHOP, KEY, SALE, STATED) == 15
+
+
+def test_who_asks_within_an_event_does_not_wait_for_the_next_look():
+    """As after a restart. It asks at 3 s, and a look comes each 10 s: it is looked at half a second later."""
+
+    async def scenario():
+        loads, events = at("18:30"), Events()
+        keeping = asyncio.create_task(loads.keep(events, lambda: None))
+        await asyncio.sleep(3)
+        loads.expected(SHOP, KEY, SALE, STATED)
+        await events.has_changed.wait()
+        keeping.cancel()
+        return asyncio.get_running_loop().time()
+
+    assert 3.5 == pytest.approx(live(scenario), abs=0.01)
 
 
 async def test_without_a_history_the_usual_load_is_not_known(loads):
