@@ -41,6 +41,7 @@ from cronhpa.core.model.spec import (
     ObjectMetric,
     OnceWindow,
     Override,
+    Placeholders,
     PodSelection,
     PodsMetric,
     Policy,
@@ -114,6 +115,9 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
         if model.fallback is None
         else Fallback(model.fallback.replicas, model.fallback.after_seconds * SECOND),
         pod_selection=PodSelection(model.pod_selection or PodSelection.ALL),
+        placeholders=None
+        if model.placeholders is None
+        else Placeholders(model.placeholders.max_replicas, model.placeholders.node_startup_seconds * SECOND),
     )
 
 

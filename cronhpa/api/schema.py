@@ -155,6 +155,22 @@ class FallbackModel(Model):
     )
 
 
+class PlaceholdersModel(Model):
+    """
+    Holds room on nodes for the pods that the next rise of a floor adds, so that new nodes are ready before the pods
+    are: by a CapacityBuffer, or by a Deployment of low priority. The operator's setting CRONHPA_PLACEHOLDERS allows it.
+    """
+
+    max_replicas: int = Field(ge=1, le=10_000, description="The most placeholders at once; each is as large as a pod.")
+    node_startup_seconds: int = Field(
+        default=300,
+        ge=15,
+        le=3600,
+        description="How long a new node takes until pods can start on it. Placeholders are made as long before the "
+        "floor counts.",
+    )
+
+
 class OverrideModel(Model):
     """Bounds set by hand that outrank every schedule until they expire."""
 
@@ -280,6 +296,10 @@ class CronHPASpec(Model):
     )
     fallback: FallbackModel | None = Field(
         default=None, description="The least replicas while a metric cannot be read. Absent, the replicas stay."
+    )
+    placeholders: PlaceholdersModel | None = Field(
+        default=None,
+        description="Room on nodes for the pods of the next rise, ahead of its lead. Absent, pods wait for new nodes.",
     )
     sync_period_seconds: int | None = Field(
         default=None,

@@ -14,6 +14,7 @@ _LOST = {
     "podSelection": "an HPA counts all pods that the target's selector matches",
     "fallback": "an HPA keeps its replicas while a metric is unknown",
     "override": "an HPA has no override",
+    "placeholders": "an HPA makes no room on nodes ahead of its pods",
     "syncPeriodSeconds": "the cluster's own holds: --horizontal-pod-autoscaler-sync-period",
     "cpuInitializationPeriodSeconds": "the cluster's own holds: --horizontal-pod-autoscaler-cpu-initialization-period",
     "initialReadinessDelaySeconds": "the cluster's own holds: --horizontal-pod-autoscaler-initial-readiness-delay",

@@ -44,6 +44,7 @@ from cronhpa.operator.objects.object_watch import Watch
 from cronhpa.operator.readers.access import AccessReviews
 from cronhpa.operator.readers.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.settings import Settings
+from cronhpa.operator.writes.placeholder_settings import NO_PLACEHOLDERS, PlaceholderSettings
 from cronhpa.ports.connections import ConnectionLimits
 from cronhpa.sources.file import SourcesFile
 
@@ -134,6 +135,7 @@ class Operator:
             decide=decide if tracing is None else tracing.traced(decide),
             calendars=settings.calendars,
             check_standing=settings.check_standing,
+            placeholders=_placeholders(settings),
         )
         self._sources_file: SourcesFile | None = None
         if settings.sources is not None:
@@ -275,7 +277,7 @@ def _open_files() -> int:
 
 
 def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> Replica:
-    lease = settings.lease_name(pod_namespace() or find_access(settings.kubeconfig, settings.context).namespace)
+    lease = settings.lease_name(_own_namespace(settings))
     if lease is None:
         return OnlyReplica()
     timing = settings.lease_timing
@@ -289,6 +291,17 @@ def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> 
     if settings.shards > 1:
         return ShardedReplica(config, ShardScope(settings.shards, by_server=settings.shard_selector))
     return ElectedReplica(config)
+
+
+def _placeholders(settings: Settings) -> PlaceholderSettings:
+    if settings.placeholders == "none":
+        return NO_PLACEHOLDERS
+    return settings.placeholder_settings(_own_namespace(settings))
+
+
+def _own_namespace(settings: Settings) -> str:
+    """The namespace of the pod, else that of the kubeconfig's context."""
+    return pod_namespace() or find_access(settings.kubeconfig, settings.context).namespace
 
 
 def _watch(settings: Settings, client: Client) -> Watch:

@@ -45,6 +45,8 @@ from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
 from cronhpa.operator.usual_loads import UsualLoads
 from cronhpa.operator.writes.event_recorder import EventRecorder
 from cronhpa.operator.writes.event_status_writer import EventStatusWriter
+from cronhpa.operator.writes.placeholder_settings import NO_PLACEHOLDERS, PlaceholderSettings
+from cronhpa.operator.writes.placeholder_writer import PlaceholderWriter
 from cronhpa.operator.writes.write_places import WritePlaces
 from cronhpa.operator.writes.writer import Writer
 from cronhpa.sources.metric_sources import MetricSources
@@ -61,7 +63,7 @@ class Controller:
     calendars: the file of calendars.
     """
 
-    def __init__(  # noqa: PLR0913 - its parts by their names, six of them with a default
+    def __init__(  # noqa: PLR0913 - its parts by their names, seven of them with a default
         self,
         client: Client,
         clock: Clock,
@@ -76,6 +78,7 @@ class Controller:
         sources: MetricSources | None = None,
         calendars: Path | None = None,
         check_standing: bool = False,
+        placeholders: PlaceholderSettings = NO_PLACEHOLDERS,
     ) -> None:
         self.replica = replica or OnlyReplica()
         sharded = self.replica if isinstance(self.replica, ShardHolder) else None
@@ -135,6 +138,17 @@ class Controller:
         self.event_statuses = EventStatusWriter(
             client, self.planned_events, self.inventory, self.targets, self.events, self._leads, clock.now
         )
+        self.placeholders = PlaceholderWriter(
+            client,
+            discovery,
+            self.inventory,
+            self.targets,
+            self._leads,
+            clock,
+            settings=placeholders,
+            lease=self.replica.lease,
+            namespaces=namespaces,
+        )
         self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock, trace)
         # By namespace; one pair under "" for all of them.
         self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}
@@ -192,6 +206,7 @@ class Controller:
             ("vertical autoscalers", self.vertical_autoscalers.run()),
             ("planned events", self.planned_events.run()),
             ("statuses of planned events", self.event_statuses.run()),
+            ("placeholders", self.placeholders.run()),
             *(() if self.calendars is None else (("calendars", self.calendars.follow()),)),
         ]
 

@@ -23,6 +23,7 @@ from cronhpa.history.imports.prometheus import PrometheusError, prometheus_url
 from cronhpa.history.imports.promql import QueryError, QueryTemplate
 from cronhpa.kube.lease import LeaseName
 from cronhpa.operator.leader.election import LEASE_SECONDS_MAX, UNKNOWN, LeaseTiming
+from cronhpa.operator.writes.placeholder_settings import PlaceholderKinds, PlaceholderSettings
 
 
 def _as_duration(text: str) -> str:
@@ -146,7 +147,22 @@ def _as_shards(count: int, info: ValidationInfo) -> int:
         raise ValueError("shards are held by Leases: that needs CRONHPA_LEADER_ELECT=true")
     if count > 1 and given("namespaces"):
         raise ValueError("shards divide all namespaces: state CRONHPA_SHARDS or CRONHPA_NAMESPACES, not both")
+    if count > 1 and given("placeholders") in _OF_DEPLOYMENTS:
+        # Each replica may write in the namespaces of its shards alone, and those Deployments are in one namespace.
+        raise ValueError("with shards CRONHPA_PLACEHOLDERS is none or CapacityBuffer")
     return count
+
+
+_OF_DEPLOYMENTS = ("auto", "Deployment")
+
+
+def _as_priority_class(name: str, info: ValidationInfo) -> str:
+    if not name and info.data.get("placeholders") in _OF_DEPLOYMENTS:
+        raise ValueError(
+            "placeholders that are Deployments need one of low priority, or no pod could take their place: name it,"
+            " or state CRONHPA_PLACEHOLDERS=CapacityBuffer"
+        )
+    return name
 
 
 _PREFIX = "CRONHPA_"
@@ -280,6 +296,27 @@ class Settings(BaseSettings):
     calendars: Path | None = Field(
         None, description="A YAML file of named calendars (.ics files and feeds); read again when it changes."
     )
+    placeholders: PlaceholderKinds = Field(
+        "none",
+        description=(
+            "What may hold room on nodes for objects with `placeholders`: none; CapacityBuffer; Deployment; or auto, a"
+            " CapacityBuffer where the cluster has that kind, else a Deployment."
+        ),
+    )
+    placeholder_namespace: str = Field(
+        "", description="Namespace of such Deployments. Empty: the pod's own, else that of the kubeconfig's context."
+    )
+    placeholder_priority_class: Annotated[str, AfterValidator(_as_priority_class)] = Field(
+        "",
+        description=(
+            "Their PriorityClass: below those of all other pods, but not below -10, for which cluster-autoscaler adds"
+            " no node."
+        ),
+    )
+    placeholder_image: str = Field("registry.k8s.io/pause:3.10", description="Their image.")
+    placeholder_max: int = Field(
+        100, ge=1, description="The most placeholders at once, of all objects of a replica together."
+    )
     forecast_workers: int = Field(
         1, ge=1, le=64, description="Processes that learn and forecast; each takes some 100 MB."
     )
@@ -378,6 +415,16 @@ class Settings(BaseSettings):
             downscale_stabilization=parse_duration(self.downscale_stabilization),
             cpu_initialization_period=parse_duration(self.cpu_initialization_period),
             initial_readiness_delay=parse_duration(self.initial_readiness_delay),
+        )
+
+    def placeholder_settings(self, namespace: str) -> PlaceholderSettings:
+        """namespace: of Deployments, unless a setting names another one."""
+        return PlaceholderSettings(
+            self.placeholders,
+            self.placeholder_namespace or namespace,
+            self.placeholder_priority_class,
+            self.placeholder_image,
+            self.placeholder_max,
         )
 
     @property

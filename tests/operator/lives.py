@@ -16,6 +16,7 @@ from cronhpa.history.database.series import LoadSample
 from cronhpa.kube.clock import Clock
 from cronhpa.operator.controller import Controller
 from cronhpa.operator.objects.object_watch import ObjectWatch
+from cronhpa.operator.writes.placeholder_settings import NO_PLACEHOLDERS, PlaceholderSettings
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
 
@@ -83,6 +84,7 @@ class Life:
         namespaces: tuple[str, ...] = (),
         sources: Any = None,
         check_standing: bool = True,
+        placeholders: PlaceholderSettings = NO_PLACEHOLDERS,
     ) -> None:
         self.api = api
         self.client = ModelClient(api, timeout_seconds=timeout_seconds)
@@ -98,6 +100,7 @@ class Life:
             replica=replica,
             sources=sources,
             check_standing=check_standing,
+            placeholders=placeholders,
         )
         self.control_loop = self.controller.control_loop
         self.inventory = self.controller.inventory

@@ -202,6 +202,9 @@ class ModelApi:
             return self._measured(*metrics.groups())
         if path == "/apis":
             return {"groups": [{"name": root.split("/")[2]} for root, _ in self.kinds if root != "/api/v1"]}
+        versions = {root.rpartition("/")[2] for root, _ in self.kinds if root.rpartition("/")[0] == path}
+        if versions:
+            return {"versions": [{"version": version} for version in sorted(versions)]}
         kinds = [(plural, kind) for (root, plural), kind in self.kinds.items() if root == path]
         if kinds:
             return {"resources": [{"name": plural, "kind": kind} for plural, kind in kinds]}
@@ -220,6 +223,9 @@ class ModelApi:
             return scale_of(resource) if parts["below"] == "scale" else resource
         if method == "PUT":
             return self._replaced(plural, resource, body)
+        if method == "DELETE":
+            self.delete(plural, namespace, name)
+            return {"kind": "Status", "status": "Success"}
         assert method == "PATCH", f"{method} {path} is not modelled"
         return self._patched(plural, resource, parts["below"], path, body)
 

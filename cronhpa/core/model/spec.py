@@ -280,6 +280,15 @@ class Fallback(Struct, frozen=True):
     """How long not all metrics must have been known."""
 
 
+class Placeholders(Struct, frozen=True):
+    """`spec.placeholders`: room on nodes for the pods of the next rise."""
+
+    max_replicas: int
+    """The most placeholders at once."""
+    node_start_up: Nanoseconds
+    """How long a new node takes until pods can start on it."""
+
+
 class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     """The spec of an object."""
 
@@ -303,6 +312,7 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     """Events of those calendars that are over."""
     calendar_problems: tuple[str, ...] = ()
     """Why calendars that the schedules name are not the present ones."""
+    placeholders: Placeholders | None = None
 
     @cached_property
     def computed(self) -> dict[str, Any]:

@@ -1,0 +1,77 @@
+"""
+Placeholders: how many pods the rises of the next minutes add, so that nodes can be ready before these pods are.
+
+A rise is known as long before its lead as a node takes to start. From then on placeholders fill the gap between the
+replicas and the coming floor; each real pod takes the place of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cronhpa.core.forecasts.floor import predict
+from cronhpa.core.model.decision import DecisionKind, Proposal, WindowState
+from cronhpa.core.model.instant import MINUTE, Nanoseconds
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.spec import Mode, SelectPolicy
+from cronhpa.core.schedules.bounds import Bounds, resolve, resolve_anew
+
+# Of schedules that change more often within a node's start-up, the first edges count: each takes up to milliseconds.
+_EDGES_MAX = 16
+_STUCK = {DecisionKind.UNREACHABLE, DecisionKind.SUSPENDED}
+
+
+def pods_to_come(latest: Reconciliation, replicas: int, now: Nanoseconds) -> int:
+    """
+    The pods that the coming floor asks for beyond the target's `replicas`, at most `spec.placeholders.maxReplicas`.
+
+    0 for a target that is not scaled up: of another owner, set back by somebody, in a preview, at a person's zero, or
+    with a scale-up that is disabled.
+    """
+    spec = latest.spec
+    settings = spec.placeholders
+    if settings is None or spec.mode is Mode.PREVIEW or latest.decision.kind in _STUCK:
+        return 0
+    if latest.owner_problem is not None or latest.contested:
+        return 0
+    if spec.behavior is not None and spec.behavior.scale_up.select_policy is SelectPolicy.DISABLED:
+        return 0
+    floor = max(_floors(latest, replicas, now, settings.node_start_up), default=0)
+    return min(max(floor - replicas, 0), settings.max_replicas)
+
+
+def _floors(latest: Reconciliation, replicas: int, now: Nanoseconds, ahead: Nanoseconds) -> Iterator[int]:
+    """The floors from now on until `ahead`: of schedules, events and overrides, and of the forecast."""
+    spec, memory = latest.spec, latest.memory
+    first = bounds = resolve(spec, now, memory.start_up, memory.leads, memory.crowd)
+    # The present floor is no rise to come, but its pods may be on their way still: while a schedule leads, and for as
+    # long after the rise as before it. Not longer: a target that does not follow must not hold nodes for a window.
+    if bounds.minimum > replicas and (_leads(bounds) or _minimum_at(latest, now - ahead) < bounds.minimum):
+        yield bounds.minimum
+    for _ in range(_EDGES_MAX):
+        edge = bounds.next_edge
+        if edge is None or edge.at > now + ahead:
+            break
+        bounds = resolve_anew(spec, edge.at, memory.start_up, bounds.leads, memory.crowd)
+        yield bounds.minimum
+    yield from _forecast_floors(latest, first, now, ahead)
+
+
+def _leads(bounds: Bounds) -> bool:
+    return any(window.state is WindowState.LEADING for window in bounds.windows)
+
+
+def _minimum_at(latest: Reconciliation, at: Nanoseconds) -> int:
+    memory = latest.memory
+    return resolve_anew(latest.spec, at, memory.start_up, memory.leads, memory.crowd).minimum
+
+
+def _forecast_floors(latest: Reconciliation, bounds: Bounds, now: Nanoseconds, ahead: Nanoseconds) -> Iterator[int]:
+    """The floors that the newest forecast will ask for, at most the present maximum; none where it abstains."""
+    spec, forecast = latest.spec, latest.forecast
+    if spec.forecast is None or spec.forecast.mode is Mode.PREVIEW or forecast is None:
+        return
+    for later in range(ahead, 0, -max(forecast.step, MINUTE)):
+        floor = predict(spec, latest.observation, forecast, latest.memory, bounds.headroom_percent, now + later)
+        if isinstance(floor, Proposal):
+            yield min(floor.replicas, bounds.maximum)

@@ -1,0 +1,337 @@
+"""
+Keeps placeholders for the pods of coming rises: as many as are missing, until the real pods are there.
+
+A CapacityBuffer beside the object, which a node autoscaler reads; or a Deployment of low priority in one namespace of
+the operator's own. Not in that of the object: there it would use up the quota of the real pods, and whoever may create
+Deployments in all namespaces may run anything anywhere.
+
+Nothing waits for placeholders. What fails is logged once, with what to do, and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from hashlib import blake2b
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cronhpa.api.identity import API_VERSION, GROUP, KIND
+from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.placeholders import pods_to_come
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.clock import Clock
+from cronhpa.kube.discovery import Discovery, Resource
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.lease import LeaseName
+from cronhpa.kube.placeholder_pods import TemplatedWorkload, placeholder_spec, takes_room
+from cronhpa.kube.pods import ObjectMeta
+from cronhpa.kube.scale import Targets
+from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.operator.objects.object_state import Key, ObjectState, api_group
+from cronhpa.operator.writes.placeholder_settings import PlaceholderSettings
+
+LOG = logging.getLogger(__name__)
+
+BUFFER_GROUP, BUFFER_KIND = "autoscaling.x-k8s.io", "CapacityBuffer"
+INSTALLATION = f"{GROUP}/placeholders-of"
+"""Label: a digest of the Lease of the installation that made a placeholder."""
+OBJECT = f"{GROUP}/placeholder-for"
+"""Annotation: the namespace and name of the CronHPA."""
+
+_LOOK_SECONDS = 5.0
+# What others left or deleted is looked for so often while no placeholder is needed.
+_LIST_SECONDS = 60.0
+# A placeholder that somebody deletes is made again no sooner.
+_AGAIN_SECONDS = 60.0
+_DEPLOYMENTS = Resource("apps", "v1", "deployments")
+
+
+class _Meta(ObjectMeta, frozen=True, rename="camel"):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Spec(Struct, frozen=True):
+    replicas: int | None = None
+
+
+class _Status(Struct, frozen=True, rename="camel"):
+    replicas: int = 0
+    ready_replicas: int = 0
+
+
+class Placeholder(Struct, frozen=True):
+    """A CapacityBuffer or a Deployment as the API serves it."""
+
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+    @property
+    def key(self) -> Key | None:
+        """The object that it is for; None if it does not say so."""
+        namespace, slash, name = (self.metadata.annotations or {}).get(OBJECT, "").partition("/")
+        return (namespace, name) if slash else None
+
+
+class _Templates(Struct, frozen=True):
+    items: tuple[TemplatedWorkload, ...] = ()
+
+
+class Unfit(Exception):  # noqa: N818 - what it says of a target
+    """No placeholder can be made for a target."""
+
+
+class PlaceholderWriter:
+    """
+    serves(namespace): whether this replica decides for a namespace now. lease: of the installation.
+
+    namespaces: in which there may be CapacityBuffers; none: all.
+    """
+
+    def __init__(  # noqa: PLR0913 - its parts by their names
+        self,
+        client: Client,
+        discovery: Discovery,
+        inventory: Inventory,
+        targets: Targets,
+        serves: Callable[[str], bool],
+        clock: Clock,
+        *,
+        settings: PlaceholderSettings,
+        lease: LeaseName | None,
+        namespaces: Sequence[str] = (),
+    ) -> None:
+        self._client, self._discovery, self._inventory, self._targets = client, discovery, inventory, targets
+        self._serves, self._clock, self._settings = serves, clock, settings
+        self._namespaces = tuple(namespaces) or ("",)
+        self._installation = blake2b("/".join(lease or ()).encode(), digest_size=8).hexdigest()
+        self._made_at: dict[Key, float] = {}
+        # Placeholders and how many of them run, as seen at the look before this one.
+        self._seen: dict[Key, tuple[int, int]] = {}
+        # The last line that was logged, by object; of a kind of placeholders under an empty namespace.
+        self._told: dict[Key, str] = {}
+        self._listed_at: float | None = None
+        # Whether there were placeholders at the last look, or were to be.
+        self._has_some = True
+
+    async def run(self) -> None:
+        """Looks at all objects from time to time, until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                await self.look()
+            except Exception:
+                LOG.exception("placeholders: it is tried again")
+
+    async def look(self) -> None:
+        """Makes, resizes and removes placeholders."""
+        seconds = self._clock.monotonic()
+        asking = {state.key: state for state in self._inventory if self._asks(state)}
+        for known in (self._made_at, self._seen, self._told):
+            for key in [key for key in known if key not in asking and key[0]]:
+                known.pop(key)
+        if self._settings.kinds == "none":
+            for key in asking:
+                self._tell(
+                    key, "there are none: CRONHPA_PLACEHOLDERS is none: set it, or placeholders.kinds of the chart"
+                )
+            return
+        wanted = self._wanted(asking, self._clock.now())
+        is_recent = self._listed_at is not None and seconds - self._listed_at < _LIST_SECONDS
+        if is_recent and not wanted and not self._has_some:
+            return
+        self._listed_at, self._has_some = seconds, bool(wanted)
+        buffers = await self._buffers()
+        if self._settings.kinds in {"auto", "Deployment"}:
+            await self._keep(_DEPLOYMENTS, {} if buffers else wanted, asking, seconds)
+        if buffers:
+            await self._keep(buffers, wanted, asking, seconds)
+
+    def _asks(self, state: ObjectState) -> bool:
+        spec = state.served.spec
+        return spec is not None and spec.placeholders is not None and self._serves(state.namespace)
+
+    def _wanted(self, asking: Mapping[Key, ObjectState], now: Nanoseconds) -> dict[Key, int]:
+        """How many placeholders each object needs now, cut to the limit of all of them together."""
+        wanted: dict[Key, int] = {}
+        left = self._settings.most
+        for key, state in sorted(asking.items()):
+            latest, target = state.local.latest, state.target
+            if latest is None or target is None or state.local.other_operator:
+                continue
+            seen = self._targets.watched(target)
+            replicas = latest.decision.current if seen is None else seen.replicas
+            missing = pods_to_come(latest, replicas, now)
+            if missing > left:
+                limit = f"CRONHPA_PLACEHOLDER_MAX={self._settings.most}"
+                self._tell(key, f"{missing} pods are to come and {left} have a placeholder: raise {limit}")
+            if count := min(missing, left):
+                wanted[key] = count
+                left -= count
+        return wanted
+
+    async def _buffers(self) -> Resource | None:
+        """The resource of CapacityBuffers; None where they are not used."""
+        if self._settings.kinds == "Deployment":
+            return None
+        try:
+            return await self._discovery.resource_in(BUFFER_GROUP, BUFFER_KIND)
+        except ClusterError as error:
+            if self._settings.kinds == "CapacityBuffer" or error.status != HTTPStatus.NOT_FOUND:
+                self._tell(("", BUFFER_KIND), f"there are none: {error.message}: install its CRD")
+            return None
+
+    async def _keep(
+        self, resource: Resource, wanted: Mapping[Key, int], asking: Mapping[Key, ObjectState], seconds: float
+    ) -> None:
+        """Brings the placeholders of one kind to the wanted numbers."""
+        try:
+            present = await self._list(resource)
+        except ClusterError as error:
+            self._tell(
+                ("", resource.full_name), f"they cannot be listed: {error.message}: give the operator that right"
+            )
+            return
+        self._told.pop(("", resource.full_name), None)
+        self._has_some |= bool(present)
+        for key, placeholder in present.items():
+            if key not in wanted and self._serves(key[0]):
+                self._told.pop(key, None)  # each rise has its own lines
+                self._note_room(key, placeholder, 0)
+                await self._try(key, self._remove(resource, placeholder))
+        for key, count in wanted.items():
+            placeholder = present.get(key)
+            if placeholder is not None:
+                self._note_room(key, placeholder, count)
+                if placeholder.spec.replicas != count:
+                    await self._try(key, self._resize(resource, placeholder, count))
+            elif seconds - self._made_at.get(key, seconds - _AGAIN_SECONDS) >= _AGAIN_SECONDS:
+                self._made_at[key] = seconds
+                await self._try(key, self._make(resource, asking[key], count))
+
+    async def _list(self, resource: Resource) -> dict[Key, Placeholder]:
+        """The placeholders of this installation, by their objects."""
+        is_own = {"labelSelector": f"{INSTALLATION}={self._installation}"}
+        within = (self._settings.namespace,) if resource is _DEPLOYMENTS else self._namespaces
+        found: dict[Key, Placeholder] = {}
+        for namespace in within:
+            path = resource.path(namespace) if namespace else resource.root + path_of(resource.name)
+            async for items, _ in self._client.pages(path, is_own):
+                for item in items:
+                    placeholder = msgspec.json.decode(item, type=Placeholder)
+                    labels = placeholder.metadata.labels or {}
+                    if placeholder.key is not None and labels.get(INSTALLATION) == self._installation:
+                        found[placeholder.key] = placeholder
+        return found
+
+    async def _make(self, resource: Resource, state: ObjectState, count: int) -> None:
+        body = (
+            await self._deployment(state, count) if resource is _DEPLOYMENTS else self._buffer(resource, state, count)
+        )
+        await self._client.create(resource.path(body["metadata"]["namespace"]), body, Placeholder)
+        LOG.info("%s/%s: %d placeholders for the pods of the next rise (%s)", *state.key, count, resource.full_name)
+
+    async def _resize(self, resource: Resource, placeholder: Placeholder, count: int) -> None:
+        path = resource.path(placeholder.metadata.namespace, placeholder.metadata.name)
+        await self._client.merge_patch(path, {"spec": {"replicas": count}}, Placeholder)
+
+    async def _remove(self, resource: Resource, placeholder: Placeholder) -> None:
+        meta = placeholder.metadata
+        options = {"propagationPolicy": "Background", "preconditions": {"uid": meta.uid}}
+        await self._client.delete(resource.path(meta.namespace, meta.name), options)
+
+    async def _try(self, key: Key, write: Coroutine[Any, Any, None]) -> None:
+        """Does a write. A failure of it is logged once, and no other object waits for it."""
+        try:
+            await write
+        except Unfit as problem:
+            self._tell(key, str(problem))
+        except ClusterError as error:
+            if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
+                advice = "the pods will wait for nodes; see docs/how-to/nodes-before-pods.md"
+                self._tell(key, f"they cannot be written: {error.message}: {advice}")
+
+    def _note_room(self, key: Key, placeholder: Placeholder, count: int) -> None:
+        """Warns of placeholders without a node when the first real pods take their places, once a rise."""
+        replicas, ready = placeholder.spec.replicas or 0, placeholder.status.ready_replicas
+        # As they were before the pods came: those that gave way to pods have no node any more.
+        before = self._seen.get(key)
+        if count >= replicas:
+            self._seen[key] = (replicas, ready)
+            return
+        self._seen.pop(key, None)
+        if before is not None and before[0] > before[1] and placeholder.status.replicas:
+            self._tell(
+                key,
+                f"{before[0] - before[1]} of {before[0]} had no node when the pods came: the cluster had no room and "
+                "got none in time; raise placeholders.nodeStartupSeconds, or see what keeps its nodes few",
+            )
+
+    def _tell(self, key: Key, text: str) -> None:
+        """Logs a line about an object, unless it was the last one about it."""
+        if self._told.get(key) != text:
+            self._told[key] = text
+            LOG.warning("placeholders of %s: %s", "/".join(key).lstrip("/"), text)
+
+    # --- what is made --------------------------------------------------------------------------------------------
+
+    def _meta(self, state: ObjectState, namespace: str) -> dict[str, Any]:
+        digest = blake2b("/".join((self._installation, *state.key)).encode(), digest_size=10).hexdigest()
+        return {
+            "name": f"placeholder-{digest}",
+            "namespace": namespace,
+            "labels": {INSTALLATION: self._installation, "app.kubernetes.io/managed-by": "cronhpa"},
+            "annotations": {OBJECT: "/".join(state.key)},
+        }
+
+    def _buffer(self, resource: Resource, state: ObjectState, count: int) -> dict[str, Any]:
+        spec = state.served.spec
+        assert spec is not None
+        owner = {"apiVersion": API_VERSION, "kind": KIND, "name": state.name, "uid": state.uid}
+        ref = {"apiGroup": api_group(spec.target.api_version), "kind": spec.target.kind, "name": spec.target.name}
+        return {
+            "apiVersion": f"{resource.group}/{resource.version}",
+            "kind": BUFFER_KIND,
+            "metadata": {**self._meta(state, state.namespace), "ownerReferences": [owner]},
+            "spec": {"scalableRef": ref, "replicas": count},
+        }
+
+    async def _deployment(self, state: ObjectState, count: int) -> dict[str, Any]:
+        meta = self._meta(state, self._settings.namespace)
+        labels = {**meta["labels"], "app.kubernetes.io/name": "placeholder", OBJECT: meta["name"]}
+        spec = await self._pod_spec(state)
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": meta,
+            "spec": {
+                "replicas": count,
+                "revisionHistoryLimit": 0,
+                "selector": {"matchLabels": {OBJECT: meta["name"]}},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        }
+
+    async def _pod_spec(self, state: ObjectState) -> dict[str, Any]:
+        spec = state.served.spec
+        assert spec is not None
+        target = spec.target
+        resource = await self._discovery.resource(target.api_version, target.kind)
+        # A list of one object, as the operator has the right to list targets already.
+        one = {"fieldSelector": f"metadata.name={target.name}"}
+        listed = await self._client.get(resource.path(state.namespace), _Templates, one)
+        template = next((item.spec.template.spec for item in listed.items if item.metadata.name == target.name), None)
+        if template is None or not template.containers:
+            raise Unfit(f"there are none: {resource.full_name} {target.name} has no template of its pods")
+        if not takes_room(template):
+            raise Unfit(
+                "there are none: its pods request neither cpu nor memory, so that they need no room: state "
+                "requests in their template"
+            )
+        return placeholder_spec(template, self._settings.image, self._settings.priority_class)

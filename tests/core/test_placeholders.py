@@ -1,0 +1,159 @@
+"""cronhpa.core.placeholders: the pods of the next rise, from a node's start-up before it until they are there."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from core.situations import at, behavior, event, queued, rules, schedule, situations, spec
+from cronhpa.core.decide import decide
+from cronhpa.core.model.decision import Withheld
+from cronhpa.core.model.forecast import Forecast
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.record import Record
+from cronhpa.core.model.spec import ForecastSettings, Mode, Placeholders, SelectPolicy
+from cronhpa.core.placeholders import pods_to_come
+from cronhpa.core.schedules.bounds import resolve_anew
+
+ROOM = Placeholders(max_replicas=50, node_start_up=5 * MINUTE)
+NOTHING = Memory()
+
+
+def day(**fields):
+    """20 pods from 08:00 on, with a lead of a minute."""
+    return schedule("day", "0 8 * * *", "0 18 * * *", **{"floor": 20, "lead": MINUTE, **fields})
+
+
+def decided(of, clock, current=2, memory=NOTHING, forecast=None):
+    """The reconciliation at an instant."""
+    observation = queued(10 * current, current=current)
+    decision = decide(of, observation, forecast, memory, at(clock))
+    after = memory.after(decision, Withheld(), of, observation)
+    record = Record(of, observation, forecast, memory, at(clock))
+    return Reconciliation(record, decision, after, 1, forecast=forecast)
+
+
+def missing(clock, replicas=2, of=None, **fields):
+    of = of or spec(schedules=(day(),), placeholders=ROOM)
+    return pods_to_come(decided(of, clock, current=max(replicas, 1), **fields), replicas, at(clock))
+
+
+def test_they_come_a_nodes_start_up_before_the_lead_and_go_as_the_pods_come():
+    """20 count from 07:59 on; 5 minutes before that 18 are missing beside 2, and none once 20 are there."""
+    assert 0 == missing("07:53:59")
+    assert 18 == missing("07:54")
+    assert 18 == missing("07:59:30")
+    assert 8 == missing("07:59:30", replicas=12)
+    assert 0 == missing("07:59:30", replicas=20)
+    assert 0 == missing("12:00")
+
+
+def test_a_target_that_does_not_follow_holds_no_nodes_for_the_whole_window():
+    """Two pods all day: the rise at 07:59 counts until 08:04, as long after it as before it."""
+    assert 18 == missing("08:03:59")
+    assert 0 == missing("08:04")
+
+
+def test_a_long_lead_keeps_them_until_the_start():
+    """A lead of an hour, for pods that start one by one: from 06:55 until 08:00."""
+    slow = spec(schedules=(day(lead=HOUR),), placeholders=ROOM)
+
+    assert 18 == missing("06:55", of=slow)
+    assert 10 == missing("07:59", replicas=10, of=slow)
+    assert 0 == missing("08:00", replicas=10, of=slow)
+
+
+def test_a_window_that_is_shorter_than_a_nodes_start_up_is_not_missed():
+    """Two minutes long: 07:59 until 08:02. At 07:58 the floor five minutes later is 2 again."""
+    short = spec(schedules=(event("flash", "2026-11-23T08:00", "2026-11-23T08:02", floor=9),), placeholders=ROOM)
+
+    assert 7 == missing("07:58", of=short)
+    assert 0 == missing("08:02", of=short)
+
+
+def test_there_are_no_more_than_the_object_allows():
+    few = spec(schedules=(day(),), placeholders=replace(ROOM, max_replicas=3))
+
+    assert 3 == missing("07:58", of=few)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        spec(schedules=(day(),)),
+        spec(schedules=(day(),), placeholders=ROOM, mode=Mode.PREVIEW),
+        spec(schedules=(day(suspend=True),), placeholders=ROOM),
+        spec(
+            schedules=(day(),),
+            placeholders=ROOM,
+            behavior=behavior(up=rules(("Pods", 1, 60), select=SelectPolicy.DISABLED)),
+        ),
+        spec(maximum=20, placeholders=ROOM),
+    ],
+)
+def test_where_no_pod_will_be_added_there_is_none(of):
+    assert 0 == missing("07:58", of=of)
+
+
+def test_a_target_of_another_owner_has_none():
+    latest = decided(spec(schedules=(day(),), placeholders=ROOM), "07:58")
+
+    assert 18 == pods_to_come(latest, 2, at("07:58"))
+    assert 0 == pods_to_come(replace(latest, owner_problem="HPA shop scales it"), 2, at("07:58"))
+    assert 0 == pods_to_come(replace(latest, contested="argocd"), 2, at("07:58"))
+
+
+def test_a_zero_of_a_person_stays_empty_and_one_of_ours_does_not():
+    of = spec(minimum=0, schedules=(day(),), placeholders=ROOM)
+
+    def at_zero(memory):
+        observation = queued(0, current=0)
+        decision = decide(of, observation, None, memory, at("07:55"))
+        latest = Reconciliation(Record(of, observation, None, memory, at("07:55")), decision, memory, 1)
+        return pods_to_come(latest, 0, at("07:55"))
+
+    assert 0 == at_zero(Memory(zero=False))
+    assert 20 == at_zero(Memory(zero=True))
+
+
+def test_a_forecast_is_a_rise_too():
+    """
+    400 are expected from 10:10 on: 40 pods of 10 each. They count from the lead before it, 10:09 on, and have their
+    placeholders from five minutes before that.
+    """
+    of = spec(forecast=ForecastSettings(), placeholders=ROOM)
+    load = (20.0, 20.0, 400.0, 400.0, 400.0, 400.0)
+    forecast = Forecast("queue", at("09:59"), at("10:00"), 5 * MINUTE, load, 1000.0, "Clock", 90, at("09:59"))
+    of_start_up = Memory(start_up=45 * SECOND)  # a lead of a minute
+
+    def coming(clock):
+        return missing(clock, of=of, forecast=forecast, memory=of_start_up)
+
+    assert 0 == coming("10:03:59")
+    assert 38 == coming("10:04")
+    shown = spec(forecast=ForecastSettings(mode=Mode.PREVIEW), placeholders=ROOM)
+    assert 0 == missing("10:04", of=shown, forecast=forecast, memory=of_start_up)
+
+
+@given(situations(), st.integers(0, 60), st.integers(1, 40), st.integers(1, 60))
+def test_together_with_the_pods_they_are_never_above_the_highest_floor_to_come(situation, replicas, most, minutes):
+    """Never negative, never above the limit; each pod that is added takes the place of one."""
+    any_spec, observation, _, before, now = situation
+    of = replace(any_spec, placeholders=Placeholders(most, minutes * MINUTE))
+    decision = decide(of, observation, None, before, now)
+    memory = before.after(decision, Withheld(), of, observation)
+    latest = Reconciliation(Record(of, observation, None, before, now), decision, memory, 1)
+
+    count = pods_to_come(latest, replicas, now)
+
+    assert 0 <= count <= most
+    fewer = pods_to_come(latest, replicas + 1, now)
+    assert count - 1 <= fewer <= count
+    if count:
+        instants = range(now, now + minutes * MINUTE + 1, 15 * SECOND)
+        to_come = [resolve_anew(of, at, memory.start_up, memory.leads, memory.crowd).minimum for at in instants]
+        assert replicas + count <= max(to_come)

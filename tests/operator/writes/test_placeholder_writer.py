@@ -1,0 +1,258 @@
+"""cronhpa.operator.writes.placeholder_writer: placeholders in the lives of an operator, on a cluster of either kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lives import Life, cronhpa, timeline, until
+from model_api import Fault, ModelApi
+from virtual_time import live
+
+from cronhpa.operator.writes.placeholder_settings import PlaceholderKinds, PlaceholderSettings
+
+OWN = "operator"
+BUFFERS = "/apis/autoscaling.x-k8s.io/v1alpha1"
+# The world begins at 07:00. The day's 12 pods count from 07:18 on, two minutes before it; a node takes five minutes.
+DAY = {"name": "day", "start": "20 7 * * *", "end": "0 18 * * *", "minReplicas": 12, "leadTimeSeconds": 120}
+ROOM = {"maxReplicas": 50, "nodeStartupSeconds": 300}
+BEGIN, RISE, START = 13 * 60, 18 * 60, 20 * 60
+TEMPLATE = {
+    "metadata": {"labels": {"app": "shop"}},
+    "spec": {
+        "containers": [{"name": "app", "image": "shop:1", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}],
+        "nodeSelector": {"pool": "web"},
+        "tolerations": [{"key": "web", "operator": "Exists"}],
+    },
+}
+
+
+def settings(kinds: PlaceholderKinds = "auto", most: int = 100) -> PlaceholderSettings:
+    return PlaceholderSettings(kinds, OWN, "placeholder", "pause:1", most)
+
+
+def world(*, buffers: bool = False) -> ModelApi:
+    """A cluster; buffers: whether it serves CapacityBuffers."""
+    api = ModelApi()
+    if buffers:
+        api.kinds |= {(BUFFERS, "capacitybuffers"): "CapacityBuffer"}
+    return api
+
+
+def shop(api: ModelApi, name: str = "shop", template: Any = TEMPLATE, **spec: Any) -> None:
+    """A Deployment of two pods, and its object with the day's window."""
+    selector = {"matchLabels": {"app": name}}
+    api.create("deployments", "prod", name, spec={"replicas": 2, "selector": selector, "template": template})
+    stated = {"minReplicas": 2, "maxReplicas": 40, "metrics": None, "schedules": [DAY], "placeholders": ROOM}
+    cronhpa(api, name, **{**stated, **spec})
+
+
+def placeholders(api: ModelApi, plural: str = "deployments") -> list[dict[str, Any]]:
+    return [one for one in api.objects[plural].values() if one["metadata"]["name"].startswith("placeholder-")]
+
+
+def counts(api: ModelApi, plural: str = "deployments") -> list[int]:
+    return [one["spec"]["replicas"] for one in placeholders(api, plural)]
+
+
+def lived(api: ModelApi, *moments: float, kinds: PlaceholderKinds = "auto", most: int = 100, **spec: Any) -> list[Any]:
+    """The placeholders at some moments of a life, as (Deployments, CapacityBuffers)."""
+
+    async def scenario() -> Any:
+        shop(api, **spec)
+        out = []
+        async with Life(api, placeholders=settings(kinds, most)):
+            for moment in moments:
+                await until(moment)
+                out.append((counts(api), counts(api, "capacitybuffers")))
+        return out
+
+    return live(scenario)
+
+
+def test_a_deployment_holds_the_missing_pods_from_five_minutes_before_the_rise_until_they_are_there():
+    """10 of 12 are missing from 07:13 on. The target has all by 07:19, in three steps."""
+    api = world()
+
+    assert [([], []), ([10], []), ([10], []), ([], [])] == lived(api, BEGIN - 5, BEGIN + 10, RISE - 1, RISE + 60)
+    assert 12 == api.replicas("prod", "shop")
+
+
+def test_each_real_pod_takes_the_place_of_one():
+    """Two pods a minute from 07:18 on, with a lead of five minutes and a period of 15 s."""
+    api = world()
+    slow = {"scaleUp": {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}]}}
+    measured = {**DAY, "leadTimeSeconds": 300}
+    rise = 15 * 60
+
+    seen = lived(api, *(rise - 1 + 60 * minute + 40 for minute in range(6)), behavior=slow, schedules=[measured])
+
+    assert [[8], [6], [4], [2], [], []] == [deployments for deployments, _ in seen]
+
+
+def test_they_land_where_the_pods_land_take_as_much_and_give_way():
+    api = world()
+    lived(api, BEGIN + 10)
+    (made,) = placeholders(api)
+    pod = made["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+
+    assert OWN == made["metadata"]["namespace"]
+    assert {"cronhpa.io/placeholder-for": "prod/shop"} == made["metadata"]["annotations"]
+    assert ({"pool": "web"}, TEMPLATE["spec"]["tolerations"]) == (pod["nodeSelector"], pod["tolerations"])
+    assert ("placeholder", 0) == (pod["priorityClassName"], pod["terminationGracePeriodSeconds"])
+    assert ("pause:1", {"requests": {"cpu": "500m", "memory": "1Gi"}}) == (container["image"], container["resources"])
+    # None of the target's labels: its pods must not be counted, nor get its traffic.
+    assert made["spec"]["selector"]["matchLabels"].items() <= made["spec"]["template"]["metadata"]["labels"].items()
+    assert "app" not in made["spec"]["template"]["metadata"]["labels"]
+
+
+def test_where_the_cluster_has_capacity_buffers_there_is_one_beside_the_object():
+    api = world(buffers=True)
+
+    assert [([], [10]), ([], [])] == lived(api, BEGIN + 10, RISE + 60)
+
+    api = world(buffers=True)
+    lived(api, BEGIN + 10)
+    (made,) = placeholders(api, "capacitybuffers")
+    assert "prod" == made["metadata"]["namespace"]
+    assert ("CronHPA", "shop") == tuple(made["metadata"]["ownerReferences"][0][key] for key in ("kind", "name"))
+    assert {"apiGroup": "apps", "kind": "Deployment", "name": "shop"} == made["spec"]["scalableRef"]
+
+
+def test_the_setting_names_the_kind():
+    assert [([10], [])] == lived(world(buffers=True), BEGIN + 10, kinds="Deployment")
+    assert [([], [])] == lived(world(), BEGIN + 10, kinds="CapacityBuffer")
+
+
+def test_without_the_setting_the_log_says_so_once_and_nothing_is_asked_for(caplog):
+    api = world()
+
+    assert [([], [])] == lived(api, RISE, kinds="none")
+    assert 1 == caplog.text.count("placeholders of prod/shop: there are none: CRONHPA_PLACEHOLDERS is none: set it")
+    assert 0 == api.count("GET", f"/namespaces/{OWN}/")
+
+
+def test_one_that_somebody_deletes_is_made_again_once_a_minute():
+    """From 07:13 until 07:18 somebody deletes it every ten seconds: it is made five or six times."""
+    api = world()
+
+    async def scenario() -> int:
+        shop(api)
+        async with Life(api, placeholders=settings()):
+            for second in range(BEGIN, RISE, 10):
+                await until(second)
+                for one in placeholders(api):
+                    api.delete("deployments", OWN, one["metadata"]["name"])
+            return api.count("POST", f"/namespaces/{OWN}/deployments")
+
+    assert 5 <= live(scenario) <= 6
+
+
+def test_one_is_removed_with_its_object_and_by_a_replica_that_never_knew_it():
+    api = world()
+
+    async def scenario() -> list[list[int]]:
+        shop(api)
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN + 10)
+        seen = [counts(api)]
+        api.delete("cronhpas", "prod", "shop")
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN + 60)
+        return [*seen, counts(api)]
+
+    assert [[10], []] == live(scenario)
+
+
+def test_those_of_others_are_left_alone():
+    """One of another installation, and a Deployment that merely has the name."""
+    api = world()
+
+    async def scenario() -> int:
+        for name, labels in (("placeholder-1", {"cronhpa.io/placeholders-of": "another"}), ("placeholder-2", {})):
+            meta = {"labels": labels, "annotations": {"cronhpa.io/placeholder-for": "prod/gone"}}
+            api.create("deployments", OWN, name, metadata=meta, spec={"replicas": 1})
+        shop(api)
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN - 60)
+            return len(placeholders(api))
+
+    assert 2 == live(scenario)
+
+
+def test_a_scale_up_waits_for_none_of_them(caplog):
+    """Nothing about them is answered, or all is refused: the target is scaled as without, and one line tells."""
+    scaled = []
+    for fault in (
+        Fault("GET", f"/namespaces/{OWN}/", hangs=True, times=None),
+        Fault("POST", f"/namespaces/{OWN}/", status=403, times=None),
+    ):
+        api = world()
+        api.faults.append(fault)
+        lived(api, RISE + 60)
+        scaled.append(timeline(api)[0])
+    api = world()
+    lived(api, RISE + 60, kinds="none")
+
+    assert [timeline(api)[0]] * 2 == scaled
+    assert 1 == caplog.text.count("placeholders of prod/shop: they cannot be written: answered 403 on purpose")
+
+
+@pytest.mark.parametrize(
+    ("template", "line"),
+    [
+        ({}, "there are none: deployments.apps shop has no template of its pods"),
+        ({"spec": {"containers": [{"name": "app"}]}}, "there are none: its pods request neither cpu nor memory"),
+    ],
+)
+def test_a_target_whose_pods_cannot_be_copied_has_none_and_one_line(template, line, caplog):
+    assert [([], [])] == lived(world(), RISE - 1, template=template)
+    assert 1 == caplog.text.count(line)
+
+
+def test_a_cluster_that_gets_no_room_in_time_is_told_once(caplog):
+    """The model's placeholders never state that they are ready: ten had no node when the pods came."""
+    lived(world(), RISE + 60)
+
+    assert 1 == caplog.text.count("10 of 10 had no node when the pods came")
+
+
+def test_placeholders_with_nodes_are_not_told(caplog):
+    api = world()
+
+    async def scenario() -> None:
+        shop(api)
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN + 10)
+            (made,) = placeholders(api)
+            api.edit("deployments", OWN, made["metadata"]["name"], status={"readyReplicas": 10})
+            await until(RISE + 60)
+        assert not counts(api)
+
+    live(scenario)
+
+    assert "had no node" not in caplog.text
+
+
+def test_all_objects_together_have_no_more_than_the_setting_allows(caplog):
+    """10 are missing for each of two objects, and 15 are allowed."""
+    api = world()
+
+    async def scenario() -> list[int]:
+        shop(api)
+        shop(api, "store")
+        async with Life(api, placeholders=settings(most=15)):
+            await until(BEGIN + 10)
+            return counts(api)
+
+    assert [5, 10] == sorted(live(scenario))
+    assert 1 == caplog.text.count("prod/store: 10 pods are to come and 5 have a placeholder")
+
+
+def test_while_nothing_is_to_come_they_are_listed_once_a_minute():
+    """Twelve minutes: once a minute, for those that somebody left."""
+    api = world()
+    lived(api, BEGIN - 60)
+
+    assert 11 <= api.count("GET", f"/namespaces/{OWN}/deployments") <= 13
