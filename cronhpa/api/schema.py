@@ -161,13 +161,12 @@ class PlaceholdersModel(Model):
     are: by a CapacityBuffer, or by a Deployment of low priority. The operator's setting CRONHPA_PLACEHOLDERS allows it.
     """
 
-    max_replicas: int = Field(ge=1, le=10_000, description="The most placeholders at once; each is as large as a pod.")
+    max_replicas: int = Field(ge=1, le=10_000, description="The most placeholders at once, each as large as a pod.")
     node_startup_seconds: int = Field(
         default=300,
         ge=15,
         le=3600,
-        description="How long a new node takes until pods can start on it. Placeholders are made as long before the "
-        "floor counts.",
+        description="How long a new node takes until pods can start on it.",
     )
 
 
@@ -299,7 +298,7 @@ class CronHPASpec(Model):
     )
     placeholders: PlaceholdersModel | None = Field(
         default=None,
-        description="Room on nodes for the pods of the next rise, ahead of its lead. Absent, pods wait for new nodes.",
+        description="Room on nodes for the pods of the next rise. Absent, pods wait for new nodes.",
     )
     sync_period_seconds: int | None = Field(
         default=None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import msgspec
 from msgspec import Struct, field
 
 from cronhpa.core.model.quantity import format_milli, parse_milli
@@ -128,7 +127,7 @@ def _container(name: str, image: str, resources: _Resources) -> dict[str, Any]:
 
 def _stated(resources: _Resources) -> dict[str, Any]:
     """Requests and limits; claims of devices are left out."""
-    return msgspec.to_builtins({key: value for key in ("requests", "limits") if (value := getattr(resources, key))})
+    return {key: value for key in ("requests", "limits") if (value := getattr(resources, key))}
 
 
 def _more(inits: Iterable[_Resources], twins: Iterable[_Resources]) -> Iterator[tuple[str, str]]:

@@ -299,23 +299,22 @@ class Settings(BaseSettings):
     placeholders: PlaceholderKinds = Field(
         "none",
         description=(
-            "What may hold room on nodes for objects with `placeholders`: none; CapacityBuffer; Deployment; or auto, a"
-            " CapacityBuffer where the cluster has that kind, else a Deployment."
+            "What holds room on nodes: none, CapacityBuffer, Deployment, or auto: a CapacityBuffer where the cluster has"
+            " that kind, else a Deployment."
         ),
     )
     placeholder_namespace: str = Field(
-        "", description="Namespace of such Deployments. Empty: the pod's own, else that of the kubeconfig's context."
+        "", description="Namespace of those Deployments. Empty: as that of the Lease."
     )
     placeholder_priority_class: Annotated[str, AfterValidator(_as_priority_class)] = Field(
         "",
         description=(
-            "Their PriorityClass: below those of all other pods, but not below -10, for which cluster-autoscaler adds"
-            " no node."
+            "Their PriorityClass: below all others, and not below -10, where cluster-autoscaler adds no node."
         ),
     )
     placeholder_image: str = Field("registry.k8s.io/pause:3.10", description="Their image.")
     placeholder_max: int = Field(
-        100, ge=1, description="The most placeholders at once, of all objects of a replica together."
+        100, ge=1, description="The most placeholders at once, of all objects together."
     )
     forecast_workers: int = Field(
         1, ge=1, le=64, description="Processes that learn and forecast; each takes some 100 MB."

@@ -238,6 +238,44 @@ def test_a_platform_may_choose_the_user_itself():
     assert not mine.keys() & container(objects)["securityContext"].keys()
 
 
+BUFFERS = {("autoscaling.x-k8s.io", "capacitybuffers"): {"list", "create", "patch", "delete"}}
+MADE = {("apps", "deployments"): {"list", "create", "patch", "delete"}}
+
+
+@pytest.mark.parametrize("kinds", ["none", "CapacityBuffer", "Deployment", "auto"])
+@pytest.mark.parametrize("namespaces", [[], ["shop"]])
+def test_what_placeholders_may_be_is_in_the_rights_and_nothing_else(kinds, namespaces):
+    """Deployments are made in the release's namespace alone: whoever makes them elsewhere may run anything there."""
+    objects = render(placeholders={"kinds": kinds}, namespaces=namespaces)
+    by_name = {role["metadata"]["name"]: role for role in roles(objects)}
+    own = by_name.pop("cronhpa-placeholders", None)
+    acting = by_name["cronhpa"] if namespaces else own_role(objects)
+    usual = RIGHTS if namespaces else {**RIGHTS, **OF_CLUSTER, **REVIEWS, LEASES: {"get"}}
+    classes = of_kind(objects, "PriorityClass")
+
+    assert usual | (BUFFERS if kinds in {"CapacityBuffer", "auto"} else {}) == rights(acting)
+    if kinds not in {"Deployment", "auto"}:
+        assert own is None
+        assert not classes
+        return
+    assert own is not None
+    assert ("cronhpa-system", MADE) == (own["metadata"]["namespace"], rights(own))
+    (priority,) = classes
+    assert (-10, "Never") == (priority["value"], priority["preemptionPolicy"])
+    given = environment(objects)
+    assert priority["metadata"]["name"] == given["CRONHPA_PLACEHOLDER_PRIORITY_CLASS"]
+    known = {name.removeprefix("CRONHPA_").lower(): value for name, value in given.items() if "PLACEHOLDER" in name}
+    assert kinds == Settings(**known).placeholders
+
+
+def test_placeholders_of_shards_are_capacity_buffers():
+    with pytest.raises(ControlPlaneError, match=r"with shards placeholders\.kinds is none or CapacityBuffer"):
+        render(shards=16, placeholders={"kinds": "auto"})
+
+    own = "CapacityBuffer"
+    assert own == environment(render(shards=16, placeholders={"kinds": own}))["CRONHPA_PLACEHOLDERS"]
+
+
 def test_there_are_two_replicas_kept_apart_and_one_of_them_may_be_evicted_at_a_time():
     objects = render()
 

@@ -196,7 +196,7 @@ class ModelApi:
         else:
             raise ConnectionResetError("the connection was cut on purpose")
 
-    def _do(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
+    def _do(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:  # noqa: C901 - a table of requests
         metrics = _METRICS.fullmatch(path)
         if metrics:
             return self._measured(*metrics.groups())

@@ -43,6 +43,20 @@ def test_shards_need_leases_and_all_namespaces(others, problem):
         Settings(shards=16, **others)
 
 
+@pytest.mark.parametrize("kinds", ["auto", "Deployment"])
+def test_placeholder_deployments_need_a_low_priority_and_one_replica_that_makes_them(kinds):
+    given = {"placeholders": kinds, "placeholder_priority_class": "placeholder"}
+    made = Settings(**given).placeholder_settings("cronhpa-system")
+
+    assert (kinds, "cronhpa-system", "placeholder", 100) == (made.kinds, made.namespace, made.priority_class, made.most)
+    assert "rooms" == Settings(**given, placeholder_namespace="rooms").placeholder_settings("any").namespace
+    with pytest.raises(ValidationError, match="need one of low priority, or no pod could take their place"):
+        Settings(placeholders=kinds)
+    with pytest.raises(ValidationError, match="with shards CRONHPA_PLACEHOLDERS is none or CapacityBuffer"):
+        Settings(**given, shards=16)
+    assert 16 == Settings(placeholders="CapacityBuffer", shards=16).shards
+
+
 def test_a_lease_lasts_for_at_most_a_minute():
     """Other replicas believe in no longer one: a replica with a longer one would write beside the next leader."""
     assert 60 == Settings(leader_elect_lease_duration="60s").lease_timing.lease

@@ -110,7 +110,7 @@ class PlaceholderWriter:
         self._client, self._discovery, self._inventory, self._targets = client, discovery, inventory, targets
         self._serves, self._clock, self._settings = serves, clock, settings
         self._namespaces = tuple(namespaces) or ("",)
-        self._installation = blake2b("/".join(lease or ()).encode(), digest_size=8).hexdigest()
+        self._installation = blake2b("/".join(() if lease is None else (lease.namespace, lease.name)).encode(), digest_size=8).hexdigest()
         self._made_at: dict[Key, float] = {}
         # Placeholders and how many of them run, as seen at the look before this one.
         self._seen: dict[Key, tuple[int, int]] = {}
@@ -206,11 +206,10 @@ class PlaceholderWriter:
                 self._note_room(key, placeholder, 0)
                 await self._try(key, self._remove(resource, placeholder))
         for key, count in wanted.items():
-            placeholder = present.get(key)
-            if placeholder is not None:
-                self._note_room(key, placeholder, count)
-                if placeholder.spec.replicas != count:
-                    await self._try(key, self._resize(resource, placeholder, count))
+            if key in present:
+                self._note_room(key, present[key], count)
+                if present[key].spec.replicas != count:
+                    await self._try(key, self._resize(resource, present[key], count))
             elif seconds - self._made_at.get(key, seconds - _AGAIN_SECONDS) >= _AGAIN_SECONDS:
                 self._made_at[key] = seconds
                 await self._try(key, self._make(resource, asking[key], count))

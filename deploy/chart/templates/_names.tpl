@@ -141,6 +141,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch]
+{{- if has .Values.placeholders.kinds (list "auto" "CapacityBuffer") }}
+# Room for the pods of coming rises, beside the objects that ask for it.
+- apiGroups: [autoscaling.x-k8s.io]
+  resources: [capacitybuffers]
+  verbs: [list, create, patch, delete]
+{{- end }}
 # Other autoscalers of the target.
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
@@ -168,3 +174,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "cronhpa.servesPage" -}}
 {{- if and .Values.page.enabled (or .Values.page.tlsSecret .Values.advanced.pageInsecure) }}true{{ end }}
 {{- end }}
+
+{{- /* The PriorityClass of placeholders. It belongs to no namespace, so its name has the release's. */}}
+{{- define "cronhpa.placeholderPriorityClass" -}}
+{{- .Values.placeholders.priorityClassName | default (printf "%s-%s-placeholder" (include "cronhpa.fullname" .) .Release.Namespace) }}
+{{- end -}}

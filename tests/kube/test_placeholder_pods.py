@@ -1,0 +1,122 @@
+"""cronhpa.kube.placeholder_pods: a pod that fits where the target's pod fits, takes as much room and does nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhpa.core.model.quantity import parse_milli
+from cronhpa.kube.placeholder_pods import PodTemplateSpec, placeholder_spec, takes_room
+
+
+def made(**spec: Any) -> dict[str, Any]:
+    return placeholder_spec(msgspec.convert(spec, PodTemplateSpec), "pause:1", "placeholder")
+
+
+def container(requests=None, **fields):
+    return {"name": "any", "image": "shop:1", "resources": {"requests": requests or {}}, **fields}
+
+
+def requested(spec, name="cpu"):
+    """What the containers of a pod request together, milli-units."""
+    return sum(parse_milli(one["resources"].get("requests", {}).get(name, "0")) for one in spec["containers"])
+
+
+def test_each_container_and_sidecar_has_its_twin():
+    """500m + 250m, and a sidecar of 100m."""
+    pod = made(
+        containers=[container({"cpu": "500m", "memory": "1Gi"}), container({"cpu": "250m"})],
+        initContainers=[container({"cpu": "100m"}, restartPolicy="Always")],
+    )
+
+    assert 850 == requested(pod)
+    assert 3 == len({one["name"] for one in pod["containers"]})
+    assert {"pause:1"} == {one["image"] for one in pod["containers"]}
+
+
+@pytest.mark.parametrize(("of_init", "expected"), [("2", 2000), ("300m", 500)])
+def test_an_init_container_runs_before_the_others_and_counts_where_it_is_larger(of_init, expected):
+    pod = made(containers=[container({"cpu": "500m"})], initContainers=[container({"cpu": of_init})])
+
+    assert expected == requested(pod)
+
+
+def test_a_limit_without_a_request_is_a_request():
+    """The API server makes it one: limits are taken as they are."""
+    resources = {"limits": {"cpu": "1", "nvidia.com/gpu": "1"}}
+    template = {"containers": [{"name": "app", "resources": resources}]}
+
+    assert resources == made(**template)["containers"][0]["resources"]
+    assert takes_room(msgspec.convert(template, PodTemplateSpec))
+
+
+def test_it_goes_where_the_pods_go():
+    where = {
+        "nodeSelector": {"pool": "web"},
+        "tolerations": [{"key": "web", "operator": "Exists"}],
+        "runtimeClassName": "gvisor",
+        "schedulerName": "packing",
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
+    }
+    pod = made(containers=[container({"cpu": "1"})], **where)
+
+    assert where == {key: pod[key] for key in where}
+
+
+def test_nothing_else_of_the_template_is_taken():
+    """No image, command, environment, volume, account, host network or privilege of a tenant runs in our namespace."""
+    pod = made(
+        containers=[
+            container(
+                {"cpu": "1"},
+                command=["sh"],
+                env=[{"name": "A", "value": "b"}],
+                securityContext={"privileged": True},
+                volumeMounts=[{"name": "v", "mountPath": "/v"}],
+                ports=[{"hostPort": 80}],
+            )
+        ],
+        volumes=[{"name": "v", "hostPath": {"path": "/"}}],
+        serviceAccountName="cronhpa",
+        hostNetwork=True,
+        hostPID=True,
+        securityContext={"runAsUser": 0},
+        affinity={"podAffinity": {"any": 1}},
+        priorityClassName="system-node-critical",
+    )
+
+    assert {"name", "image", "resources", "securityContext"} == {*pod["containers"][0]}
+    assert ("pause:1", {"requests": {"cpu": "1"}}) == tuple(pod["containers"][0][key] for key in ("image", "resources"))
+    # What the restricted Pod Security Standard asks for.
+    assert not pod["containers"][0]["securityContext"]["allowPrivilegeEscalation"]
+    assert {"drop": ["ALL"]} == pod["containers"][0]["securityContext"]["capabilities"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert {"type": "RuntimeDefault"} == pod["securityContext"]["seccompProfile"]
+    assert ("placeholder", False) == (pod["priorityClassName"], pod["automountServiceAccountToken"])
+    assert not {"volumes", "serviceAccountName", "hostNetwork", "hostPID", "affinity"} & {*pod}
+
+
+def test_a_pod_that_requests_nothing_needs_no_room():
+    assert not takes_room(msgspec.convert({"containers": [{"name": "app"}]}, PodTemplateSpec))
+    assert takes_room(msgspec.convert({"containers": [{}], "resources": {"requests": {"cpu": "1"}}}, PodTemplateSpec))
+
+
+milli = st.integers(0, 10**5)
+
+
+@given(st.lists(milli, min_size=1, max_size=4), st.lists(milli, max_size=3), st.lists(milli, max_size=3))
+def test_it_takes_the_room_that_the_scheduler_counts_for_the_pod(apps, sidecars, inits):
+    """The larger of all that run together and of the largest init container, where sidecars come last."""
+    pod = made(
+        containers=[container({"cpu": f"{cpu}m"}) for cpu in apps],
+        initContainers=[
+            *(container({"cpu": f"{cpu}m"}) for cpu in inits),
+            *(container({"cpu": f"{cpu}m"}, restartPolicy="Always") for cpu in sidecars),
+        ],
+    )
+
+    assert max(sum(apps) + sum(sidecars), max(inits, default=0)) == requested(pod)
