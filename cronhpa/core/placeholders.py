@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from cronhpa.core.forecasts.floor import predict
-from cronhpa.core.model.decision import DecisionKind, Proposal, WindowState
-from cronhpa.core.model.instant import MINUTE, Nanoseconds
+from cronhpa.core.model.decision import DecisionKind, Lead, Proposal, WindowState
+from cronhpa.core.model.instant import FOR_EVER, MINUTE, Nanoseconds
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.reconciliation import Reconciliation
-from cronhpa.core.model.spec import Mode, SelectPolicy
+from cronhpa.core.model.spec import Mode, SelectPolicy, Spec
 from cronhpa.core.schedules.bounds import Bounds, resolve, resolve_anew
 
 # Of schedules that change more often within a node's start-up, the first edges count: each takes up to milliseconds.
@@ -43,18 +47,41 @@ def pods_to_come(latest: Reconciliation, replicas: int, now: Nanoseconds) -> int
 def _floors(latest: Reconciliation, replicas: int, now: Nanoseconds, ahead: Nanoseconds) -> Iterator[int]:
     """The floors from now on until `ahead`: of schedules, events and overrides, and of the forecast."""
     spec, memory = latest.spec, latest.memory
-    first = bounds = resolve(spec, now, memory.start_up, memory.leads, memory.crowd)
+    bounds = resolve(spec, now, memory.start_up, memory.leads, memory.crowd)
     # The present floor is no rise to come, but its pods may be on their way still: while a schedule leads, and for as
     # long after the rise as before it. Not longer: a target that does not follow must not hold nodes for a window.
     if bounds.minimum > replicas and (_leads(bounds) or _minimum_at(latest, now - ahead) < bounds.minimum):
         yield bounds.minimum
-    for _ in range(_EDGES_MAX):
-        edge = bounds.next_edge
-        if edge is None or edge.at > now + ahead:
-            break
-        bounds = resolve_anew(spec, edge.at, memory.start_up, bounds.leads, memory.crowd)
-        yield bounds.minimum
-    yield from _forecast_floors(latest, first, now, ahead)
+    yield _coming_minimum(spec, memory, bounds, now, ahead)
+    yield from _forecast_floors(latest, bounds, now, ahead)
+
+
+class _Coming(Struct, frozen=True, gc=False):
+    """The largest minimum that begins within the time ahead, for each instant from `begin` up to `end`."""
+
+    minimum: int
+    begin: Nanoseconds
+    end: Nanoseconds
+    inputs: tuple[Nanoseconds, Nanoseconds | None, tuple[Lead, ...], Crowd | None]
+
+
+def _coming_minimum(spec: Spec, memory: Memory, bounds: Bounds, now: Nanoseconds, ahead: Nanoseconds) -> int:
+    """The largest minimum that begins within `ahead`, 0 if none does. bounds: those of now."""
+    inputs = (ahead, memory.start_up, memory.leads, memory.crowd)
+    kept: _Coming | None = spec.computed.get("coming")
+    if kept is None or kept.inputs != inputs or not kept.begin <= now < kept.end:
+        highest, edge = 0, bounds.next_edge
+        # Until an edge is over, or another one comes near.
+        end = FOR_EVER if edge is None else edge.at
+        for _ in range(_EDGES_MAX):
+            if edge is None or edge.at > now + ahead:
+                break
+            bounds = resolve_anew(spec, edge.at, memory.start_up, bounds.leads, memory.crowd)
+            highest, edge = max(highest, bounds.minimum), bounds.next_edge
+        if edge is not None:
+            end = min(end, max(edge.at - ahead, now + 1))
+        kept = spec.computed["coming"] = _Coming(highest, now, end, inputs)
+    return kept.minimum
 
 
 def _leads(bounds: Bounds) -> bool:

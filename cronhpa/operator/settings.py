@@ -299,13 +299,11 @@ class Settings(BaseSettings):
     placeholders: PlaceholderKinds = Field(
         "none",
         description=(
-            "What holds room on nodes: none, CapacityBuffer, Deployment, or auto: a CapacityBuffer where the cluster has"
-            " that kind, else a Deployment."
+            "What holds room on nodes: none, CapacityBuffer, Deployment, or auto: a CapacityBuffer where the cluster"
+            " has that kind, else a Deployment."
         ),
     )
-    placeholder_namespace: str = Field(
-        "", description="Namespace of those Deployments. Empty: as that of the Lease."
-    )
+    placeholder_namespace: str = Field("", description="Namespace of those Deployments. Empty: as that of the Lease.")
     placeholder_priority_class: Annotated[str, AfterValidator(_as_priority_class)] = Field(
         "",
         description=(
@@ -313,9 +311,7 @@ class Settings(BaseSettings):
         ),
     )
     placeholder_image: str = Field("registry.k8s.io/pause:3.10", description="Their image.")
-    placeholder_max: int = Field(
-        100, ge=1, description="The most placeholders at once, of all objects together."
-    )
+    placeholder_max: int = Field(100, ge=1, description="The most placeholders at once, of all objects together.")
     forecast_workers: int = Field(
         1, ge=1, le=64, description="Processes that learn and forecast; each takes some 100 MB."
     )

@@ -139,6 +139,23 @@ def test_a_forecast_is_a_rise_too():
     assert 0 == missing("10:04", of=shown, forecast=forecast, memory=of_start_up)
 
 
+@given(situations(timed=True), st.lists(st.integers(0, 4 * 3600), min_size=2, max_size=6), st.integers(1, 60))
+def test_what_is_kept_of_a_look_changes_no_later_one(situation, seconds, minutes):
+    """At rising instants, with one spec and with a fresh one for each of them."""
+    any_spec, observation, _, before, now = situation
+    of = replace(any_spec, placeholders=Placeholders(200, minutes * MINUTE))
+
+    def count(spec_, later):
+        decision = decide(spec_, observation, None, before, now)
+        memory = before.after(decision, Withheld(), spec_, observation)
+        return pods_to_come(
+            Reconciliation(Record(spec_, observation, None, before, now), decision, memory, 1), 0, later
+        )
+
+    for later in sorted(seconds):
+        assert count(replace(of), now + later * SECOND) == count(of, now + later * SECOND)
+
+
 @given(situations(), st.integers(0, 60), st.integers(1, 40), st.integers(1, 60))
 def test_together_with_the_pods_they_are_never_above_the_highest_floor_to_come(situation, replicas, most, minutes):
     """Never negative, never above the limit; each pod that is added takes the place of one."""

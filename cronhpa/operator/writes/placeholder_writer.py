@@ -31,6 +31,7 @@ from cronhpa.kube.lease import LeaseName
 from cronhpa.kube.placeholder_pods import TemplatedWorkload, placeholder_spec, takes_room
 from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.scale import Targets
+from cronhpa.operator.loop.cooperative_yield import CooperativeYield
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Key, ObjectState, api_group
 from cronhpa.operator.writes.placeholder_settings import PlaceholderSettings
@@ -43,9 +44,10 @@ INSTALLATION = f"{GROUP}/placeholders-of"
 OBJECT = f"{GROUP}/placeholder-for"
 """Annotation: the namespace and name of the CronHPA."""
 
-_LOOK_SECONDS = 5.0
-# What others left or deleted is looked for so often while no placeholder is needed.
-_LIST_SECONDS = 60.0
+# A pod that finds no room preempts a placeholder, which then asks for a node of its own: it goes before that.
+_LOOK_SECONDS = 1.0
+# They are listed when another number is needed; and so often while there are some, or while there are none.
+_LIST_SECONDS, _LIST_NONE_SECONDS = 5.0, 60.0
 # A placeholder that somebody deletes is made again no sooner.
 _AGAIN_SECONDS = 60.0
 _DEPLOYMENTS = Resource("apps", "v1", "deployments")
@@ -110,15 +112,19 @@ class PlaceholderWriter:
         self._client, self._discovery, self._inventory, self._targets = client, discovery, inventory, targets
         self._serves, self._clock, self._settings = serves, clock, settings
         self._namespaces = tuple(namespaces) or ("",)
-        self._installation = blake2b("/".join(() if lease is None else (lease.namespace, lease.name)).encode(), digest_size=8).hexdigest()
+        self._installation = blake2b(
+            "/".join(() if lease is None else (lease.namespace, lease.name)).encode(), digest_size=8
+        ).hexdigest()
         self._made_at: dict[Key, float] = {}
         # Placeholders and how many of them run, as seen at the look before this one.
         self._seen: dict[Key, tuple[int, int]] = {}
         # The last line that was logged, by object; of a kind of placeholders under an empty namespace.
         self._told: dict[Key, str] = {}
         self._listed_at: float | None = None
-        # Whether there were placeholders at the last look, or were to be.
+        # How many were needed at the last list; whether there were any then, or were to be.
+        self._wanted: dict[Key, int] = {}
         self._has_some = True
+        self._yield = CooperativeYield()
 
     async def run(self) -> None:
         """Looks at all objects from time to time, until cancelled."""
@@ -142,11 +148,12 @@ class PlaceholderWriter:
                     key, "there are none: CRONHPA_PLACEHOLDERS is none: set it, or placeholders.kinds of the chart"
                 )
             return
-        wanted = self._wanted(asking, self._clock.now())
-        is_recent = self._listed_at is not None and seconds - self._listed_at < _LIST_SECONDS
-        if is_recent and not wanted and not self._has_some:
+        wanted = await self._count(asking, self._clock.now())
+        pause = _LIST_SECONDS if self._has_some else _LIST_NONE_SECONDS
+        is_recent = self._listed_at is not None and seconds - self._listed_at < pause
+        if is_recent and wanted == self._wanted:
             return
-        self._listed_at, self._has_some = seconds, bool(wanted)
+        self._listed_at, self._wanted, self._has_some = seconds, wanted, bool(wanted)
         buffers = await self._buffers()
         if self._settings.kinds in {"auto", "Deployment"}:
             await self._keep(_DEPLOYMENTS, {} if buffers else wanted, asking, seconds)
@@ -157,11 +164,12 @@ class PlaceholderWriter:
         spec = state.served.spec
         return spec is not None and spec.placeholders is not None and self._serves(state.namespace)
 
-    def _wanted(self, asking: Mapping[Key, ObjectState], now: Nanoseconds) -> dict[Key, int]:
+    async def _count(self, asking: Mapping[Key, ObjectState], now: Nanoseconds) -> dict[Key, int]:
         """How many placeholders each object needs now, cut to the limit of all of them together."""
         wanted: dict[Key, int] = {}
         left = self._settings.most
         for key, state in sorted(asking.items()):
+            await self._yield.step()
             latest, target = state.local.latest, state.target
             if latest is None or target is None or state.local.other_operator:
                 continue

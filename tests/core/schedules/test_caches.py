@@ -68,7 +68,7 @@ BY_VALUE = {
 }
 # No caches but what is known of something that exists, or waits to be written: who takes it out, or how much it may be.
 STATE = {
-    "core.model.spec:Spec.computed": "the spec; its bounds, and those after the next edge",
+    "core.model.spec:Spec.computed": "the spec; its bounds, those after the next edge, and the next rise",
     "core.forecasts.budget_tracker:BudgetTracker.hours": "the hours of a week",
     "kube.client:Client._metric_places": "one each metrics API",
     "kube.pod_owners:PodOwners._kept": "its bound; the oldest is dropped",
@@ -90,6 +90,7 @@ STATE = {
     "operator.writes.event_status_writer:EventStatusWriter._sums": "one each planned event",
     "operator.writes.placeholder_writer:PlaceholderWriter._made_at": "one each object that asks for placeholders",
     "operator.writes.placeholder_writer:PlaceholderWriter._seen": "the same",
+    "operator.writes.placeholder_writer:PlaceholderWriter._wanted": "the same",
     "operator.writes.placeholder_writer:PlaceholderWriter._told": "the same, and each kind of placeholders",
     "operator.objects.vertical_autoscalers:VerticalAutoscalers._by_target": "one each VerticalPodAutoscaler",
     "operator.objects.vertical_autoscalers:VerticalAutoscalers._told": "one each namespace that is served",

@@ -1,0 +1,277 @@
+"""Placeholders on a real control plane: a scheduler that preempts them, the chart's rights, nodes that take a while."""
+
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from math import ceil
+
+import pytest
+
+from cluster.test_minimal_rights import granted, used
+from testbed.control_plane import NAMESPACE, RELEASE
+from testbed.objects import deployment
+from testbed.operator import SERVICE_ACCOUNT, Operator
+from testbed.twin import cron_hpa
+from testbed.wait import wait_until
+
+pytestmark = pytest.mark.usefixtures("no_operator")
+
+CORES = 4  # of a node
+RBAC = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
+ROLE = f"{RELEASE}-placeholders"
+BUFFER_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "capacitybuffers.autoscaling.x-k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, a part of the real one"},
+    },
+    "spec": {
+        "group": "autoscaling.x-k8s.io",
+        "scope": "Namespaced",
+        "names": {"kind": "CapacityBuffer", "plural": "capacitybuffers", "singular": "capacitybuffer"},
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "required": ["spec"],
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "required": ["scalableRef", "replicas"],
+                                "properties": {
+                                    "replicas": {"type": "integer", "minimum": 0},
+                                    "scalableRef": {
+                                        "type": "object",
+                                        "required": ["kind", "name"],
+                                        "properties": {
+                                            name: {"type": "string"} for name in ("apiGroup", "kind", "name")
+                                        },
+                                    },
+                                },
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture
+def earlier(control_plane):
+    return control_plane.requests()
+
+
+@pytest.fixture
+def start(control_plane, earlier, tmp_path):
+    """Starts the operator with the chart's rights for placeholders of these kinds."""
+    running = []
+
+    def started(kinds):
+        control_plane.install_chart(values={"placeholders": {"kinds": kinds}})
+        running.append(
+            Operator(
+                control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT),
+                tmp_path,
+                placeholders=kinds,
+                placeholder_namespace=NAMESPACE,
+                placeholder_priority_class=f"{RELEASE}-{NAMESPACE}-placeholder",
+                placeholder_image="none",
+            )
+        )
+        running[-1].start()
+        return running[-1]
+
+    yield started
+    for operator in running:
+        if operator.is_running:
+            operator.kill()
+    control_plane.install_chart()
+    for kind in ("roles", "rolebindings"):
+        control_plane.delete(f"{RBAC}/{kind}/{ROLE}")
+    for made in placeholders(control_plane):
+        control_plane.delete(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{made['metadata']['name']}")
+
+
+class Nodes:
+    """
+    A pool of nodes of four cores, and who adds nodes to it where pods find no room: each is there so many seconds
+    later. `added`: when, by time.time(). The first node is there.
+    """
+
+    def __init__(self, plane, name, seconds):
+        self._plane, self._name, self._seconds = plane, name, seconds
+        self.added, self._coming, self._is_over = [], [], threading.Event()
+        self._add()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._is_over.set()
+        self._thread.join(10)
+        for number in range(len(self.added)):
+            self._plane.delete(f"/api/v1/nodes/{self._name}-{number}")
+
+    def _run(self):
+        while not self._is_over.wait(0.5):
+            pods = self._plane.get("/api/v1/pods?fieldSelector=spec.nodeName=,status.phase=Pending")["items"]
+            waiting = sum(pod["spec"].get("nodeSelector", {}).get("pool") == self._name for pod in pods)
+            now = time.time()
+            if now < self.added[-1] + 3:
+                continue  # the scheduler has not put them there yet
+            self._coming += [now + self._seconds] * (ceil(waiting / CORES) - len(self._coming))
+            while self._coming and self._coming[0] <= now:
+                del self._coming[0]
+                self._add()
+
+    def _add(self):
+        room = {"cpu": str(CORES), "memory": "100Gi", "pods": "100"}
+        self._plane.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {
+                    "name": f"{self._name}-{len(self.added)}",
+                    "labels": {"pool": self._name},
+                    "annotations": {"kwok.x-k8s.io/node": "fake"},
+                },
+                "status": {"allocatable": room, "capacity": room},
+            }
+        )
+        self.added.append(time.time())
+
+
+def workload(plane, namespace, pool, name="shop", replicas=2):
+    """Pods of a core each that run in this pool alone."""
+    made = deployment(name, namespace=namespace, replicas=replicas)
+    made["spec"]["template"]["spec"]["nodeSelector"] = {"pool": pool}
+    plane.apply(made)
+
+
+def scaler(namespace, floor, name="shop", starts=timedelta(minutes=10), lead=0, **spec):
+    """An object whose window of half an hour raises the floor of two in a while."""
+    opens = datetime.now(UTC) + starts
+    window = {"name": "doors", "minReplicas": floor, "leadTimeSeconds": lead}
+    window |= {key: f"{at:%Y-%m-%dT%H:%M}" for key, at in (("from", opens), ("to", opens + timedelta(minutes=30)))}
+    fields = {"minReplicas": 2, "maxReplicas": 40, "metrics": None, "schedules": [window]}
+    return cron_hpa(name, namespace, **fields, **spec)
+
+
+def ready(plane, namespace, name="shop"):
+    status = plane.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}").get("status", {})
+    return status.get("readyReplicas", 0)
+
+
+def placeholders(plane):
+    made = plane.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments")["items"]
+    return [one for one in made if one["metadata"]["name"].startswith("placeholder-")]
+
+
+def counts(plane):
+    """(replicas, ready) of the placeholders."""
+    return [(one["spec"]["replicas"], one["status"].get("readyReplicas", 0)) for one in placeholders(plane)]
+
+
+def test_pods_take_the_room_of_placeholders_at_once_and_each_right_is_used(control_plane, namespace, start, earlier):
+    """
+    A node of four cores, two pods, and a window of four in ten minutes: two placeholders. Two pods of somebody else
+    preempt them. With five in the window three are needed; with a floor of five in force, none.
+    """
+    soon = {"placeholders": {"maxReplicas": 10, "nodeStartupSeconds": 3600}}
+    with Nodes(control_plane, namespace, seconds=3600):
+        workload(control_plane, namespace, namespace)
+        control_plane.apply(scaler(namespace, 4, **soon))
+        operator = start("auto")
+        wait_until(lambda: counts(control_plane), lambda seen: seen == [(2, 2)], within_s=60)
+
+        workload(control_plane, namespace, namespace, name="other")
+        wait_until(lambda: ready(control_plane, namespace, "other"), lambda seen: seen == 2, within_s=30)
+
+        control_plane.apply(scaler(namespace, 5, **soon))
+        wait_until(lambda: counts(control_plane), lambda seen: [of for of, _ in seen] == [3], within_s=30)
+        control_plane.apply(scaler(namespace, 5, **soon) | {})
+        control_plane.kubectl(
+            "patch", "chpa", "shop", "-n", namespace, "--type=merge", "-p", '{"spec": {"minReplicas": 5}}'
+        )
+        wait_until(lambda: counts(control_plane), lambda seen: seen == [], within_s=30)
+        assert operator.is_running
+
+    role = control_plane.get(f"{RBAC}/roles/{ROLE}")
+    own = {(verb, "apps", "deployments") for rule in role["rules"] for verb in rule["verbs"]}
+    assert own <= used(control_plane, earlier)
+    assert set() == used(control_plane, earlier) - granted(control_plane) - own
+
+
+def test_a_cluster_with_capacity_buffers_has_one_beside_the_object(control_plane, namespace, start, earlier):
+    control_plane.apply(BUFFER_CRD)
+    path = f"/apis/autoscaling.x-k8s.io/v1beta1/namespaces/{namespace}/capacitybuffers"
+    try:
+        control_plane.kubectl("wait", "--for=condition=Established", "crd/capacitybuffers.autoscaling.x-k8s.io")
+        control_plane.apply(deployment("shop", namespace=namespace, replicas=2))
+        control_plane.apply(scaler(namespace, 6, placeholders={"maxReplicas": 3, "nodeStartupSeconds": 3600}))
+        start("auto")
+
+        (made,) = wait_until(lambda: control_plane.get(path)["items"], within_s=60)
+        assert ("shop", 3) == (made["spec"]["scalableRef"]["name"], made["spec"]["replicas"])
+        assert [] == placeholders(control_plane)
+        control_plane.kubectl(
+            "patch", "chpa", "shop", "-n", namespace, "--type=merge", "-p", '{"spec": {"minReplicas": 5}}'
+        )
+        wait_until(
+            lambda: [one["spec"]["replicas"] for one in control_plane.get(path)["items"]], lambda seen: seen == [1]
+        )
+
+        control_plane.kubectl("delete", "chpa", "shop", "-n", namespace)
+        wait_until(lambda: control_plane.get(path)["items"], lambda items: not items)
+        asked = {(verb, "autoscaling.x-k8s.io", "capacitybuffers") for verb in ("list", "create", "patch", "delete")}
+        assert asked - {("delete", *("autoscaling.x-k8s.io", "capacitybuffers"))} <= used(control_plane, earlier)
+        assert asked <= granted(control_plane)
+    finally:
+        control_plane.kubectl("delete", "crd", "capacitybuffers.autoscaling.x-k8s.io")
+
+
+@pytest.mark.long
+def test_with_nodes_of_ninety_seconds_pods_are_ready_at_the_start(control_plane, namespace, start, record_property):
+    """
+    Ten pods of a core from the start on, two before it, nodes of four cores that take 90 s: without placeholders the
+    last pods are Ready 75 s or more after the start (a lead of 10 s), with them none is.
+    """
+    names = {"with": f"{namespace}-with", "without": f"{namespace}-without"}
+    room = {"placeholders": {"maxReplicas": 20, "nodeStartupSeconds": 120}}
+    start("Deployment")
+    # The first full minute that leaves time for placeholders and their nodes.
+    opens = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=4)
+    with Nodes(control_plane, names["with"], 90) as early, Nodes(control_plane, names["without"], 90) as late:
+        for name, pool in names.items():
+            workload(control_plane, namespace, pool, name)
+            more = room if name == "with" else {}
+            body = scaler(namespace, 10, name, starts=opens - datetime.now(UTC), lead=10, **more)
+            body["spec"]["behavior"] = {"scaleUp": {"policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}}
+            control_plane.apply(body)
+        seen = {}
+        deadline = opens.timestamp() + 180
+        while len(seen) < len(names) and time.time() < deadline:
+            for name in names:
+                if name not in seen and ready(control_plane, namespace, name) >= 10:
+                    seen[name] = time.time() - opens.timestamp()
+            time.sleep(0.5)
+
+        # Both have the same nodes at the end; those of the one came earlier.
+        extra = sum(late.added[1:]) - sum(early.added[1:])
+        record_property(
+            "told",
+            f"pods Ready {seen['with']:+.0f} s from the start with placeholders and {seen['without']:+.0f} s without; "
+            f"{extra:.0f} node-seconds more, {len(early.added)} and {len(late.added)} nodes",
+        )
+    assert len(early.added) == len(late.added)
+    assert seen["with"] <= 1
+    assert seen["without"] >= 75
