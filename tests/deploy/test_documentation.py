@@ -62,14 +62,14 @@ def test_each_link_leads_to_a_file_and_a_heading_that_are_there(page):
 def test_the_conditions_page_names_each_type_and_reason_that_the_code_has():
     """Texts in CamelCase of the packages that state conditions and events, but for names of other things."""
     others = {
-        "AboveMaximum", "AverageValue", "BearerToken", "BelowMinimum", "CapacityBuffer", "ClockChange", "ContainerResource",
-        "ClusterPlannedEvent",
+        "AboveMaximum", "AverageValue", "BearerToken", "BelowMinimum", "CapacityBuffer", "ClockChange",
+        "ContainerResource", "ClusterPlannedEvent",
         "CurrentReplicas", "CustomResourceDefinition", "DoesNotExist", "ExternalMetric", "FieldValueForbidden",
         "FieldValueRequired", "MaxFloorReplicas", "NoConfiguration", "NoContext", "NoEvidence", "NoKindMatch",
         "NoMetrics", "NoTarget", "NotFound", "NotIn", "NotLeading", "NotOne", "NotRegistered", "ObjectMetric",
         "PlannedEvent",
-        "PodsMetric", "PodsUnknown", "ReplicaSet", "RuntimeDefault", "ReplicationController", "ResourceMetric", "SelfConflict",
-        "StatefulSet", "SubjectAccessReview", "TokenReview", "TooLarge", "UnknownMetric", "WatchError",
+        "PodsMetric", "PodsUnknown", "ReplicaSet", "ReplicationController", "ResourceMetric", "RuntimeDefault",
+        "SelfConflict", "StatefulSet", "SubjectAccessReview", "TokenReview", "TooLarge", "UnknownMetric", "WatchError",
     }  # fmt: skip
     texts = {
         node.value

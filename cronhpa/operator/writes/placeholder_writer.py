@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from cronhpa.api.identity import API_VERSION, GROUP, KIND
+from cronhpa.core.model.decision import DecisionKind
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.placeholders import pods_to_come
 from cronhpa.kube.client import Client, path_of
@@ -32,7 +33,6 @@ from cronhpa.kube.placeholder_pods import TemplatedWorkload, placeholder_spec, t
 from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
-from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Key, ObjectState, api_group
 from cronhpa.operator.writes.placeholder_settings import PlaceholderSettings
 
@@ -63,7 +63,6 @@ class _Spec(Struct, frozen=True):
 
 
 class _Status(Struct, frozen=True, rename="camel"):
-    replicas: int = 0
     ready_replicas: int = 0
 
 
@@ -100,7 +99,6 @@ class PlaceholderWriter:
         self,
         client: Client,
         discovery: Discovery,
-        inventory: Inventory,
         targets: Targets,
         serves: Callable[[str], bool],
         clock: Clock,
@@ -109,12 +107,14 @@ class PlaceholderWriter:
         lease: LeaseName | None,
         namespaces: Sequence[str] = (),
     ) -> None:
-        self._client, self._discovery, self._inventory, self._targets = client, discovery, inventory, targets
+        self._client, self._discovery, self._targets = client, discovery, targets
         self._serves, self._clock, self._settings = serves, clock, settings
         self._namespaces = tuple(namespaces) or ("",)
         self._installation = blake2b(
             "/".join(() if lease is None else (lease.namespace, lease.name)).encode(), digest_size=8
         ).hexdigest()
+        # The objects that ask for placeholders.
+        self._objects: dict[Key, ObjectState] = {}
         self._made_at: dict[Key, float] = {}
         # Placeholders and how many of them run, as seen at the look before this one.
         self._seen: dict[Key, tuple[int, int]] = {}
@@ -125,6 +125,18 @@ class PlaceholderWriter:
         self._wanted: dict[Key, int] = {}
         self._has_some = True
         self._yield = CooperativeYield()
+
+    def note(self, state: ObjectState) -> None:
+        """Takes over an object as it is now. Called with each version, so that no look passes all objects."""
+        spec = state.served.spec
+        if spec is not None and spec.placeholders is not None:
+            self._objects[state.key] = state
+        else:
+            self._objects.pop(state.key, None)
+
+    def forget(self, key: Key) -> None:
+        """An object was deleted, or another replica decides for it from now on."""
+        self._objects.pop(key, None)
 
     async def run(self) -> None:
         """Looks at all objects from time to time, until cancelled."""
@@ -138,7 +150,7 @@ class PlaceholderWriter:
     async def look(self) -> None:
         """Makes, resizes and removes placeholders."""
         seconds = self._clock.monotonic()
-        asking = {state.key: state for state in self._inventory if self._asks(state)}
+        asking = {key: state for key, state in self._objects.items() if self._serves(state.namespace)}
         for known in (self._made_at, self._seen, self._told):
             for key in [key for key in known if key not in asking and key[0]]:
                 known.pop(key)
@@ -160,10 +172,6 @@ class PlaceholderWriter:
         if buffers:
             await self._keep(buffers, wanted, asking, seconds)
 
-    def _asks(self, state: ObjectState) -> bool:
-        spec = state.served.spec
-        return spec is not None and spec.placeholders is not None and self._serves(state.namespace)
-
     async def _count(self, asking: Mapping[Key, ObjectState], now: Nanoseconds) -> dict[Key, int]:
         """How many placeholders each object needs now, cut to the limit of all of them together."""
         wanted: dict[Key, int] = {}
@@ -171,7 +179,7 @@ class PlaceholderWriter:
         for key, state in sorted(asking.items()):
             await self._yield.step()
             latest, target = state.local.latest, state.target
-            if latest is None or target is None or state.local.other_operator:
+            if latest is None or target is None or not _is_decided(state) or state.local.other_operator:
                 continue
             seen = self._targets.watched(target)
             replicas = latest.decision.current if seen is None else seen.replicas
@@ -207,15 +215,18 @@ class PlaceholderWriter:
             )
             return
         self._told.pop(("", resource.full_name), None)
-        self._has_some |= bool(present)
         for key, placeholder in present.items():
-            if key not in wanted and self._serves(key[0]):
-                self._told.pop(key, None)  # each rise has its own lines
-                self._note_room(key, placeholder, 0)
-                await self._try(key, self._remove(resource, placeholder))
+            if key in wanted or not self._serves(key[0]):
+                continue
+            self._has_some = True
+            if key in asking and not _is_decided(asking[key]):
+                continue  # what another process made stays until this one knows
+            self._told.pop(key, None)  # each rise has its own lines
+            self._note_room(key, placeholder, 0, resource)
+            await self._try(key, self._remove(resource, placeholder))
         for key, count in wanted.items():
             if key in present:
-                self._note_room(key, present[key], count)
+                self._note_room(key, present[key], count, resource)
                 if present[key].spec.replicas != count:
                     await self._try(key, self._resize(resource, present[key], count))
             elif seconds - self._made_at.get(key, seconds - _AGAIN_SECONDS) >= _AGAIN_SECONDS:
@@ -231,10 +242,15 @@ class PlaceholderWriter:
             path = resource.path(namespace) if namespace else resource.root + path_of(resource.name)
             async for items, _ in self._client.pages(path, is_own):
                 for item in items:
-                    placeholder = msgspec.json.decode(item, type=Placeholder)
-                    labels = placeholder.metadata.labels or {}
-                    if placeholder.key is not None and labels.get(INSTALLATION) == self._installation:
-                        found[placeholder.key] = placeholder
+                    try:
+                        placeholder = msgspec.json.decode(item, type=Placeholder)
+                    except msgspec.MsgspecError as error:
+                        LOG.debug("%s: one cannot be read: %s", resource.full_name, error)
+                        continue
+                    key, meta = placeholder.key, placeholder.metadata
+                    # Whoever copies label and annotation of another's has not its name in its namespace.
+                    if key is not None and (meta.namespace, meta.name) == self._place(resource, key):
+                        found[key] = placeholder
         return found
 
     async def _make(self, resource: Resource, state: ObjectState, count: int) -> None:
@@ -264,7 +280,7 @@ class PlaceholderWriter:
                 advice = "the pods will wait for nodes; see docs/how-to/nodes-before-pods.md"
                 self._tell(key, f"they cannot be written: {error.message}: {advice}")
 
-    def _note_room(self, key: Key, placeholder: Placeholder, count: int) -> None:
+    def _note_room(self, key: Key, placeholder: Placeholder, count: int, resource: Resource) -> None:
         """Warns of placeholders without a node when the first real pods take their places, once a rise."""
         replicas, ready = placeholder.spec.replicas or 0, placeholder.status.ready_replicas
         # As they were before the pods came: those that gave way to pods have no node any more.
@@ -273,7 +289,7 @@ class PlaceholderWriter:
             self._seen[key] = (replicas, ready)
             return
         self._seen.pop(key, None)
-        if before is not None and before[0] > before[1] and placeholder.status.replicas:
+        if before is not None and before[0] > before[1] and resource is _DEPLOYMENTS:
             self._tell(
                 key,
                 f"{before[0] - before[1]} of {before[0]} had no node when the pods came: the cluster had no room and "
@@ -288,10 +304,15 @@ class PlaceholderWriter:
 
     # --- what is made --------------------------------------------------------------------------------------------
 
-    def _meta(self, state: ObjectState, namespace: str) -> dict[str, Any]:
-        digest = blake2b("/".join((self._installation, *state.key)).encode(), digest_size=10).hexdigest()
+    def _place(self, resource: Resource, key: Key) -> tuple[str, str]:
+        """The namespace and the name of an object's placeholder."""
+        digest = blake2b("/".join((self._installation, *key)).encode(), digest_size=10).hexdigest()
+        return self._settings.namespace if resource is _DEPLOYMENTS else key[0], f"placeholder-{digest}"
+
+    def _meta(self, resource: Resource, state: ObjectState) -> dict[str, Any]:
+        namespace, name = self._place(resource, state.key)
         return {
-            "name": f"placeholder-{digest}",
+            "name": name,
             "namespace": namespace,
             "labels": {INSTALLATION: self._installation, "app.kubernetes.io/managed-by": "cronhpa"},
             "annotations": {OBJECT: "/".join(state.key)},
@@ -305,12 +326,12 @@ class PlaceholderWriter:
         return {
             "apiVersion": f"{resource.group}/{resource.version}",
             "kind": BUFFER_KIND,
-            "metadata": {**self._meta(state, state.namespace), "ownerReferences": [owner]},
+            "metadata": {**self._meta(resource, state), "ownerReferences": [owner]},
             "spec": {"scalableRef": ref, "replicas": count},
         }
 
     async def _deployment(self, state: ObjectState, count: int) -> dict[str, Any]:
-        meta = self._meta(state, self._settings.namespace)
+        meta = self._meta(_DEPLOYMENTS, state)
         labels = {**meta["labels"], "app.kubernetes.io/name": "placeholder", OBJECT: meta["name"]}
         spec = await self._pod_spec(state)
         return {
@@ -342,3 +363,9 @@ class PlaceholderWriter:
                 "requests in their template"
             )
         return placeholder_spec(template, self._settings.image, self._settings.priority_class)
+
+
+def _is_decided(state: ObjectState) -> bool:
+    """Whether this process has decided about an object that it could read."""
+    latest = state.local.latest
+    return latest is not None and latest.decision.kind is not DecisionKind.UNREACHABLE

@@ -165,6 +165,48 @@ def test_one_is_removed_with_its_object_and_by_a_replica_that_never_knew_it():
     assert [[10], []] == live(scenario)
 
 
+def test_the_next_operator_keeps_what_it_finds():
+    """Killed at 07:13:10, started anew, and for 20 s the target cannot be read: the same one, of the same size."""
+    api = world()
+
+    async def scenario() -> list[Any]:
+        shop(api)
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN + 10)
+        seen = placeholders(api)
+        fault = Fault("GET", "/namespaces/prod/deployments/shop/scale", status=503, times=None)
+        api.faults += [fault, Fault("GET", "/apis/apps/v1/deployments", status=503, times=20)]
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN + 30)
+            api.faults.clear()
+            await until(BEGIN + 60)
+        assert 1 == api.count("POST", f"/namespaces/{OWN}/deployments")
+        return [seen, placeholders(api)]
+
+    before, after = live(scenario)
+
+    assert before == after
+    assert 10 == after[0]["spec"]["replicas"]
+
+
+def test_a_tenant_cannot_pass_a_buffer_off_as_that_of_another_object():
+    """A copy of the label and the annotation, in another namespace: prod's own is still removed, the copy stays."""
+    api = world(buffers=True)
+
+    async def scenario() -> list[str]:
+        shop(api)
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN + 10)
+            (own,) = placeholders(api, "capacitybuffers")
+            copied = {key: own["metadata"][key] for key in ("labels", "annotations")}
+            name = own["metadata"]["name"]
+            api.create("capacitybuffers", "tenant", name, metadata=copied, spec={"replicas": 9, "scalableRef": {}})
+            await until(RISE + 60)
+        return [one["metadata"]["namespace"] for one in placeholders(api, "capacitybuffers")]
+
+    assert ["tenant"] == live(scenario)
+
+
 def test_those_of_others_are_left_alone():
     """One of another installation, and a Deployment that merely has the name."""
     api = world()
@@ -212,7 +254,7 @@ def test_a_target_whose_pods_cannot_be_copied_has_none_and_one_line(template, li
 
 
 def test_a_cluster_that_gets_no_room_in_time_is_told_once(caplog):
-    """The model's placeholders never state that they are ready: ten had no node when the pods came."""
+    """The model's placeholders never say that they are ready: ten had no node when the pods came."""
     lived(world(), RISE + 60)
 
     assert 1 == caplog.text.count("10 of 10 had no node when the pods came")
