@@ -25,6 +25,7 @@ from cronhpa.core.model.spec import (
     ObjectMetric,
     OnceWindow,
     Override,
+    Placeholders,
     PodsMetric,
     Policy,
     ResourceMetric,
@@ -298,6 +299,7 @@ def specs(draw, *, timed=None):
             )
         ),
         fallback=draw(st.none() | st.builds(Fallback, replicas=st.integers(1, 60), after=st.integers(0, 20 * MINUTE))),
+        placeholders=draw(st.none() | st.just(Placeholders(50, 5 * MINUTE))),
     )
 
 

@@ -90,6 +90,17 @@ def test_each_real_pod_takes_the_place_of_one():
     assert [[8], [6], [4], [2], [], []] == [deployments for deployments, _ in seen]
 
 
+def test_they_go_as_soon_as_the_target_is_scaled():
+    """
+    Within two seconds, whatever the period: a pod that found no room would preempt one, which would ask for a node.
+    """
+    at_once = {"scaleUp": {"policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}}
+    api = world()
+
+    assert [([10], []), ([], [])] == lived(api, RISE - 1, RISE + 2.5, behavior=at_once, syncPeriodSeconds=60)
+    assert [(RISE, 2, 12)] == timeline(api)
+
+
 def test_they_land_where_the_pods_land_take_as_much_and_give_way():
     api = world()
     lived(api, BEGIN + 10)
