@@ -50,11 +50,12 @@ _LOOK_SECONDS = 1.0
 _LIST_SECONDS, _LIST_NONE_SECONDS = 5.0, 60.0
 # A placeholder that somebody deletes is made again no sooner.
 _AGAIN_SECONDS = 60.0
+# Of one object; beyond them all are logged again.
+_LINES_MAX = 20
 _DEPLOYMENTS = Resource("apps", "v1", "deployments")
 
 
 class _Meta(ObjectMeta, frozen=True, rename="camel"):
-    labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 
@@ -84,7 +85,7 @@ class _Templates(Struct, frozen=True):
     items: tuple[TemplatedWorkload, ...] = ()
 
 
-class Unfit(Exception):  # noqa: N818 - what it says of a target
+class UnfitError(Exception):
     """No placeholder can be made for a target."""
 
 
@@ -118,8 +119,8 @@ class PlaceholderWriter:
         self._made_at: dict[Key, float] = {}
         # Placeholders and how many of them run, as seen at the look before this one.
         self._seen: dict[Key, tuple[int, int]] = {}
-        # The last line that was logged, by object; of a kind of placeholders under an empty namespace.
-        self._told: dict[Key, str] = {}
+        # The lines that were logged, by object; of a kind of placeholders under an empty namespace.
+        self._told: dict[Key, set[str]] = {}
         self._listed_at: float | None = None
         # How many were needed at the last list; whether there were any then, or were to be.
         self._wanted: dict[Key, int] = {}
@@ -186,7 +187,7 @@ class PlaceholderWriter:
             missing = pods_to_come(latest, replicas, now)
             if missing > left:
                 limit = f"CRONHPA_PLACEHOLDER_MAX={self._settings.most}"
-                self._tell(key, f"{missing} pods are to come and {left} have a placeholder: raise {limit}")
+                self._tell(key, f"some of its pods to come have none: all objects together have {limit}: raise it")
             if count := min(missing, left):
                 wanted[key] = count
                 left -= count
@@ -210,11 +211,13 @@ class PlaceholderWriter:
         try:
             present = await self._list(resource)
         except ClusterError as error:
+            self._has_some = True  # unknown: it is tried again soon
             self._tell(
                 ("", resource.full_name), f"they cannot be listed: {error.message}: give the operator that right"
             )
             return
         self._told.pop(("", resource.full_name), None)
+        writes: list[Coroutine[Any, Any, None]] = []
         for key, placeholder in present.items():
             if key in wanted or not self._serves(key[0]):
                 continue
@@ -223,15 +226,16 @@ class PlaceholderWriter:
                 continue  # what another process made stays until this one knows
             self._told.pop(key, None)  # each rise has its own lines
             self._note_room(key, placeholder, 0, resource)
-            await self._try(key, self._remove(resource, placeholder))
+            writes.append(self._try(key, self._remove(resource, placeholder)))
         for key, count in wanted.items():
             if key in present:
                 self._note_room(key, present[key], count, resource)
                 if present[key].spec.replicas != count:
-                    await self._try(key, self._resize(resource, present[key], count))
+                    writes.append(self._try(key, self._resize(resource, present[key], count)))
             elif seconds - self._made_at.get(key, seconds - _AGAIN_SECONDS) >= _AGAIN_SECONDS:
                 self._made_at[key] = seconds
-                await self._try(key, self._make(resource, asking[key], count))
+                writes.append(self._try(key, self._make(resource, asking[key], count)))
+        await asyncio.gather(*writes)
 
     async def _list(self, resource: Resource) -> dict[Key, Placeholder]:
         """The placeholders of this installation, by their objects."""
@@ -273,7 +277,7 @@ class PlaceholderWriter:
         """Does a write. A failure of it is logged once, and no other object waits for it."""
         try:
             await write
-        except Unfit as problem:
+        except UnfitError as problem:
             self._tell(key, str(problem))
         except ClusterError as error:
             if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
@@ -297,9 +301,12 @@ class PlaceholderWriter:
             )
 
     def _tell(self, key: Key, text: str) -> None:
-        """Logs a line about an object, unless it was the last one about it."""
-        if self._told.get(key) != text:
-            self._told[key] = text
+        """Logs a line about an object, once a rise."""
+        told = self._told.setdefault(key, set())
+        if text not in told:
+            if len(told) >= _LINES_MAX:
+                told.clear()
+            told.add(text)
             LOG.warning("placeholders of %s: %s", "/".join(key).lstrip("/"), text)
 
     # --- what is made --------------------------------------------------------------------------------------------
@@ -356,9 +363,9 @@ class PlaceholderWriter:
         listed = await self._client.get(resource.path(state.namespace), _Templates, one)
         template = next((item.spec.template.spec for item in listed.items if item.metadata.name == target.name), None)
         if template is None or not template.containers:
-            raise Unfit(f"there are none: {resource.full_name} {target.name} has no template of its pods")
+            raise UnfitError(f"there are none: {resource.full_name} {target.name} has no template of its pods")
         if not takes_room(template):
-            raise Unfit(
+            raise UnfitError(
                 "there are none: its pods request neither cpu nor memory, so that they need no room: state "
                 "requests in their template"
             )

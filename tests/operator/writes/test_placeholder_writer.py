@@ -300,7 +300,10 @@ def test_all_objects_together_have_no_more_than_the_setting_allows(caplog):
             return counts(api)
 
     assert [5, 10] == sorted(live(scenario))
-    assert 1 == caplog.text.count("prod/store: 10 pods are to come and 5 have a placeholder")
+    assert 1 == caplog.text.count(
+        "placeholders of prod/store: some of its pods to come have none: all objects together have "
+        "CRONHPA_PLACEHOLDER_MAX=15: raise it"
+    )
 
 
 def test_while_nothing_is_to_come_they_are_listed_once_a_minute():
