@@ -29,6 +29,7 @@ from cronhpa.core.model.spec import (
     ObjectMetric,
     OnceWindow,
     Override,
+    Placeholders,
     PodsMetric,
     Policy,
     ResourceMetric,
@@ -315,6 +316,12 @@ def test_an_override_until_a_year_that_cannot_be_written_is_refused(until):
     refused = problems(metrics=[CPU], override={"minReplicas": 5, "until": until, "reason": "x"})
 
     assert ["spec.override.until"] == [path for path, _ in refused]
+
+
+@pytest.mark.parametrize(("stated", "seconds"), [({}, 300), ({"nodeStartupSeconds": 90}, 90)])
+def test_placeholders_are_as_many_as_stated_and_five_minutes_early(stated, seconds):
+    assert Placeholders(20, seconds * SECOND) == parsed(placeholders={"maxReplicas": 20, **stated}).placeholders
+    assert parsed().placeholders is None
 
 
 json_values = st.recursive(
