@@ -37,7 +37,8 @@ class Pool:
     def __init__(self, api: ModelApi) -> None:
         self._api = api
         self._coming: list[float] = []
-        self.nodes, self.node_seconds, self.fit_at = 1, 0, None
+        self.nodes, self.node_seconds = 1, 0
+        self.fit_at: int | None = None
 
     async def run(self) -> None:
         for second in range(START + 600):
