@@ -104,7 +104,6 @@ STATE = {
     "operator.app:Operator.listeners": "two ports",
     "operator.objects.installations:Installations._others": "its bound of 64 Leases",
     "operator.monitoring.log_rate:RateLimited._buckets": "its bound of templates",
-    "history.imports.prometheus:Prometheus.warnings": "its bound of the newest texts",
     "history.imports.backfill:Backfills._asked_again_at": "an object's deletion",
     "history.imports.prometheus:Prometheus.warnings": "the newest few, each cut",
     "history.database.series_ids:SeriesIds._ids": "the next hour, when the store is compacted",
