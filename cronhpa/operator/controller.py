@@ -271,7 +271,11 @@ class Controller:
             self.forecast_objects.pop(key, None)
         else:
             self.forecast_objects[key], self._forecast_series[key] = state, series
-        self.placeholders.note(state)
+        spec = state.served.spec
+        if spec is not None and spec.placeholders is not None:
+            self.placeholders.note(state)
+        else:
+            self.placeholders.objects.pop(key, None)
         self.control_loop.enqueue(key)
         # Another object on the target may have to hold from now on, so it is due at once. If the target has very many
         # objects, they wait for their next reconciliations: otherwise each change of one would make all of them due.
@@ -284,7 +288,7 @@ class Controller:
         self.reconciler.flush_load(state)
         self.control_loop.forget(state)
         self.events.forget(state)
-        self.placeholders.forget(state.key)
+        self.placeholders.objects.pop(state.key, None)
         self.forecast_objects.pop(state.key, None)
         series = self._forecast_series.pop(state.key, None)
         if series is not None:

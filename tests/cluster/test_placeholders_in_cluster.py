@@ -102,8 +102,8 @@ def start(control_plane, earlier, tmp_path):
 
 class Nodes:
     """
-    A pool of nodes of four cores, and who adds nodes to it where pods find no room: each is there so many seconds
-    later. `added`: when, by time.time(). The first node is there.
+    A pool of nodes of four cores, and its autoscaler, which looks every ten seconds, as cluster-autoscaler does, for
+    pods without room: a node is there so many seconds later. `added`: when, by time.time(). The first node is there.
     """
 
     def __init__(self, plane, name, seconds):
@@ -123,13 +123,16 @@ class Nodes:
             self._plane.delete(f"/api/v1/nodes/{self._name}-{number}")
 
     def _run(self):
+        scanned = 0.0
         while not self._is_over.wait(0.5):
             pods = self._plane.get("/api/v1/pods?fieldSelector=spec.nodeName=,status.phase=Pending")["items"]
+            # A pod that preempts others has a node already.
+            pods = [pod for pod in pods if "nominatedNodeName" not in pod["status"]]
             waiting = sum(pod["spec"].get("nodeSelector", {}).get("pool") == self._name for pod in pods)
             now = time.time()
-            if now < self.added[-1] + 3:
-                continue  # the scheduler has not put them there yet
-            self._coming += [now + self._seconds] * (ceil(waiting / CORES) - len(self._coming))
+            if now >= max(scanned + 10, self.added[-1] + 3):
+                scanned = now
+                self._coming += [now + self._seconds] * (ceil(waiting / CORES) - len(self._coming))
             while self._coming and self._coming[0] <= now:
                 del self._coming[0]
                 self._add()
@@ -272,13 +275,15 @@ def test_with_nodes_of_ninety_seconds_pods_are_ready_at_the_start(control_plane,
                     seen[name] = time.time() - opens.timestamp()
             time.sleep(0.5)
 
-        # Both have the same nodes at the end; those of the one came earlier.
-        extra = sum(late.added[1:]) - sum(early.added[1:])
+        extra, end = 0.0, time.time()
+        for pool, sign in ((early, 1), (late, -1)):
+            extra += sign * sum(end - added for added in pool.added)
         record_property(
             "told",
             f"pods Ready {seen['with']:+.0f} s from the start with placeholders and {seen['without']:+.0f} s without; "
             f"{extra:.0f} node-seconds more, {len(early.added)} and {len(late.added)} nodes",
         )
-    assert len(early.added) == len(late.added)
+    # A look between the preemption of placeholders and their removal sees them wait: two nodes at most.
+    assert len(early.added) <= len(late.added) + 2
     assert seen["with"] <= 1
     assert seen["without"] >= 75

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any
@@ -114,8 +115,9 @@ class PlaceholderWriter:
         self._installation = blake2b(
             "/".join(() if lease is None else (lease.namespace, lease.name)).encode(), digest_size=8
         ).hexdigest()
-        # The objects that ask for placeholders.
-        self._objects: dict[Key, ObjectState] = {}
+        # The objects that ask for placeholders, kept up to date by the controller: no look passes all objects.
+        self.objects: dict[Key, ObjectState] = {}
+        self._is_asked = asyncio.Event()
         self._made_at: dict[Key, float] = {}
         # Placeholders and how many of them run, as seen at the look before this one.
         self._seen: dict[Key, tuple[int, int]] = {}
@@ -128,30 +130,32 @@ class PlaceholderWriter:
         self._yield = CooperativeYield()
 
     def note(self, state: ObjectState) -> None:
-        """Takes over an object as it is now. Called with each version, so that no look passes all objects."""
-        spec = state.served.spec
-        if spec is not None and spec.placeholders is not None:
-            self._objects[state.key] = state
-        else:
-            self._objects.pop(state.key, None)
-
-    def forget(self, key: Key) -> None:
-        """An object was deleted, or another replica decides for it from now on."""
-        self._objects.pop(key, None)
+        """An object asks for placeholders from now on."""
+        self.objects[state.key] = state
+        self._is_asked.set()
 
     async def run(self) -> None:
         """Looks at all objects from time to time, until cancelled."""
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await self._pause()
             try:
                 await self.look()
             except Exception:
                 LOG.exception("placeholders: it is tried again")
 
+    async def _pause(self) -> None:
+        """Until the next look: with no object that asks for placeholders there are only those that others left."""
+        await asyncio.sleep(_LOOK_SECONDS)
+        if not self.objects:
+            self._is_asked.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if self._settings.kinds == "none" else _LIST_SECONDS):
+                    await self._is_asked.wait()
+
     async def look(self) -> None:
         """Makes, resizes and removes placeholders."""
         seconds = self._clock.monotonic()
-        asking = {key: state for key, state in self._objects.items() if self._serves(state.namespace)}
+        asking = {key: state for key, state in self.objects.items() if self._serves(state.namespace)}
         for known in (self._made_at, self._seen, self._told):
             for key in [key for key in known if key not in asking and key[0]]:
                 known.pop(key)
