@@ -208,7 +208,7 @@ def _state(event: PlannedEvent, phase: Phase, parts: Iterable[ObjectPart], objec
 def _report(look: EventLook, total: Mapping[str, int], previous: Any, sums: EventSums) -> dict[str, Any]:
     """What came of it so far. The numbers of a window stay until the next one opens."""
     known = dict(previous) if isinstance(previous, Mapping) and _is_instant(previous.get("opened")) else {}
-    is_running = bool(known) and "closed" not in known
+    is_running = _is_running(known)
     if not look.is_active and not is_running:
         return known
     if not is_running:

@@ -32,7 +32,8 @@ def with_events(spec: Spec, events: Iterable[PlannedEvent], expected: ExpectedRe
     """
     The spec with the schedules of the events that pick its object; the spec itself if there is none.
 
-    The object's maxReplicas stays a cap, unless the event's schedule states a maximum of its own.
+    The object's maximum, the spec's or a higher one of another source, stays a cap, unless the event's schedule states
+    a maximum of its own.
     """
     written = (schedule for event in sorted(events, key=_order) for schedule in _written_in(event, expected))
     added = tuple(islice(written, MAX_EVENT_SCHEDULES))
