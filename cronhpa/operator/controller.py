@@ -112,7 +112,9 @@ class Controller:
         self._uncounted: set[Key] = set()
         self.vertical_autoscalers = VerticalAutoscalers(client, namespaces, lambda: self.inventory)
         self.usual_loads = UsualLoads(self.inventory, clock.now)
-        self.planned_events = PlannedEvents(client, self.inventory, namespaces, shards, self.usual_loads.expected)
+        self.planned_events = PlannedEvents(
+            client, self.inventory, clock.now, namespaces, shards, self.usual_loads.expected
+        )
         self.calendars: CalendarFeeds | None = None
         if calendars is not None:
             self.calendars = CalendarFeeds(calendars, clock.now, self.planned_events.look_again)

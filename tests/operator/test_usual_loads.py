@@ -88,6 +88,16 @@ async def test_two_and_a_half_times_the_usual_load_by_the_target(loads):
     assert loads.expected(SHOP, KEY, SALE, STATED) == 15
 
 
+@pytest.mark.parametrize(
+    ("load", "pods"), [(0.0, 0), (float("inf"), 2**31 - 1), (float("nan"), 0), (-60.0, -15), (1e300, 2**31 - 1)]
+)
+async def test_an_odd_load_costs_nobody_its_spec(loads, load, pods):
+    loads.expected(SHOP, KEY, SALE, STATED)
+    await read(loads, load)
+
+    assert loads.expected(SHOP, KEY, SALE, STATED) == pods
+
+
 def test_who_asks_within_an_event_does_not_wait_for_the_next_look():
     """As after a restart. It asks at 3 s, and a look comes each 10 s: it is looked at half a second later."""
 

@@ -82,7 +82,7 @@ def preview_event(
         expected = _expected(one, (loads or {}).get(one.label, ()), at)
         spec = with_events(own, [event], expected)
         was, becomes = settled_at(own, at), settled_at(spec, at)
-        asked = asked_of(event, own, spec, at, expected)
+        asked = asked_of(event, spec, at, expected)
         bounds = (was.minimum.number, was.maximum.number), (becomes.minimum.number, becomes.maximum.number)
         rows.append(_row(one, event, asked.short, bounds, expected))
         picked.append(replace(one, spec=spec))

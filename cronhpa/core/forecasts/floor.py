@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from math import ceil, isfinite
+from math import isfinite
 
 from cronhpa.core.metrics.arithmetic import round_up
 from cronhpa.core.model.decision import Abstention, ExpectedLoad, FloorLimit, Proposal, Role, Source
@@ -191,7 +191,7 @@ def replicas_for(spec: Spec, load: float, requests: Mapping[str, int]) -> int | 
     """
     source = forecast_source(spec)
     per_pod = None if source is None else target_load(source, requests.get(source.name))
-    return ceil(load / per_pod) if per_pod else None
+    return round_up(load / per_pod) if per_pod else None
 
 
 def pod_capacity(metric: Metric, request: int | None, percent: int | None) -> float | None:

@@ -6,22 +6,21 @@ Leads, ranks, conflicts, records, `explain` and `replay` see ordinary schedules,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.model.decision import EVENT_PREFIX, Edge, WindowState
+from cronhpa.core.model.decision import EVENT_PREFIX, Edge, Role, WindowState
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import OnceWindow, Schedule, Spec
 from cronhpa.core.schedules import windows
-from cronhpa.core.schedules.ranks import part, settled_at
+from cronhpa.core.schedules.ranks import settled_at, stated_at
 
 MAX_EVENT_SCHEDULES = 50
-"""The most schedules that an object takes over from events. Of more, those of the first events by name count."""
+"""The most schedules that an object takes over from events; of more, those of `taken_over`."""
 
 # The count that the expected load of a schedule asks for; None where the usual load is not known, Absent while it was
 # not read.
@@ -30,13 +29,12 @@ ExpectedReplicas = Callable[[PlannedEvent, EventSchedule], int | Absent | None]
 
 def with_events(spec: Spec, events: Iterable[PlannedEvent], expected: ExpectedReplicas = lambda *_: None) -> Spec:
     """
-    The spec with the schedules of the events that pick its object; the spec itself if there is none.
+    The spec with the schedules of the events that its object takes over; the spec itself if there is none.
 
     The object's maximum, the spec's or a higher one of another source, stays a cap, unless the event's schedule states
     a maximum of its own.
     """
-    written = (schedule for event in sorted(events, key=_order) for schedule in _written_in(event, expected))
-    added = tuple(islice(written, MAX_EVENT_SCHEDULES))
+    added = tuple(schedule for event in sorted(events, key=_order) for schedule in _written_in(event, expected))
     return replace(spec, schedules=(*spec.schedules, *added)) if added else spec
 
 
@@ -44,6 +42,29 @@ def with_unknown_events(spec: Spec, problem: str) -> Spec:
     """The spec of an object whose events cannot be read: only a cap scales it down meanwhile."""
     unknown = Schedule(f"{EVENT_PREFIX}*", OnceWindow("1970-01-01T00:00", "1970-01-01T00:01", "UTC"))
     return replace(spec, schedules=(*spec.schedules, replace(unknown, problem=problem)))
+
+
+def taken_over(events: Iterable[PlannedEvent], now: Nanoseconds) -> Sequence[PlannedEvent]:
+    """
+    The events whose schedules an object takes over: as many as `MAX_EVENT_SCHEDULES` allows, each as a whole.
+
+    First those of the cluster, and those by name; after all others those of which no window opens any more.
+    """
+    events = tuple(events)
+    if sum(len(event.schedules) for event in events) <= MAX_EVENT_SCHEDULES:
+        return events
+    room = MAX_EVENT_SCHEDULES
+    taken = []
+    for event in sorted(events, key=lambda event: (is_over(event, now), *_order(event))):
+        if len(event.schedules) <= room:
+            room -= len(event.schedules)
+            taken.append(event)
+    return taken
+
+
+def is_over(event: PlannedEvent, now: Nanoseconds) -> bool:
+    """Whether no window of an event is open or opens any more."""
+    return phase(event, now).at is None
 
 
 def _order(event: PlannedEvent) -> tuple[bool, str]:
@@ -78,7 +99,13 @@ def schedule_name(event: PlannedEvent, schedule: Schedule) -> str:
 
 
 def _floor(stated: EventSchedule, by_load: int | Absent | None) -> int | None:
-    """The floor in pods that an event's schedule asks for, by its number and by the expected load; None for neither."""
+    """The floor in pods that an event's schedule asks for within its own maximum; None for none."""
+    floor, cap = _uncut_floor(stated, by_load), stated.schedule.cap
+    return floor if floor is None or cap is None else min(floor, cap)
+
+
+def _uncut_floor(stated: EventSchedule, by_load: int | Absent | None) -> int | None:
+    """The floor in pods by its number and by the expected load; None for neither."""
     number = stated.schedule.floor
     return max(by_load, number or 0) if isinstance(by_load, int) else number
 
@@ -117,29 +144,41 @@ class Asked(Struct, frozen=True):
     replicas: int
     """The lower bound of all its sources then."""
     short: int = 0
-    """How many replicas its maxReplicas keeps from the event."""
+    """How many replicas upper bounds keep from the event: that of the object, of the event, or of a higher rank."""
+    percent_of_nothing: bool = False
+    """Whether a floor in percent refers to a lower bound of 0."""
 
 
-def asked_of(event: PlannedEvent, own: Spec, spec: Spec, at: Nanoseconds, expected: ExpectedReplicas) -> Asked:
-    """
-    What an event asks of an object.
-
-    own: its spec as it was written. spec: the same with the schedules of all events.
-    """
+def asked_of(event: PlannedEvent, spec: Spec, at: Nanoseconds, expected: ExpectedReplicas) -> Asked:
+    """What an event asks of an object. spec: its spec with the schedules of all events."""
     settled = settled_at(spec, at)
-    # A cap of a lower rank keeps nothing from the event.
-    maximum = max(own.max_replicas, settled.maximum.number)
-    minimum = settled_at(own, at).minimum.number
-    wanted = 0
-    for stated in event.schedules:
-        schedule = stated.schedule
-        is_open = windows.state(schedule.window, at).is_open
-        if _states_maximum(schedule) or event.suspend or schedule.suspend or not is_open:
-            continue
-        by_percent = 0 if schedule.floor_percent is None else part(schedule.floor_percent, minimum)
-        by_load = None if stated.expected_load_percent is None else expected(event, stated)
-        wanted = max(wanted, _floor(stated, by_load) or 0, by_percent)
-    return Asked(settled.minimum.number, max(wanted - maximum, 0))
+    unbounded = {
+        schedule_name(event, stated.schedule): _uncut_floor(stated, expected(event, stated))
+        for stated in event.schedules
+        if not event.suspend
+    }
+    # What it asks for if nothing bounds it: it may refer to what the other sources state.
+    uncut = replace(
+        spec,
+        schedules=tuple(
+            replace(one, floor=unbounded[one.name], cap=None, cap_percent=None, within_maximum=False)
+            if one.name in unbounded
+            else one
+            for one in spec.schedules
+        ),
+    )
+    floors = [
+        bound.number
+        for bound in stated_at(uncut, at)
+        if bound.proposal.role is Role.FLOOR and bound.by.name in unbounded
+    ]
+    wanted = max(floors, default=0)
+    percents = [one.floor_percent for one in spec.schedules if one.name in unbounded]
+    return Asked(
+        settled.minimum.number,
+        max(wanted - settled.maximum.number, 0),
+        percent_of_nothing=bool(floors) and not wanted and any(percents),
+    )
 
 
 def _states_maximum(schedule: Schedule) -> bool:

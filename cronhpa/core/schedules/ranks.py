@@ -77,29 +77,43 @@ def relative_bounds(
 
     stated: the bounds of all open sources that depend on no other. relative: the schedules, with the ends of their
     windows. First the caps in percent, of the maximum of the others; then the floors in counts, within the maximum;
-    then the floors in percent, of the minimum of all those. Two schedules in percent do not add up.
+    then the floors in percent, of the minimum of all others. A schedule is no other source to itself, and two
+    schedules in percent do not add up.
     """
     relative = tuple(relative)
-    maximum = settle(spec, stated).maximum.number
     out = [
-        _relative(schedule, Role.CAP, part(schedule.cap_percent, maximum), until)
+        _relative(schedule, Role.CAP, part(schedule.cap_percent, _others(spec, stated, schedule).maximum.number), until)
         for schedule, until in relative
         if schedule.cap_percent is not None
     ]
     limit = max(spec.max_replicas, settle(spec, [*stated, *out]).maximum.number)
+    # The smallest cap that a schedule states itself: its floors are cut to it, and do not contradict it.
+    caps: dict[str, int] = {}
+    for bound in (*stated, *out):
+        if bound.proposal.role is Role.CAP:
+            caps[bound.by.name] = min(bound.number, caps.get(bound.by.name, bound.number))
+
+    def within(schedule: Schedule, floor: int) -> int:
+        most = caps.get(schedule.name, limit if schedule.within_maximum else floor)
+        return min(floor, most)
+
     floors = [
-        _relative(schedule, Role.FLOOR, min(schedule.floor, limit), until)
+        _relative(schedule, Role.FLOOR, within(schedule, schedule.floor), until)
         for schedule, until in relative
-        if schedule.within_maximum and schedule.floor is not None
+        if schedule.floor is not None
     ]
-    minimum = settle(spec, [*stated, *floors]).minimum.number
-    for schedule, until in relative:
-        if schedule.floor_percent is not None:
-            floor = part(schedule.floor_percent, minimum)
-            floors.append(
-                _relative(schedule, Role.FLOOR, min(floor, limit) if schedule.within_maximum else floor, until)
-            )
-    return out + floors
+    by_percent = [
+        _relative(schedule, Role.FLOOR, within(schedule, part(schedule.floor_percent, others.minimum.number)), until)
+        for schedule, until in relative
+        if schedule.floor_percent is not None
+        for others in (_others(spec, [*stated, *floors], schedule),)
+    ]
+    return [*out, *floors, *by_percent]
+
+
+def _others(spec: Spec, stated: Iterable[RankedBound], schedule: Schedule) -> Settled:
+    """What the sources besides a schedule state."""
+    return settle(spec, [bound for bound in stated if bound.by.name != schedule.name])
 
 
 def _relative(schedule: Schedule, role: Role, number: int, until: Nanoseconds | None) -> RankedBound:
@@ -155,7 +169,7 @@ def _of_spec(minimum: int, maximum: int) -> tuple[RankedBound, RankedBound]:
 
 def stated_by(schedule: Schedule, until: Nanoseconds | None) -> list[RankedBound]:
     """The bounds of an open schedule that depend on no other source."""
-    if schedule.within_maximum:
+    if schedule.is_relative:
         schedule = replace(schedule, floor=None)
     return statements(Source.SCHEDULE, schedule, rank_of(schedule), until)
 

@@ -16,7 +16,7 @@ import asyncio
 import logging
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -25,11 +25,11 @@ from msgspec import Struct, field
 
 from cronhpa.api.identity import CLUSTER_EVENT_PLURAL, EVENT_PLURAL, GROUP, VERSION
 from cronhpa.api.parse_event import parse_event
-from cronhpa.core.model.instant import MINUTE
+from cronhpa.core.model.instant import MINUTE, Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import LabelSelector, Spec
-from cronhpa.core.schedules.events import ExpectedReplicas, with_events, with_unknown_events
+from cronhpa.core.schedules.events import ExpectedReplicas, is_over, taken_over, with_events, with_unknown_events
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
@@ -43,7 +43,10 @@ from cronhpa.operator.objects.object_state import Key, ObjectState
 LOG = logging.getLogger(__name__)
 
 MAX_EVENTS_OF_NAMESPACE = 100
-"""Of more events in a namespace those count whose names come first: each costs time for each of its objects."""
+"""
+Of more events in a namespace those count that are not over and whose names come first: each costs time for each of its
+objects.
+"""
 _ABSENT_SECONDS = 60.0
 _AGAIN_SECONDS = 1.0
 _WAITED_SECONDS = 60.0
@@ -99,11 +102,20 @@ class SeenEvent(Struct):
     def name(self) -> str:
         return self.event.name
 
-    def picks(self, namespace: str, labels: Mapping[str, str], labels_of_namespace: Mapping[str, str]) -> bool:
-        """Whether it concerns an object with these labels. A namespaced event concerns its own namespace alone."""
+    def picks(self, namespace: str, labels: Mapping[str, str], labels_of_namespace: Mapping[str, str] | None) -> bool:
+        """
+        Whether it concerns an object with these labels. A namespaced event concerns its own namespace alone.
+
+        labels_of_namespace: None while they are unknown: an event that selects namespaces concerns none of those, also
+        if it excludes some, because it may exclude this one.
+        """
         if self.event.namespace:
             return self.event.namespace == namespace and self.selector.matches(labels)
-        return self.selector.matches(labels) and self.namespaces.matches(labels_of_namespace)
+        if not self.selector.matches(labels):
+            return False
+        if self.event.namespace_selector is None:
+            return True
+        return labels_of_namespace is not None and self.namespaces.matches(labels_of_namespace)
 
 
 class PlannedEvents:
@@ -113,13 +125,16 @@ class PlannedEvents:
         self,
         client: Client,
         inventory: Inventory,
+        now: Callable[[], Nanoseconds],
         namespaces: tuple[str, ...] = (),
         scope: ShardScope | None = None,
         expected: ExpectedOf = lambda *_: None,
     ) -> None:
         # By namespace ("" for ClusterPlannedEvents), then by name.
         self._events: defaultdict[str, dict[str, SeenEvent]] = defaultdict(dict)
-        self._client, self._inventory = client, inventory
+        # Those of them that count, until an event of the namespace changes.
+        self._counted: dict[str, Sequence[SeenEvent]] = {}
+        self._client, self._inventory, self._now = client, inventory, now
         self._expected = expected
         self._namespaces: dict[str, dict[str, str]] = {}
         self._informers: list[Informer[Any]] = []
@@ -193,7 +208,12 @@ class PlannedEvents:
 
     def picks(self, seen: SeenEvent, state: ObjectState) -> bool:
         """Whether an event concerns an object."""
-        return seen.picks(state.namespace, state.served.labels, self._namespaces.get(state.namespace, {}))
+        return seen.picks(state.namespace, state.served.labels, self._namespaces.get(state.namespace))
+
+    def leaves_out(self, seen: SeenEvent, state: ObjectState) -> bool:
+        """Whether an object that the event concerns has too many events to take this one over."""
+        picking = self._picking(state.namespace, state.served.labels)
+        return seen.event not in taken_over((one.event for one in picking), self._now())
 
     def expected_of(self, state: ObjectState) -> ExpectedReplicas:
         """The replicas that the load of an event asks of an object; None while its usual load is not known."""
@@ -202,23 +222,35 @@ class PlannedEvents:
         return lambda event, stated: self._expected(own, state.key, event, stated)
 
     def _picking(self, namespace: str, labels: Mapping[str, str]) -> Iterator[SeenEvent]:
-        labels_of_namespace = self._namespaces.get(namespace, {})
+        labels_of_namespace = self._namespaces.get(namespace)
         for within in ("", namespace):
-            events = self._events.get(within)
-            if events:
-                for name in sorted(events)[:MAX_EVENTS_OF_NAMESPACE]:
-                    if events[name].picks(namespace, labels, labels_of_namespace):
-                        yield events[name]
+            for seen in self._counted_of(within) if self._events.get(within) else ():
+                if seen.picks(namespace, labels, labels_of_namespace):
+                    yield seen
+
+    def _counted_of(self, namespace: str) -> Sequence[SeenEvent]:
+        counted = self._counted.get(namespace)
+        if counted is None:
+            events, now = self._events[namespace], self._now()
+            names = sorted(events)
+            if len(names) > MAX_EVENTS_OF_NAMESPACE:
+                names.sort(key=lambda name: is_over(events[name].event, now))
+            counted = [events[name] for name in names[:MAX_EVENTS_OF_NAMESPACE]]
+            self._counted[namespace] = counted
+        return counted
 
     def written_in(self, spec: Spec, key: Key, labels: Mapping[str, str]) -> Spec:
-        """The spec of an object with the schedules of the events that pick it; the spec itself if none does."""
+        """The spec of an object with the schedules of events that it takes over; the spec itself if there is none."""
         events = [seen.event for seen in self._picking(key[0], labels) if seen.event.schedules]
         if events:
-            spec = with_events(spec, events, lambda event, stated: self._expected(spec, key, event, stated))
+            taken = taken_over(events, self._now())
+            spec = with_events(spec, taken, lambda event, stated: self._expected(spec, key, event, stated))
         return with_unknown_events(spec, _UNREADABLE) if self._unreadable else spec
 
     def look_again(self, namespace: str = "") -> None:
         """The objects of a namespace, or of all, take over what their events ask for now."""
+        # Later some may be over, and others count.
+        self._counted = {of: events for of, events in self._counted.items() if namespace not in {"", of}}
         self._changed.add(namespace)
         self._has_changed.set()
 

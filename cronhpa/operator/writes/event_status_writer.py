@@ -117,7 +117,7 @@ class EventStatusWriter:
             return
         event = seen.event
         expected = self._events.expected_of(state)
-        asked = asked_of(event, own, spec, at, expected)
+        asked = asked_of(event, spec, at, expected)
         current = 0 if decision is None else decision.current
         ready = self._targets.ready(state.namespace, spec.target)
         wanted = [one.replicas for one in decision.metrics if isinstance(one, MetricProposal)] if decision else []

@@ -73,6 +73,7 @@ STATE = {
     "kube.client:Client._metric_places": "one each metrics API",
     "kube.pod_owners:PodOwners._kept": "its bound; the oldest is dropped",
     "operator.objects.planned_events:PlannedEvents._events": "one each planned event",
+    "operator.objects.planned_events:PlannedEvents._counted": "one each namespace, of a hundred events",
     "operator.objects.planned_events:PlannedEvents._namespaces": "one each namespace",
     "operator.objects.planned_events:PlannedEvents._informers": "three, or one each namespace that is served",
     "operator.objects.planned_events:PlannedEvents._scoped": "the same, but for two",

@@ -11,7 +11,7 @@ from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import CronWindow, OnceWindow, Override, Schedule, Spec, TargetRef
 from cronhpa.core.schedules import windows
 from cronhpa.core.schedules.bounds import resolve, resolve_anew
-from cronhpa.core.schedules.events import MAX_EVENT_SCHEDULES, asked_of, with_events
+from cronhpa.core.schedules.events import MAX_EVENT_SCHEDULES, asked_of, schedule_name, taken_over, with_events
 from cronhpa.core.schedules.ranks import settled_at
 
 NOON = parse_instant("2026-11-27T12:00:00Z")
@@ -70,7 +70,7 @@ def test_a_window_of_the_object_that_raises_its_maximum_makes_room_for_the_event
     event = sale(during(floor=50))
 
     assert (30, 30) == at(with_events(wide, [event]))
-    assert 20 == asked_of(event, wide, with_events(wide, [event]), NOON, lambda *_: None).short
+    assert 20 == asked_of(event, with_events(wide, [event]), NOON, lambda *_: None).short
 
 
 def test_a_cap_of_a_lower_rank_keeps_nothing_from_the_event():
@@ -80,7 +80,7 @@ def test_a_cap_of_a_lower_rank_keeps_nothing_from_the_event():
     event = sale(during(floor=12))
 
     assert (12, 12) == at(with_events(night, [event]))
-    assert 0 == asked_of(event, night, with_events(night, [event]), NOON, lambda *_: None).short
+    assert 0 == asked_of(event, with_events(night, [event]), NOON, lambda *_: None).short
 
 
 def test_a_floor_in_percent_refers_to_the_counts_of_other_events_too():
@@ -137,7 +137,7 @@ def test_a_suspended_event_is_short_of_nothing():
     """It asks for 50 where 20 is the maximum: short of 30, unless it is suspended."""
     running, suspended = (sale(during(floor=50), suspend=suspend) for suspend in (False, True))
 
-    short = [asked_of(one, SHOP, with_events(SHOP, [one]), NOON, lambda *_: None).short for one in (running, suspended)]
+    short = [asked_of(one, with_events(SHOP, [one]), NOON, lambda *_: None).short for one in (running, suspended)]
 
     assert [30, 0] == short
 
@@ -171,10 +171,86 @@ def test_an_occurrence_is_the_same_before_its_start_and_while_it_is_open(window)
 def test_an_object_takes_over_a_limited_number_and_cluster_events_are_not_displaced():
     mine = [sale(during(floor=5), name=f"event-{number:03}") for number in range(MAX_EVENT_SCHEDULES + 10)]
 
-    spec = with_events(SHOP, [*mine, sale(during(floor=9), name="zz", namespace="")])
+    taken = taken_over([*mine, sale(during(floor=9), name="zz", namespace="")], NOON)
 
-    assert MAX_EVENT_SCHEDULES == len(spec.schedules)
-    assert "Event/cluster:zz" == spec.schedules[0].name
+    assert MAX_EVENT_SCHEDULES == len(taken)
+    assert "zz" == taken[0].name
+
+
+def test_an_event_is_taken_over_as_a_whole_or_not_at_all():
+    """30 and 30 schedules do not both have room, 20 more have."""
+    events = [
+        sale(*(replace(during(floor=5), name=f"s{number}") for number in range(count)), name=name)
+        for name, count in (("a", 30), ("b", 30), ("c", 20))
+    ]
+
+    assert ["a", "c"] == [event.name for event in taken_over(events, NOON)]
+
+
+def test_events_that_are_over_displace_none_that_come():
+    """Nobody deletes them: after a year they are many, and their names may come first."""
+    past = OnceWindow("2025-11-27T00:00", "2025-11-28T00:00", "UTC")
+    events = [sale(during(past, floor=5), name=f"2025-{number:03}") for number in range(MAX_EVENT_SCHEDULES)]
+
+    assert "2026" == taken_over([*events, sale(during(floor=9), name="2026")], NOON)[0].name
+
+
+def test_a_schedule_is_no_other_source_to_itself():
+    """150 % of the 4 that the spec states are 6: the larger of the two is the schedule's own count, not 150 % of it."""
+    by_load = EventSchedule(during(floor_percent=150), expected_load_percent=250)
+
+    assert 8 == at(with_events(SHOP, [sale(during(floor=8, floor_percent=150))]))[0]
+    assert 10 == at(with_events(SHOP, [sale(by_load)], lambda *_: 10))[0]
+    assert 6 == at(with_events(SHOP, [sale(by_load)], lambda *_: 1))[0]
+    assert 6 == at(with_events(SHOP, [sale(by_load)]))[0]
+
+
+@pytest.mark.parametrize(("cap", "highest"), [(30, 30), (60, 40)])
+def test_of_a_maximum_and_one_in_percent_the_smaller_one_holds(cap, highest):
+    """200 % of 20 are 40."""
+    assert highest == at(with_events(SHOP, [sale(during(cap=cap, cap_percent=200))]))[1]
+
+
+@pytest.mark.parametrize(
+    ("own", "stated", "load", "short"),
+    [
+        # 75 pods by load, 60 are the event's own maximum, 200 % of 20 are 40.
+        ((), {"floor": 2, "cap": 60}, 75, 15),
+        ((), {"floor": 2, "cap_percent": 200}, 75, 35),
+        ((), {"floor_percent": 1500, "cap": 50}, None, 10),
+        # A cap of higher priority in the object.
+        ((Schedule("freeze", ALL_DAY, cap=6, priority=9),), {"floor": 12}, None, 6),
+        # 300 % of the 8 that a window of the object states.
+        ((Schedule("office", ALL_DAY, floor=8),), {"floor_percent": 300}, None, 4),
+    ],
+)
+def test_what_any_upper_bound_keeps_from_an_event_is_told(own, stated, load, short):
+    event = sale(EventSchedule(during(**stated), None if load is None else 250))
+    spec = with_events(replace(SHOP, schedules=own), [event], lambda *_: load)
+
+    assert short == asked_of(event, spec, NOON, lambda *_: load).short
+
+
+def test_what_an_event_asks_for_in_percent_of_another_event_is_short_by_that_one_too():
+    """The other event asks for 8 of 20, this one for 300 % of it, 24: short of 4."""
+    events = [sale(during(floor=8), name="a"), sale(during(floor_percent=300), name="b")]
+
+    assert 4 == asked_of(events[1], with_events(SHOP, events), NOON, lambda *_: None).short
+
+
+def test_a_load_above_the_events_own_maximum_contradicts_nothing():
+    event = sale(EventSchedule(during(floor=2, cap=60), 250))
+
+    bounds = resolve(with_events(SHOP, [event], lambda *_: 75), NOON)
+
+    assert (60, 60, "") == (bounds.minimum, bounds.maximum, bounds.conflict)
+
+
+@pytest.mark.parametrize(("minimum", "is_nothing"), [(0, True), (1, False)])
+def test_percent_of_nothing_is_told(minimum, is_nothing):
+    event, shop = sale(during(floor_percent=300)), replace(SHOP, min_replicas=minimum)
+
+    assert is_nothing is asked_of(event, with_events(shop, [event]), NOON, lambda *_: None).percent_of_nothing
 
 
 some_windows = st.builds(
@@ -227,3 +303,26 @@ def test_bounds_are_those_of_settled_at_where_nothing_leads_and_constant_up_to_t
     assert bounds.next_edge is not None
     last = resolve_anew(spec, bounds.next_edge.at - 1, None, ())
     assert (bounds.minimum, bounds.maximum) == (last.minimum, last.maximum)
+
+
+@given(
+    own=st.lists(schedules("own", relative=False), max_size=2),
+    of_events=st.lists(schedules("event", relative=True), min_size=1, max_size=3),
+    load=st.one_of(st.none(), st.integers(0, 100)),
+    minutes=st.integers(0, 1439),
+)
+def test_the_count_of_an_event_and_what_it_is_short_of_are_its_wish_where_nothing_outranks_it(
+    own, of_events, load, minutes
+):
+    named = [replace(schedule, name=f"own-{index}", priority=-1) for index, schedule in enumerate(own)]
+    others = [sale(replace(one, priority=-1), name=f"e{index}") for index, one in enumerate(of_events)]
+    event = sale(
+        EventSchedule(during(OnceWindow("2026-11-01T00:00", "2027-01-01T00:00", "UTC"), floor=7, priority=5), 1)
+    )
+    spec = with_events(replace(SHOP, schedules=tuple(named)), [*others, event], lambda *_: load)
+    now = NOON + minutes * MINUTE
+
+    asked = asked_of(event, spec, now, lambda *_: load)
+
+    assert max(7, load or 0) == asked.replicas + asked.short
+    assert schedule_name(event, event.schedules[0].schedule) == settled_at(spec, now).low.by.name

@@ -35,6 +35,17 @@ def test_a_cluster_event_concerns_the_namespaces_with_its_labels():
     assert seen("").picks("any", WEB, {})
 
 
+@pytest.mark.parametrize("operator", ["NotIn", "DoesNotExist"])
+def test_a_cluster_event_waits_for_the_labels_of_a_namespace_also_if_it_excludes_some(operator):
+    """A cap for all but prod must not hold in prod because its labels are not known yet."""
+    values = {"values": ["prod"]} if operator == "NotIn" else {}
+    but_prod = seen("", namespaceSelector={"matchExpressions": [{"key": "env", "operator": operator, **values}]})
+
+    assert not but_prod.picks("prod", WEB, None)
+    assert but_prod.picks("prod", WEB, {})
+    assert seen("").picks("prod", WEB, None)
+
+
 @pytest.mark.parametrize(
     ("expression", "picked"),
     [
