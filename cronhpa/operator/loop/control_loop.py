@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil
 
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent
@@ -87,7 +88,9 @@ class ControlLoop:
             ObjectMetric: custom,
             ExternalMetric: HangLimiter("external"),
         }
-        self._limiter = ListLimiter(self._queue.put, self._has_new.set)
+        self._limiter = ListLimiter()
+        # Objects that wait for the end of the LIST that their namespace holds, with the instant at which each was due.
+        self._waiting: dict[str, dict[Key, Nanoseconds]] = {}
 
     def enqueue(self, key: Key) -> None:
         """Makes an object due now, or at the end of its reconciliation that is under way."""
@@ -100,7 +103,7 @@ class ControlLoop:
     def forget(self, state: ObjectState) -> None:
         """Removes an object that is gone from the queue."""
         self._queue.drop(state.key)
-        self._limiter.drop(state.key)
+        self._due_since(state.key)
         self._reconciler.crowds.forget(state.key)
 
     def oldest_reconcile(self) -> Nanoseconds:
@@ -142,7 +145,7 @@ class ControlLoop:
         """The wall clock was set: every object is due, and what its memory holds is as old as before."""
         LOG.warning("the clock stepped by %+d s: every object is due", step // SECOND)
         self._queue.clear()
-        self._limiter.clear()
+        self._waiting.clear()
         for state in self._inventory:
             state.replace_memory(state.local.memory.shifted(step))
             self._queue.put(state.key, now)
@@ -184,7 +187,7 @@ class ControlLoop:
         """The objects whose reconciliation begins, by the answer that they wait for."""
         states: dict[Input, list[ObjectState]] = {kind: [] for kind in Input}
         is_blind = self._cluster.pods_unknown(namespace) is not None
-        for key, due_at in self._limiter.with_waiting(namespace, due).items():
+        for key, due_at in due.items():
             state = self._inventory.items.get(key)
             if key in self._under_way:
                 self._dirty.add(key)
@@ -192,15 +195,17 @@ class ControlLoop:
                 kind = self._reconciler.input_of(state, now)
                 if kind is Input.POD_METRICS and is_blind:
                     kind = Input.NOTHING  # a LIST would not be read
-                if kind is Input.POD_METRICS and self._limiter.is_held(namespace):
-                    self._limiter.wait(namespace, key, due_at)
+                wait_seconds = self._limiter.wait_seconds(namespace) if kind is Input.POD_METRICS else 0.0
+                if wait_seconds:
+                    self._waiting.setdefault(namespace, {}).setdefault(key, due_at)
+                    self._queue.put(key, now + ceil(wait_seconds * SECOND))
                 elif self._is_begun(state, due_at, now):
                     states[kind].append(state)
         return states
 
     def _is_begun(self, state: ObjectState, due_at: Nanoseconds, now: Nanoseconds) -> bool:
         """Whether an object is reconciled from now on: it is not where another installation serves it."""
-        self._limiter.drop(state.key)
+        due_at = self._due_since(state.key) or due_at
         if not self._reconciler.serves(state):
             self._queue.put(state.key, following(state.namespace, state.period, now))
             return False
@@ -208,21 +213,38 @@ class ControlLoop:
         state.due.at = due_at
         return True
 
+    def _due_since(self, key: Key) -> Nanoseconds | None:
+        """Since when an object is due that has waited for a LIST; None for others. It waits no more."""
+        return self._waiting.get(key[0], {}).pop(key, None)
+
+    def _end_list(self, namespace: str) -> None:
+        """Makes the objects due that have waited for a namespace's LIST, unless it holds another one."""
+        if not self._limiter.wait_seconds(namespace):
+            for key, due_at in self._waiting.pop(namespace, {}).items():
+                self._queue.put(key, due_at)
+            self._has_new.set()
+
     async def _reconcile_listed(self, namespace: str, states: list[ObjectState], queries: MetricQueries) -> None:
         """Reconciles objects of a namespace after one LIST of its pod metrics."""
+        try:
+            async with self._limiter.holding(namespace):
+                await self._reconcile_with_list(states, queries)
+        finally:
+            self._end_list(namespace)
+
+    async def _reconcile_with_list(self, states: list[ObjectState], queries: MetricQueries) -> None:
         requested_at, pod_metrics = self._clock(), None
-        async with self._limiter.holding(namespace):
-            try:
-                async with asyncio.timeout(_RECONCILE_SECONDS):
-                    pod_metrics = await queries.list_pod_metrics(None)
-            except TimeoutError:
-                for state in states:
-                    self._give_up(state)
-                self._end(states)
-                return
-            except Exception:  # each reconciliation says so itself
-                LOG.debug("the pod metrics of %s", namespace, exc_info=True)
-            await self._reconcile_together(states, pod_metrics, queries, requested_at)
+        try:
+            async with asyncio.timeout(_RECONCILE_SECONDS):
+                pod_metrics = await queries.list_pod_metrics(None)
+        except TimeoutError:
+            for state in states:
+                self._give_up(state)
+            self._end(states)
+            return
+        except Exception:  # each reconciliation says so itself
+            LOG.debug("the pod metrics", exc_info=True)
+        await self._reconcile_together(states, pod_metrics, queries, requested_at)
 
     async def _reconcile_together(
         self,

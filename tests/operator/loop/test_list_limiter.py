@@ -151,52 +151,6 @@ def test_an_object_that_waits_while_the_clock_steps_back_has_its_turns_by_the_ne
     assert [(2, 4), (4, 8)] == live(scenario)
 
 
-def test_a_namespace_whose_lists_are_always_waited_for_has_one_timer(monkeypatch):
-    """
-    A hundred turns of two seconds, one after another, and a key that becomes due at the beginning of each.
-
-    Found: each turn left a timer, which set another one when it rang while a key waited: 100 after 100 turns.
-    """
-    key = ("prod", "shop")
-
-    async def scenario():
-        loop = asyncio.get_running_loop()
-        timers, call_at = [], loop.call_at
-
-        def counted(when, callback, *args, **named):
-            timer = call_at(when, callback, *args, **named)
-            if "_let_go" in str(callback):
-                timers.append(timer)
-            return timer
-
-        monkeypatch.setattr(loop, "call_at", counted)
-        held = ListLimiter(lambda key, due_at: held.is_held("prod") and held.wait("prod", key, due_at), lambda: None)
-        for _ in range(100):
-            async with held.holding("prod"):
-                held.wait("prod", key, START)
-                await asyncio.sleep(2)
-                waiting = [timer for timer in timers if not timer.cancelled() and timer.when() > loop.time()]
-        return len(waiting)
-
-    assert 1 == live(scenario)
-
-
-def test_a_key_that_is_dropped_while_it_waits_is_not_put_again():
-    """Else an object of a shard that was lost would be looked at each second for as long as another replica has it."""
-    put = []
-
-    async def scenario():
-        held = ListLimiter(lambda key, due_at: put.append((key, due_at)), lambda: None)
-        async with held.holding("prod"):
-            for name in NAMES[:2]:
-                held.wait("prod", ("prod", name), START)
-            held.drop(("prod", NAMES[0]))
-
-    live(scenario)
-
-    assert [(("prod", NAMES[1]), START)] == put
-
-
 def test_an_object_that_is_deleted_while_it_waits_for_a_list_is_forgotten():
     async def scenario():
         api = fleet()
@@ -219,7 +173,7 @@ def test_turns_of_32_namespaces_hold_lists_at_a_time():
     """33 namespaces, each with a turn of two seconds: the last one begins when the first ones have ended."""
 
     async def scenario():
-        held, begun = ListLimiter(lambda *_: None, lambda: None), []
+        held, begun = ListLimiter(), []
 
         async def turn(namespace):
             async with held.holding(namespace):
@@ -237,7 +191,7 @@ def test_turns_that_are_given_up_while_they_wait_leave_their_room_to_others():
     """32 turns of a second, and two that wait for their end. The first of these is cancelled at 0.5 s."""
 
     async def scenario():
-        held, begun = ListLimiter(lambda *_: None, lambda: None), {}
+        held, begun = ListLimiter(), {}
 
         async def turn(namespace):
             async with held.holding(namespace):
@@ -250,16 +204,16 @@ def test_turns_that_are_given_up_while_they_wait_leave_their_room_to_others():
         await asyncio.sleep(0.5)
         given_up.cancel()
         await asyncio.gather(*first, last)
-        return begun.get("given-up"), begun["last"], held.is_held("given-up")
+        return begun.get("given-up"), begun["last"], held.wait_seconds("given-up")
 
-    assert (None, 1.0, False) == live(scenario)
+    assert (None, 1.0, 0) == live(scenario)
 
 
 def test_turns_that_hang_keep_others_out_for_five_seconds():
     """What they wait for besides their lists may hang: a second LIST after an edit, a target that is read by itself."""
 
     async def scenario():
-        held = ListLimiter(lambda *_: None, lambda: None)
+        held = ListLimiter()
 
         async def turn(namespace, seconds):
             async with held.holding(namespace):
@@ -275,32 +229,23 @@ def test_turns_that_hang_keep_others_out_for_five_seconds():
     assert 5.0 == live(scenario)
 
 
-def test_a_key_waits_for_five_seconds_although_its_namespace_waits_for_room_meanwhile():
-    """The room is kept for 4.9 s; a key that waits from the beginning is put at 5 s, and may begin."""
-    begun = []
+def test_an_object_waits_for_five_seconds_although_its_namespace_waits_for_room_meanwhile():
+    """The room is kept for 4.9 s; an object that waits from the beginning need not wait at 5 s."""
 
     async def scenario():
-        loop = asyncio.get_running_loop()
+        held = ListLimiter()
 
-        def put(key, due_at):
-            if held.is_held("prod"):
-                held.wait("prod", key, due_at)
-            else:
-                begun.append(round(loop.time(), 1))
-
-        held = ListLimiter(put, lambda: None)
-
-        async def turns(namespace, seconds):
+        async def turn(namespace, seconds):
             async with held.holding(namespace):
                 await asyncio.sleep(seconds)
 
         async with asyncio.TaskGroup() as tasks:
             for number in range(32):
-                tasks.create_task(turns(f"first-{number}", 4.9))
-            tasks.create_task(turns("prod", 15))
+                tasks.create_task(turn(f"first-{number}", 4.9))
+            tasks.create_task(turn("prod", 15))
             await asyncio.sleep(0.1)
-            held.wait("prod", ("prod", "shop"), START)
+            waits = [held.wait_seconds("prod"), held.wait_seconds("other")]
+            await asyncio.sleep(waits[0])
+            return [round(seconds, 3) for seconds in (*waits, held.wait_seconds("prod"))]
 
-    live(scenario)
-
-    assert [5] == begun
+    assert [4.9, 0, 0] == live(scenario)
