@@ -147,7 +147,7 @@ class Operator:
             clock,
             self._forecasts,
             objects=self.controller.forecast_objects.values(),
-            loads=self.controller.reconciler.loads,
+            loads=self.controller.reconciler.loads.unstored,
             budgets=self.controller.reconciler.budgets,
             decisions=self.controller.writer.decisions,
             open_prometheus=None if settings.prometheus_url is None else self._open_prometheus,
@@ -191,7 +191,7 @@ class Operator:
             # After the last write: from now on another replica may lead.
             await self.replica.release()
             for state in self.controller.inventory:
-                self.controller.reconciler.flush_load(state)
+                self.controller.reconciler.loads.flush(state)
             await self.learning.flush()
             for task in (stopped, *tasks):
                 task.cancel()

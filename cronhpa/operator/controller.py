@@ -33,7 +33,8 @@ from cronhpa.operator.leader.replica import OnlyReplica, Replica
 from cronhpa.operator.leader.shard_handover import ShardHandover, ShardHolder
 from cronhpa.operator.learning import target_of
 from cronhpa.operator.loop.control_loop import ControlLoop
-from cronhpa.operator.loop.reconciler import Cluster, LatestForecasts, Reconciler
+from cronhpa.operator.loop.observer import Cluster
+from cronhpa.operator.loop.reconciler import LatestForecasts, Reconciler
 from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import RIVALS_FEW, Inventory
@@ -287,7 +288,7 @@ class Controller:
 
     def _on_gone(self, state: ObjectState) -> None:
         # The object was deleted, or another replica has its shard from now on and does not know this minute's load.
-        self.reconciler.flush_load(state)
+        self.reconciler.loads.flush(state)
         self.control_loop.forget(state)
         self.events.forget(state)
         self.placeholders.objects.pop(state.key, None)

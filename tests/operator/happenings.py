@@ -67,7 +67,7 @@ def lived(
                 "newest": {state.name: state.local.latest_decision for state in life.inventory},
                 "reconciliations": controller.control_loop.metrics.reconciles,
             }
-            return in_tenths(msgspec.to_builtins(outcome)), controller.reconciler.stood
+            return in_tenths(msgspec.to_builtins(outcome)), controller.reconciler.standing.stood
 
     return live(scenario)
 

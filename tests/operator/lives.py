@@ -118,7 +118,7 @@ class Life:
         await self.control_loop.close(0)
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.controller.targets.close()
-        assert not self.controller.reconciler.differed, (
+        assert not self.controller.reconciler.standing.differed, (
             "a decision that stood differs from what is decided: see the log"
         )
 
@@ -130,8 +130,8 @@ class Life:
         """The observed loads, with those of the minute under way."""
         reconciler = self.controller.reconciler
         for state in self.inventory:
-            reconciler.flush_load(state)
-        return [*reconciler.loads]
+            reconciler.loads.flush(state)
+        return [*reconciler.loads.unstored]
 
     def memory(self, name: str = "shop", namespace: str = "prod") -> Any:
         return self.inventory.items[namespace, name].local.memory

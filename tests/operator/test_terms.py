@@ -139,9 +139,9 @@ def test_the_loads_of_repeated_reconciliations_are_told_when_a_term_ends_or_a_sh
         replica = SometimesLeader()
         async with Life(api, replica=replica, check_standing=False) as life:
             await until(125)
-            loads = life.controller.reconciler.loads
+            loads = life.controller.reconciler.loads.unstored
             assert START + 120 * SECOND > max(sample.at for sample in loads)
-            assert life.controller.reconciler.stood
+            assert life.controller.reconciler.standing.stood
             await until(170)
             end(replica, life.inventory)
             await until(171)

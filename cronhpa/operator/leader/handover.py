@@ -141,7 +141,7 @@ class FleetHandover:
             await self._control_loop.close(0)
             # Before the memories, and other state with them, are read from the statuses again.
             for state in self._inventory:
-                self._reconciler.flush_load(state)
+                self._reconciler.loads.flush(state)
 
     async def _lead(self, term: int) -> None:
         """

@@ -26,8 +26,9 @@ from cronhpa.operator.loop.list_limiter import ListLimiter
 from cronhpa.operator.loop.loop_metrics import LoopMetrics, note_lags
 from cronhpa.operator.loop.metric_queries import MetricQueries
 from cronhpa.operator.loop.namespace_tasks import NamespaceTasks
+from cronhpa.operator.loop.observer import Cluster
 from cronhpa.operator.loop.pod_metric_lists import PodMetricLists
-from cronhpa.operator.loop.reconciler import Cluster, Input, Reconciler
+from cronhpa.operator.loop.reconciler import Input, Reconciler
 from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Key, ObjectState
@@ -292,7 +293,7 @@ class ControlLoop:
 
     def _stands(self, state: ObjectState, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds) -> bool:
         try:
-            return self._reconciler.stands(state, pod_metrics, now)
+            return self._reconciler.standing.stands(state, pod_metrics, now)
         except Exception:
             LOG.exception("whether the decision on %s/%s stands cannot be told: it is made anew", *state.key)
             state.local.changed = True

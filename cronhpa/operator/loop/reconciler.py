@@ -1,18 +1,10 @@
-"""
-Reconciles one object: observes its target and decides, unless the decision of the period before still stands.
-
-A decision stands until something that it rests on changes (`core/standing`): spec, status, memory, target, pods and
-owners are compared by identity here, usage by its band. Every five minutes each object is decided in any case: that
-writes numbers that have drifted, records a point of its past, and bounds what a mistake in here can do.
-"""
+"""Reconciles one object: observes it (`observer`) and decides, unless its decision stands (`standing_decisions`)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
@@ -21,55 +13,34 @@ from msgspec.structs import replace
 from cronhpa.core.behavior import resume
 from cronhpa.core.decide import Decide
 from cronhpa.core.decide import decide as decide_with
-from cronhpa.core.forecasts.floor import MILLI, forecast_metric, forecast_source, load_of
-from cronhpa.core.metrics.observe import Measurement, active, observe, samples_of
+from cronhpa.core.forecasts.floor import forecast_metric
 from cronhpa.core.model.decision import Decision, Withheld
 from cronhpa.core.model.forecast import Forecast
-from cronhpa.core.model.instant import DAY, MINUTE, SECOND, Nanoseconds
-from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
+from cronhpa.core.model.instant import DAY, Nanoseconds
+from cronhpa.core.model.observation import Absent, Observation, Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record, encode
 from cronhpa.core.model.spec import CronWindow, Mode, PodSelection, ResourceMetric, Spec
 from cronhpa.core.schedules.bounds import quiet_until
 from cronhpa.core.schedules.conflicts import conflicts
-from cronhpa.core.standing import Standing, standing
-from cronhpa.core.sync_grid import caused_at, following, latest, remembered_at, resumed_at
-from cronhpa.history.database.series import LoadSample, Series
-from cronhpa.kube.client import Client
-from cronhpa.kube.discovery import Discovery
-from cronhpa.kube.metrics import PodMetricsByName
-from cronhpa.kube.pod_indexer import MatchedPods, PodIndexer
-from cronhpa.kube.pod_owners import PodOwners
-from cronhpa.kube.scale import Targets, is_watched
+from cronhpa.core.sync_grid import latest, remembered_at, resumed_at
+from cronhpa.history.database.series import Series
+from cronhpa.kube.scale import is_watched
 from cronhpa.operator.loop.budget_trackers import BudgetTrackers
 from cronhpa.operator.loop.crowds import Crowds
 from cronhpa.operator.loop.metric_queries import MetricQueries
-from cronhpa.operator.objects.installations import Installations
+from cronhpa.operator.loop.minute_loads import MinuteLoads
+from cronhpa.operator.loop.observer import Cluster, Observer
+from cronhpa.operator.loop.standing_decisions import StandingDecisions
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Basis, ObjectState
-from cronhpa.operator.objects.owners import Owners
 from cronhpa.operator.objects.replica_conflict import ReplicaConflict
-from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
 from cronhpa.operator.writes.writer import Writer
-from cronhpa.sources.metric_sources import MetricSources
-from cronhpa.sources.source import MeasuredObject
 
 R = TypeVar("R")
 
 LOG = logging.getLogger(__name__)
 
-# Each object is decided at least this often, whatever stands.
-_FULL_PERIOD = 5 * MINUTE
-# Normally watch events of a workload's pods arrive within a second, and its status follows them.
-_UNSEEN = 30 * SECOND
-# Without counts: each change of the text would be a status write.
-UNSEEN = Absent(
-    "PodsUnknown",
-    "fewer pods are seen than the target says it has, as if a watch had lost some: they are listed again, and the"
-    " metrics scale nothing down meanwhile",
-)
-# Loads wait here for the store. While the store cannot be written, the oldest are dropped.
-_LOADS_KEPT = 200_000
 # The windows of an object with many schedules, and the first import of public holidays, take long to compute. Several
 # such objects in a row would block the event loop for seconds, so more windows than this, and all holidays, are
 # computed in a thread. For fewer windows a thread costs more than it saves.
@@ -82,29 +53,6 @@ class Input(Enum):
     NOTHING = "no metric"
     POD_METRICS = "the LIST of the namespace's pod metrics"
     OWN_REQUEST = "an answer of its own: of a metrics API, about its target, of a write in doubt, of a thread"
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """The operator's view of the cluster."""
-
-    client: Client
-    discovery: Discovery
-    pods: PodIndexer
-    targets: Targets
-    owners: Owners
-    is_synced: Callable[[str], bool]
-    """Whether the pods and HorizontalPodAutoscalers of a namespace have been listed."""
-    pods_unknown: Callable[[str], Absent | None]
-    """Why the pods of a namespace are no longer known; None while they are."""
-    relist: Callable[[str], None]
-    """Lists the pods of a namespace, and the targets, again."""
-    is_counted: Callable[[str], bool]
-    """Whether no pod of a namespace is too large to be counted."""
-    installations: Installations
-    sources: MetricSources
-    pod_owners: PodOwners
-    vertical_autoscalers: VerticalAutoscalers
 
 
 class LatestForecasts(Protocol):
@@ -127,24 +75,19 @@ class Reconciler:
         *,
         check_standing: bool = False,
     ) -> None:
-        self.loads: deque[LoadSample] = deque(maxlen=_LOADS_KEPT)
-        """Observed loads that are not stored yet: the highest of each minute."""
+        self.loads = MinuteLoads()
+        self.standing = StandingDecisions(self.loads, decide, check=check_standing)
         self.budgets = BudgetTrackers()
         """The pod-seconds that forecasts add."""
         self.crowds = Crowds()
         """The objects that start together."""
-        self.stood = 0
-        """The periods for which a decision stood."""
-        self.differed = 0
-        """Those of them, where each is decided as well, for which another decision would have been made."""
+        self._observer = Observer(cluster, self.crowds, clock)
         self._cluster = cluster
         self._inventory = inventory
         self._writer = writer
         self._forecasts = forecasts
         self._clock = clock
         self._decide = decide
-        self._check_standing = check_standing
-        self._reported_at: Nanoseconds = 0
 
     def input_of(self, state: ObjectState, now: Nanoseconds, *, is_decided: bool = False) -> Input:
         """What the next reconciliation of an object waits for. is_decided: whether its decision does not stand."""
@@ -184,24 +127,6 @@ class Reconciler:
         state.local.other_operator = problem
         return not problem
 
-    def stands(self, state: ObjectState, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds) -> bool:
-        """
-        Whether the decision on an object stands in this period, as far as the namespace's pod metrics tell.
-
-        pod_metrics: None for objects without metrics.
-        """
-        local = state.local
-        basis, stands = local.basis, local.standing
-        if stands is None or basis is None or local.changed or not basis.is_listed or self._check_standing:
-            return False
-        if now >= stands.until or not basis.is_current:
-            return False
-        usages = _usages(stands, basis, pod_metrics, now)
-        if usages is None or not stands.covers(usages, now):
-            return False
-        self._stand(state, stands, basis, usages, now)
-        return True
-
     async def reconcile(self, state: ObjectState, queries: MetricQueries) -> Reconciliation | None:
         """What is to be written of an object; None if its decision stands, or if there is nothing to decide."""
         served, local = state.served, state.local
@@ -217,17 +142,17 @@ class Reconciler:
             await self._writer.reject(state, self._clock())
             return None
         was_changed, local.changed = local.changed, False
-        observation, now, basis = await self._observe(state, spec, queries)
+        observation, now, basis = await self._observer.observe(state, spec, queries)
         if (
             not was_changed
             and claim is None
-            and await self._stands_after(state, spec, observation, basis, queries, now)
+            and await self.standing.stands_after(state, spec, observation, basis, queries, now)
         ):
             return None
         if local.resumed:  # a new process believes the remembered crowd
             observation = replace(observation, crowd=self.crowds.crowd_of(state.key, now))
         held_until = self._resume(state, spec, observation, now)
-        self._record_load(state, spec, observation, now)
+        self.loads.observed(state, spec, observation, now)
         forecast, limited = self._forecast(state, spec, now)
         record = Record(spec, observation, limited, local.memory, now)
         decision = await self._decided(state, record, held_until)
@@ -268,80 +193,9 @@ class Reconciler:
             memory = local.kept_memory.after(decision, Withheld(), spec, record.observation)
             reconciliation = replace(reconciliation, memory=memory)
             local.kept_memory = memory
-            local.standing = self._standing(state, reconciliation)
+            local.standing = self.standing.of(state, reconciliation)
         local.latest = reconciliation
         return reconciliation
-
-    def _standing(self, state: ObjectState, reconciliation: Reconciliation) -> Standing | None:
-        """How long a decision stands whose reconciliation is remembered."""
-        local, basis = state.local, state.local.basis
-        if (
-            basis is None
-            or not basis.is_current
-            or (local.replica_conflict is not None and local.replica_conflict.is_open)
-        ):
-            return None
-        if state.served.status_unknown:  # it is read again first
-            return None
-        record, now = reconciliation.record, reconciliation.record.now
-        stands = standing(record, basis.pods, reconciliation.decision, reconciliation.memory)
-        if stands is not None:
-            period = record.spec.options.sync_period
-            # Contradictions are looked for a period late: other objects may share the edge.
-            stands.until = min(stands.until, following(state.uid, _FULL_PERIOD, now), local.conflicts_until + period)
-        return stands
-
-    def _stand(
-        self, state: ObjectState, stands: Standing, basis: Basis, usages: tuple[int, ...], now: Nanoseconds
-    ) -> None:
-        """Notes a period for which a decision stands."""
-        period = stands.spec.options.sync_period
-        at = caused_at(latest(state.namespace, period, now), period, now)
-        stands.stand(usages, now, max(at, stands.remembered_at))
-        self.stood += 1
-        if basis.load_index is not None and basis.load_series is not None:
-            self._record_minute(state, basis.load_series, now, usages[basis.load_index] / MILLI)
-
-    async def _stands_after(
-        self,
-        state: ObjectState,
-        spec: Spec,
-        observation: Observation,
-        basis: Basis | None,
-        queries: MetricQueries,
-        now: Nanoseconds,
-    ) -> bool:
-        """Whether the decision on an object stands after its target, pods and metrics were observed."""
-        local = state.local
-        stands, held = local.standing, local.basis
-        if stands is None or held is None or basis is None or not held.is_current or held.match is not basis.match:
-            return False
-        if held.pod_names != basis.pod_names:  # of the same pods the target may own others by now
-            return False
-        usages = stands.usages_of(observation.readings)
-        if self._check_standing and held.is_listed:
-            usages = _usages(stands, held, await queries.list_pod_metrics(None) if spec.metrics else None, now)
-        if usages is None or not stands.covers(usages, now):
-            return False
-        memory = local.memory
-        self._stand(state, stands, held, usages, now)
-        if self._check_standing:
-            self._compare(state, stands, Record(spec, observation, None, memory, now))
-        return True
-
-    def _compare(self, state: ObjectState, stands: Standing, record: Record) -> None:
-        """Compares a decision that stands with the one that would be made."""
-        decided = self._decide(record.spec, record.observation, record.forecast, record.memory, record.now)
-        decision = replace(decided, at=stands.remembered_at)
-        memory = record.memory.after(decision, Withheld(), record.spec, record.observation)
-        made = (decision, record.observation.readings, memory, False)
-        stood = (stands.newest_decision, stands.newest_readings, state.local.memory, decision.rescales)
-        if made != stood:
-            self.differed += 1
-            LOG.error("the decision that stands differs from what is decided: %s; it is %r", encode(record), stood)
-        if record.now - self._reported_at >= MINUTE:
-            self._reported_at = record.now
-            LOG.info("%d decisions that stood were compared, %d differ", self.stood, self.differed)
 
     async def _decided(self, state: ObjectState, record: Record, held_until: Nanoseconds) -> Decision:
         """The decision, with the instant that the memory keeps, which is not before `held_until`."""
@@ -389,119 +243,6 @@ class Reconciler:
             local.conflicts = await _computed(conflicts, spec, now, in_thread=_has_heavy_schedules(spec))
             local.conflicts_until = now + DAY if decision.next_edge is None else decision.next_edge.at
 
-    async def _observe(
-        self, state: ObjectState, spec: Spec, queries: MetricQueries
-    ) -> tuple[Observation, Nanoseconds, Basis | None]:
-        """The observation of an object's target, its instant, and what it rests on, if that is watched."""
-        target = await self._cluster.targets.read(state.namespace, spec.target, fresh=state.writes.scale_unknown)
-        if isinstance(target, Absent):
-            now = self._clock()
-            return observe(spec, target, (), (), now), now, None
-        scale, selector = target.scale, target.selector
-        if isinstance(selector, Absent):
-            now = self._clock()
-            unknown: Measurement = selector
-            return observe(spec, scale, (), [unknown] * len(spec.metrics), now, selector_problem=selector), now, None
-        match = self._cluster.pods.matching(spec.namespace, selector)
-        pods = match.pods
-        pods_unknown = self._cluster.pods_unknown(state.namespace)
-        if pods_unknown is not None:
-            # With outdated pods the load would be measured over the wrong number of pods.
-            now = self._clock()
-            return observe(spec, scale, pods, [pods_unknown] * len(spec.metrics), now), now, None
-        is_owned = spec.pod_selection is PodSelection.OWNED
-        if is_owned:
-            owned = await self._cluster.pod_owners.owned(spec.namespace, spec.target, pods)
-            if isinstance(owned, Absent):
-                now = self._clock()
-                return observe(spec, scale, (), [owned] * len(spec.metrics), now, selector_problem=owned), now, None
-            pods = owned
-        measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
-        measurements = (queries.measure(metric, measured_object, scale.selector) for metric in spec.metrics)
-        if len(spec.metrics) == 1 or all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
-            # At most one answer is outstanding, the shared LIST: tasks would only add overhead.
-            measured = [await measurement for measurement in measurements]
-        else:
-            measured = list(await asyncio.gather(*measurements))
-        if is_owned:
-            measured = [samples_of(measurement, pods) for measurement in measured]
-        now = self._clock()
-        unseen = self._unseen(state, spec, scale, pods, now)
-        basis = self._basis(state, spec, scale, match, pods)
-        self.crowds.seen(state.key, pods, now)
-        return observe(spec, scale, pods, measured, now, unseen=unseen), now, basis
-
-    def _basis(
-        self, state: ObjectState, spec: Spec, scale: Scale, match: MatchedPods, pods: tuple[Pod, ...]
-    ) -> Basis | None:
-        """The values on which a decision rests; None if one is not watched, or newer than the observation."""
-        key = state.target
-        target = None if key is None else self._cluster.targets.watched(key)
-        if key is None or target is None or target.read().scale is not scale:
-            return None
-        source = forecast_source(spec)
-        load_index = next((index for index, metric in enumerate(spec.metrics) if metric is source), None)
-        return Basis(
-            target=target,
-            match=match,
-            ownership=self._cluster.owners.ownership(key),
-            pods=pods,
-            pod_names=tuple(pod.name for pod in pods),
-            is_listed=all(isinstance(metric, ResourceMetric) for metric in spec.metrics),
-            load_index=load_index,
-            load_series=None if source is None else Series(state.namespace, state.name, source.name),
-        )
-
-    def _unseen(
-        self, state: ObjectState, spec: Spec, scale: Scale, pods: Sequence[Pod], now: Nanoseconds
-    ) -> Absent | None:
-        """
-        Why fewer pods are seen than the target's status states; None if no pod is missing.
-
-        A watch can be frozen, or lose an event, and look alive. The status needs some time to follow deleted pods. Only
-        some kinds are checked: others may count something else in their status.
-        """
-        # A StatefulSet counts the pods that are being deleted until they are gone.
-        seen = len(pods) if spec.target.kind == "StatefulSet" else active(pods)
-        local = state.local
-        if (
-            not is_watched(spec.target)
-            or seen >= scale.status_replicas
-            or not self._cluster.is_counted(state.namespace)
-        ):
-            local.unseen_since = None
-            return None
-        if local.unseen_since is None or now < local.unseen_since:
-            local.unseen_since = now
-        is_old = now - local.unseen_since >= _UNSEEN
-        if is_old:
-            self._cluster.relist(state.namespace)
-        return UNSEEN if is_old or seen < scale.spec_replicas else None
-
-    def _record_load(self, state: ObjectState, spec: Spec, observation: Observation, now: Nanoseconds) -> None:
-        """Records the observed load of the metric that is the object's load."""
-        source = forecast_source(spec)
-        if source is None:
-            return
-        for metric, reading in zip(spec.metrics, observation.readings, strict=False):
-            if metric is source and (load := load_of(reading)) is not None:
-                self._record_minute(state, Series(state.namespace, state.name, source.name), now, load)
-
-    def _record_minute(self, state: ObjectState, series: Series, now: Nanoseconds, load: float) -> None:
-        """Keeps the highest load of a minute: the store does so, too, and gets one sample a minute."""
-        highest = state.local.minute_load
-        if highest is not None and (highest.at // MINUTE != now // MINUTE or highest.series != series):
-            self.loads.append(highest)
-            highest = None
-        if highest is None or load > highest.value:
-            state.local.minute_load = LoadSample(series, now, load)
-
-    def flush_load(self, state: ObjectState) -> None:
-        """Queues the load of the minute under way: somebody else may decide on the object from now on."""
-        if state.local.minute_load is not None:
-            self.loads.append(state.local.minute_load)
-            state.local.minute_load = None
-
     def _forecast(
         self, state: ObjectState, spec: Spec, now: Nanoseconds
     ) -> tuple[Forecast | None, Forecast | Absent | None]:
@@ -532,25 +273,6 @@ class Reconciler:
 
     def _is_current(self, state: ObjectState, generation: int) -> bool:
         return state.served.generation == generation and self._inventory.items.get(state.key) is state
-
-
-def _usages(
-    stands: Standing, basis: Basis, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds
-) -> tuple[int, ...] | None:
-    """The usage of an object's pods by each metric, milli-units; None if one has no sample that counts."""
-    if not stands.spec.metrics:
-        return ()
-    if pod_metrics is None or isinstance(pod_metrics, Absent):
-        return None
-    usages: list[int] = []
-    for metric in stands.spec.metrics:
-        if not isinstance(metric, ResourceMetric) or (usage := pod_metrics.usage(metric, basis.pod_names)) is None:
-            return None
-        is_starting = now < stands.started and metric.name == "cpu"
-        if is_starting and not stands.trusts(pod_metrics.samples(metric, [pod.name for pod in stands.starting])):
-            return None
-        usages.append(usage)
-    return (*usages,)
 
 
 def _takes_long(state: ObjectState, spec: Spec, now: Nanoseconds) -> bool:

@@ -151,7 +151,7 @@ STATE = {
     "kube.informer:Informer._versions": "an object's deletion",
     "operator.controller:Controller._informers": "one each watched namespace",
     "operator.controller:Controller._uncounted": "a pod's deletion",
-    "operator.loop.reconciler:Reconciler.loads": "200,000 samples, 60 MB, without a store; else those of 5 s",
+    "operator.loop.minute_loads:MinuteLoads.unstored": "200,000 samples, 60 MB, without a store; else those of 5 s",
     "operator.loop.control_loop:ControlLoop._under_way": "reconciliations under way",
     "operator.loop.control_loop:ControlLoop._dirty": "reconciliations under way",
     "operator.loop.namespace_tasks:NamespaceTasks._tasks": "reconciliations under way",

@@ -41,7 +41,7 @@ def test_contradictions_are_looked_for_after_an_edge_of_a_life_at_rest():
         async with Life(api, check_standing=False) as life:
             await until(360)
             (state,) = life.inventory
-            return state.local.conflicts_until - api.now(), life.controller.reconciler.stood
+            return state.local.conflicts_until - api.now(), life.controller.reconciler.standing.stood
 
     ahead, repeated = live(scenario)
 
@@ -78,7 +78,7 @@ def test_the_load_of_the_minute_under_way_is_stored_of_an_object_that_another_re
         async with Life(api, check_standing=False) as life:
             await until(5 * 60 + 40)
             life.inventory.drop_all(lambda _: True)
-            return life.controller.reconciler.stood, highest(life.controller.reconciler.loads)
+            return life.controller.reconciler.standing.stood, highest(life.controller.reconciler.loads.unstored)
 
     repeated, stored = live(scenario)
 
@@ -154,9 +154,9 @@ def test_a_decision_stands_beside_a_canary_under_the_labels_of_the_target():
         cronhpa(api)
         async with Life(api, check_standing=False) as life:
             await until(120)
-            stood = life.controller.reconciler.stood
+            stood = life.controller.reconciler.standing.stood
             await until(600)
-            return api.count("GET", "/shop/scale"), life.controller.reconciler.stood - stood, api.scalings
+            return api.count("GET", "/shop/scale"), life.controller.reconciler.standing.stood - stood, api.scalings
 
     requests, stood, scalings = live(scenario)
 

@@ -1,0 +1,155 @@
+"""Observes one object: its target, its pods and its metrics. What is unknown is `Absent`, with the reason."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cronhpa.core.forecasts.floor import forecast_source
+from cronhpa.core.metrics.observe import Measurement, active, observe, samples_of
+from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
+from cronhpa.core.model.spec import PodSelection, ResourceMetric, Spec
+from cronhpa.history.database.series import Series
+from cronhpa.kube.client import Client
+from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.pod_indexer import MatchedPods, PodIndexer
+from cronhpa.kube.pod_owners import PodOwners
+from cronhpa.kube.scale import Targets, is_watched
+from cronhpa.operator.loop.crowds import Crowds
+from cronhpa.operator.loop.metric_queries import MetricQueries
+from cronhpa.operator.objects.installations import Installations
+from cronhpa.operator.objects.object_state import Basis, ObjectState
+from cronhpa.operator.objects.owners import Owners
+from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
+from cronhpa.sources.metric_sources import MetricSources
+from cronhpa.sources.source import MeasuredObject
+
+# Normally watch events of a workload's pods arrive within a second, and its status follows them.
+_UNSEEN = 30 * SECOND
+# Without counts: each change of the text would be a status write.
+UNSEEN = Absent(
+    "PodsUnknown",
+    "fewer pods are seen than the target says it has, as if a watch had lost some: they are listed again, and the"
+    " metrics scale nothing down meanwhile",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The operator's view of the cluster."""
+
+    client: Client
+    discovery: Discovery
+    pods: PodIndexer
+    targets: Targets
+    owners: Owners
+    is_synced: Callable[[str], bool]
+    """Whether the pods and HorizontalPodAutoscalers of a namespace have been listed."""
+    pods_unknown: Callable[[str], Absent | None]
+    """Why the pods of a namespace are no longer known; None while they are."""
+    relist: Callable[[str], None]
+    """Lists the pods of a namespace, and the targets, again."""
+    is_counted: Callable[[str], bool]
+    """Whether no pod of a namespace is too large to be counted."""
+    installations: Installations
+    sources: MetricSources
+    pod_owners: PodOwners
+    vertical_autoscalers: VerticalAutoscalers
+
+
+class Observer:
+    def __init__(self, cluster: Cluster, crowds: Crowds, clock: Callable[[], Nanoseconds]) -> None:
+        self._cluster = cluster
+        self._crowds = crowds
+        self._clock = clock
+
+    async def observe(
+        self, state: ObjectState, spec: Spec, queries: MetricQueries
+    ) -> tuple[Observation, Nanoseconds, Basis | None]:
+        """The observation of an object's target, its instant, and what it rests on, if that is watched."""
+        target = await self._cluster.targets.read(state.namespace, spec.target, fresh=state.writes.scale_unknown)
+        if isinstance(target, Absent):
+            now = self._clock()
+            return observe(spec, target, (), (), now), now, None
+        scale, selector = target.scale, target.selector
+        if isinstance(selector, Absent):
+            now = self._clock()
+            unknown: Measurement = selector
+            return observe(spec, scale, (), [unknown] * len(spec.metrics), now, selector_problem=selector), now, None
+        match = self._cluster.pods.matching(spec.namespace, selector)
+        pods = match.pods
+        pods_unknown = self._cluster.pods_unknown(state.namespace)
+        if pods_unknown is not None:
+            # With outdated pods the load would be measured over the wrong number of pods.
+            now = self._clock()
+            return observe(spec, scale, pods, [pods_unknown] * len(spec.metrics), now), now, None
+        is_owned = spec.pod_selection is PodSelection.OWNED
+        if is_owned:
+            owned = await self._cluster.pod_owners.owned(spec.namespace, spec.target, pods)
+            if isinstance(owned, Absent):
+                now = self._clock()
+                return observe(spec, scale, (), [owned] * len(spec.metrics), now, selector_problem=owned), now, None
+            pods = owned
+        measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
+        measurements = (queries.measure(metric, measured_object, scale.selector) for metric in spec.metrics)
+        if len(spec.metrics) == 1 or all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
+            # At most one answer is outstanding, the shared LIST: tasks would only add overhead.
+            measured = [await measurement for measurement in measurements]
+        else:
+            measured = list(await asyncio.gather(*measurements))
+        if is_owned:
+            measured = [samples_of(measurement, pods) for measurement in measured]
+        now = self._clock()
+        unseen = self._unseen(state, spec, scale, pods, now)
+        basis = self._basis(state, spec, scale, match, pods)
+        self._crowds.seen(state.key, pods, now)
+        return observe(spec, scale, pods, measured, now, unseen=unseen), now, basis
+
+    def _basis(
+        self, state: ObjectState, spec: Spec, scale: Scale, match: MatchedPods, pods: tuple[Pod, ...]
+    ) -> Basis | None:
+        """The values on which a decision rests; None if one is not watched, or newer than the observation."""
+        key = state.target
+        target = None if key is None else self._cluster.targets.watched(key)
+        if key is None or target is None or target.read().scale is not scale:
+            return None
+        source = forecast_source(spec)
+        load_index = next((index for index, metric in enumerate(spec.metrics) if metric is source), None)
+        return Basis(
+            target=target,
+            match=match,
+            ownership=self._cluster.owners.ownership(key),
+            pods=pods,
+            pod_names=tuple(pod.name for pod in pods),
+            is_listed=all(isinstance(metric, ResourceMetric) for metric in spec.metrics),
+            load_index=load_index,
+            load_series=None if source is None else Series(state.namespace, state.name, source.name),
+        )
+
+    def _unseen(
+        self, state: ObjectState, spec: Spec, scale: Scale, pods: Sequence[Pod], now: Nanoseconds
+    ) -> Absent | None:
+        """
+        Why fewer pods are seen than the target's status states; None if no pod is missing.
+
+        A watch can be frozen, or lose an event, and look alive. The status needs some time to follow deleted pods. Only
+        some kinds are checked: others may count something else in their status.
+        """
+        # A StatefulSet counts the pods that are being deleted until they are gone.
+        seen = len(pods) if spec.target.kind == "StatefulSet" else active(pods)
+        local = state.local
+        if (
+            not is_watched(spec.target)
+            or seen >= scale.status_replicas
+            or not self._cluster.is_counted(state.namespace)
+        ):
+            local.unseen_since = None
+            return None
+        if local.unseen_since is None or now < local.unseen_since:
+            local.unseen_since = now
+        is_old = now - local.unseen_since >= _UNSEEN
+        if is_old:
+            self._cluster.relist(state.namespace)
+        return UNSEEN if is_old or seen < scale.spec_replicas else None

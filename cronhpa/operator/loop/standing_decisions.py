@@ -1,0 +1,155 @@
+"""
+Which decisions stand: those of which nothing has changed on which they rest (`core/standing`).
+
+Spec, status, memory, target, pods and owners are compared by identity here, usage by its band. Every five minutes each
+object is decided in any case: that writes numbers that have drifted, records a point of its past, and bounds what a
+mistake in here can do.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from msgspec.structs import replace
+
+from cronhpa.core.decide import Decide
+from cronhpa.core.forecasts.floor import MILLI
+from cronhpa.core.model.decision import Withheld
+from cronhpa.core.model.instant import MINUTE, Nanoseconds
+from cronhpa.core.model.observation import Absent, Observation
+from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.record import Record, encode
+from cronhpa.core.model.spec import ResourceMetric, Spec
+from cronhpa.core.standing import Standing, standing
+from cronhpa.core.sync_grid import caused_at, following, latest
+from cronhpa.kube.metrics import PodMetricsByName
+from cronhpa.operator.loop.metric_queries import MetricQueries
+from cronhpa.operator.loop.minute_loads import MinuteLoads
+from cronhpa.operator.objects.object_state import Basis, ObjectState
+
+LOG = logging.getLogger(__name__)
+
+# Each object is decided at least this often, whatever stands.
+_FULL_PERIOD = 5 * MINUTE
+
+
+class StandingDecisions:
+    """decide: with `check`, each decision that stands is made as well, and compared."""
+
+    def __init__(self, loads: MinuteLoads, decide: Decide, *, check: bool) -> None:
+        self.stood = 0
+        """The periods for which a decision stood."""
+        self.differed = 0
+        """Those of them, where each is decided as well, for which another decision would have been made."""
+        self._loads = loads
+        self._decide = decide
+        self._check = check
+        self._reported_at: Nanoseconds = 0
+
+    def stands(self, state: ObjectState, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds) -> bool:
+        """
+        Whether the decision on an object stands in this period, as far as the namespace's pod metrics tell.
+
+        pod_metrics: None for objects without metrics.
+        """
+        local = state.local
+        basis, stands = local.basis, local.standing
+        if stands is None or basis is None or local.changed or not basis.is_listed or self._check:
+            return False
+        if now >= stands.until or not basis.is_current:
+            return False
+        usages = _usages(stands, basis, pod_metrics, now)
+        if usages is None or not stands.covers(usages, now):
+            return False
+        self._stand(state, stands, basis, usages, now)
+        return True
+
+    async def stands_after(
+        self,
+        state: ObjectState,
+        spec: Spec,
+        observation: Observation,
+        basis: Basis | None,
+        queries: MetricQueries,
+        now: Nanoseconds,
+    ) -> bool:
+        """Whether the decision on an object stands after its target, pods and metrics were observed."""
+        local = state.local
+        stands, held = local.standing, local.basis
+        if stands is None or held is None or basis is None or not held.is_current or held.match is not basis.match:
+            return False
+        if held.pod_names != basis.pod_names:  # of the same pods the target may own others by now
+            return False
+        usages = stands.usages_of(observation.readings)
+        if self._check and held.is_listed:
+            usages = _usages(stands, held, await queries.list_pod_metrics(None) if spec.metrics else None, now)
+        if usages is None or not stands.covers(usages, now):
+            return False
+        memory = local.memory
+        self._stand(state, stands, held, usages, now)
+        if self._check:
+            self._compare(state, stands, Record(spec, observation, None, memory, now))
+        return True
+
+    def of(self, state: ObjectState, reconciliation: Reconciliation) -> Standing | None:
+        """How long a decision stands whose reconciliation is remembered."""
+        local, basis = state.local, state.local.basis
+        if (
+            basis is None
+            or not basis.is_current
+            or (local.replica_conflict is not None and local.replica_conflict.is_open)
+        ):
+            return None
+        if state.served.status_unknown:  # it is read again first
+            return None
+        record, now = reconciliation.record, reconciliation.record.now
+        stands = standing(record, basis.pods, reconciliation.decision, reconciliation.memory)
+        if stands is not None:
+            period = record.spec.options.sync_period
+            # Contradictions are looked for a period late: other objects may share the edge.
+            stands.until = min(stands.until, following(state.uid, _FULL_PERIOD, now), local.conflicts_until + period)
+        return stands
+
+    def _stand(
+        self, state: ObjectState, stands: Standing, basis: Basis, usages: tuple[int, ...], now: Nanoseconds
+    ) -> None:
+        """Notes a period for which a decision stands."""
+        period = stands.spec.options.sync_period
+        at = caused_at(latest(state.namespace, period, now), period, now)
+        stands.stand(usages, now, max(at, stands.remembered_at))
+        self.stood += 1
+        if basis.load_index is not None and basis.load_series is not None:
+            self._loads.note(state, basis.load_series, now, usages[basis.load_index] / MILLI)
+
+    def _compare(self, state: ObjectState, stands: Standing, record: Record) -> None:
+        """Compares a decision that stands with the one that would be made."""
+        decided = self._decide(record.spec, record.observation, record.forecast, record.memory, record.now)
+        decision = replace(decided, at=stands.remembered_at)
+        memory = record.memory.after(decision, Withheld(), record.spec, record.observation)
+        made = (decision, record.observation.readings, memory, False)
+        stood = (stands.newest_decision, stands.newest_readings, state.local.memory, decision.rescales)
+        if made != stood:
+            self.differed += 1
+            LOG.error("the decision that stands differs from what is decided: %s; it is %r", encode(record), stood)
+        if record.now - self._reported_at >= MINUTE:
+            self._reported_at = record.now
+            LOG.info("%d decisions that stood were compared, %d differ", self.stood, self.differed)
+
+
+def _usages(
+    stands: Standing, basis: Basis, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds
+) -> tuple[int, ...] | None:
+    """The usage of an object's pods by each metric, milli-units; None if one has no sample that counts."""
+    if not stands.spec.metrics:
+        return ()
+    if pod_metrics is None or isinstance(pod_metrics, Absent):
+        return None
+    usages: list[int] = []
+    for metric in stands.spec.metrics:
+        if not isinstance(metric, ResourceMetric) or (usage := pod_metrics.usage(metric, basis.pod_names)) is None:
+            return None
+        is_starting = now < stands.started and metric.name == "cpu"
+        if is_starting and not stands.trusts(pod_metrics.samples(metric, [pod.name for pod in stands.starting])):
+            return None
+        usages.append(usage)
+    return (*usages,)
