@@ -41,7 +41,7 @@ from cronhpa.history.past.decisions import DECISIONS_BYTES_MAX, HOURS_KEPT, POIN
 from cronhpa.history.past.points import POINT_STEP, Point
 from cronhpa.history.store import Store
 from cronhpa.operator.objects.object_state import ObjectState, spec_text
-from cronhpa.operator.writes.decision_recorder import DecisionRecorder, encoded
+from cronhpa.operator.writes.decision_recorder import DecisionRecorder
 
 T = TypeVar("T")
 
@@ -163,8 +163,7 @@ def live(lives: list[Life], store: Store, end: Nanoseconds) -> CpuCosts:
         points += recorder.take_points(10**6)
         # As many at once as 10,000 objects give in the five seconds between two flushes.
         if len(changes) >= _CHANGES_PER_FLUSH:
-            kept = costs.of("encode decisions", lambda changes=changes: encoded(changes))
-            written(costs.of("write decisions", lambda kept=kept: store.decisions.record(kept)))
+            written(costs.of("write decisions", lambda changes=changes: store.decisions.record(changes)))
             changes = []
         if len(points) >= _POINTS_PER_FLUSH:
             written(costs.of("write points", lambda points=points: store.decisions.record_points(points)))

@@ -32,7 +32,7 @@ from cronhpa.history.store import Store
 from cronhpa.kube.clock import Clock
 from cronhpa.operator.loop.budget_trackers import BudgetTrackers
 from cronhpa.operator.objects.object_state import ObjectState
-from cronhpa.operator.writes.decision_recorder import DecisionRecorder, encoded
+from cronhpa.operator.writes.decision_recorder import DecisionRecorder
 
 LOG = logging.getLogger(__name__)
 
@@ -238,13 +238,11 @@ class Learning:
     async def _flush_decisions(self, store: Store, decisions: DecisionRecorder) -> Fault | None:
         """Writes all waiting decisions. Returns the fault that stopped it; None if all were written."""
         while batch := decisions.take(_DECISIONS_AT_ONCE):
-            kept = await asyncio.to_thread(encoded, batch)
-            decisions.dropped["unwritable"] += len(batch) - len(kept)
-            fault = await asyncio.to_thread(store.decisions.record, kept)
+            fault = await asyncio.to_thread(store.decisions.record, batch)
             if fault is not None:
                 decisions.put_back(batch)
                 return fault
-            decisions.kept += len(kept)
+            decisions.kept += len(batch)
         while points := decisions.take_points(_POINTS_AT_ONCE):
             fault = await asyncio.to_thread(store.decisions.record_points, points)
             if fault is not None:

@@ -25,7 +25,7 @@ from cronhpa.core.model.memory import Memory
 from cronhpa.core.schedules.bounds import resolve
 from cronhpa.kube.resource_versions import SeenVersions
 from cronhpa.operator.leader.election import Leadership
-from cronhpa.operator.loop import reconciler
+from cronhpa.operator.loop import standing_decisions
 from cronhpa.operator.objects.owners import Owners
 from cronhpa.operator.writes import writer
 from cronhpa.operator.writes.written_status import StatusWrite, WrittenStatus
@@ -103,7 +103,7 @@ MUTANTS = (
         range(3),
         # Three rules keep a quiet object's status from being written: each alone would.
         (
-            (reconciler, "standing", lambda *_: None),
+            (standing_decisions, "standing", lambda *_: None),
             (WrittenStatus, "need", lambda *_: StatusWrite.STATUS),
             (writer, "need", lambda *_: StatusWrite.STATUS),
         ),

@@ -1,20 +1,18 @@
 """
 Decisions on their way to the store: every change, and a point of each object every five minutes.
 
-`note` and `note_point` are called once in each reconciliation; they compare a tuple and a number. The status of a
-change is encoded at once, because it waits as text. All else (encoding, packing, writing) happens in batches in a
-thread of the side job. Nothing here waits, and the queues are bounded: the oldest entries are dropped and counted.
+`note` and `note_point` are called once in each reconciliation; they compare a tuple and a number. A change is encoded
+at once, because it waits as text; packing and writing happen in batches in a thread of the side job. Nothing here
+waits, and the queues are bounded: the oldest entries are dropped and counted.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -32,7 +30,7 @@ from cronhpa.core.model.spec import Spec
 from cronhpa.history.past.decisions import KeptDecision
 from cronhpa.history.past.past_decision import PastDecision
 from cronhpa.history.past.points import POINT_STEP, Point
-from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.objects.object_state import ObjectState, text_of
 from cronhpa.operator.objects.recorded_change import BURST
 
 # Room for an edge that 10,000 objects share, which is one change of each.
@@ -54,20 +52,6 @@ def _release() -> str:
 RELEASE = _release()
 
 
-class _Change(NamedTuple):
-    """A change that waits. Its inputs are encoded when it is written."""
-
-    state: ObjectState
-    generation: int
-    spec_text: bytes
-    key: tuple[object, ...]
-    at: Nanoseconds
-    status: bytes
-    """The status as JSON, which is smaller than dicts; empty if JSON cannot represent it."""
-    record: Record | None
-    left_out: int
-
-
 class DecisionRecorder:
     """
     dropped: changes and points that were not stored, by cause: `rate` for an object that changes too often, `queue`
@@ -78,7 +62,7 @@ class DecisionRecorder:
     def __init__(self, decisions_max: int = _DECISIONS_MAX, points_max: int = _POINTS_MAX) -> None:
         self.dropped = {"rate": 0, "queue": 0, "unwritable": 0}
         self.kept = 0
-        self._changes: deque[_Change] = deque()
+        self._changes: deque[KeptDecision] = deque()
         self._points: deque[tuple[str, str, Point]] = deque()
         self._changes_max, self._points_max = decisions_max, points_max
 
@@ -116,11 +100,11 @@ class DecisionRecorder:
         if key != state.writes.change.key:
             self._note_change(state, state.served.generation, key, now, status, None)
 
-    def take(self, at_most: int) -> list[_Change]:
+    def take(self, at_most: int) -> list[KeptDecision]:
         """Removes and returns the oldest waiting changes."""
         return [self._changes.popleft() for _ in range(min(at_most, len(self._changes)))]
 
-    def put_back(self, changes: Sequence[_Change]) -> None:
+    def put_back(self, changes: Sequence[KeptDecision]) -> None:
         """Puts changes that could not be written back into the queue."""
         self._changes.extendleft(reversed(changes))
         self._bound()
@@ -148,10 +132,11 @@ class DecisionRecorder:
         noted.allowed -= 1
         noted.key = key
         try:
-            text = _ENCODER.encode(status)
+            change = _kept(state, generation, key, now, status, record, noted.left_out)
         except (TypeError, ValueError, RecursionError):  # a tenant's text may contain half a surrogate pair
-            text = b""
-        self._changes.append(_Change(state, generation, state.served.spec_text, key, now, text, record, noted.left_out))
+            self.dropped["unwritable"] += 1
+            return
+        self._changes.append(change)
         noted.left_out = 0
         self._bound()
 
@@ -161,31 +146,28 @@ class DecisionRecorder:
             self.dropped["queue"] += 1
 
 
-def encoded(changes: Sequence[_Change]) -> list[KeptDecision]:
-    """
-    Changes in their stored form, without those that cannot be written.
-
-    Call it in a thread: for many changes it takes long.
-    """
-    kept = []
-    for change in changes:
-        with suppress(TypeError, ValueError, RecursionError):
-            if change.status:
-                kept.append(_encoded(change))
-    return kept
-
-
-def _encoded(change: _Change) -> KeptDecision:
+def _kept(
+    state: ObjectState,
+    generation: int,
+    key: tuple[object, ...],
+    now: Nanoseconds,
+    status: dict[str, Any],
+    record: Record | None,
+    left_out: int,
+) -> KeptDecision:
+    """A change in its stored form. Raises TypeError, ValueError or RecursionError if JSON cannot represent it."""
+    meta = {"namespace": state.namespace, "name": state.name, "uid": state.uid, "generation": generation}
+    spec = Raw(text_of(state.served.spec_text) if state.served.spec_text else b"{}")
     decision = PastDecision(
-        at=change.at,
-        body=_body(change),
-        inputs=Raw(_ENCODER.encode(None if change.record is None else _decided_from(change.record))),
+        at=now,
+        body=Raw(_ENCODER.encode({"metadata": meta, "spec": spec, "status": status})),
+        inputs=Raw(_ENCODER.encode(None if record is None else _decided_from(record))),
         release=RELEASE,
-        left_out=change.left_out,
+        left_out=left_out,
     )
     # With the uid: the first decision of an object that was deleted and created again is a new one, even if equal.
-    digest = blake2b(repr((change.state.uid, *change.key)).encode(), digest_size=8).hexdigest()
-    return KeptDecision(change.state.namespace, change.state.name, digest, decision)
+    digest = blake2b(repr((state.uid, *key)).encode(), digest_size=8).hexdigest()
+    return KeptDecision(state.namespace, state.name, digest, decision)
 
 
 def _decided_from(record: Record) -> Record:
@@ -225,10 +207,3 @@ def _load(spec: Spec, observation: Observation) -> float | None:
     chosen = [reading for metric, reading in by_metric if metric is source]
     loads = (load_of(reading) for reading in (*chosen, *(reading for _, reading in by_metric)))
     return next((load for load in loads if load is not None), None)
-
-
-def _body(change: _Change) -> Raw:
-    state = change.state
-    meta = {"namespace": state.namespace, "name": state.name, "uid": state.uid, "generation": change.generation}
-    spec = Raw(zlib.decompress(change.spec_text) if change.spec_text else b"{}")
-    return Raw(_ENCODER.encode({"metadata": meta, "spec": spec, "status": Raw(change.status)}))

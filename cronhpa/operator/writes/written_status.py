@@ -10,7 +10,7 @@ What must be written of a status. The answer has a name for each kind, and this 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
 
@@ -18,9 +18,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.api.status_text import Status
-from cronhpa.core.model.decision import Decision, MetricProposal
+from cronhpa.core.model.decision import Decision
 from cronhpa.core.model.instant import Nanoseconds
-from cronhpa.core.model.observation import Absent, Crowd, Observation, PodCounts, ScalarReading, Scale
+from cronhpa.core.model.observation import Absent, Observation, PodCounts, ScalarReading, Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 
 # Fields that change with every sample and do not matter to a person at once: written from time to time.
@@ -38,17 +38,6 @@ class StatusWrite(Enum):
     STATUS = "status"
 
 
-class _Numbers(Struct, frozen=True):
-    """The numbers of a status that may drift."""
-
-    metrics: tuple[MetricProposal | Absent, ...]
-    pods: tuple[int | Absent, ...]
-    """The pods by how they count, for each reading."""
-    start_up: Nanoseconds | None
-    request_per_pod: Mapping[str, int]
-    crowd: Crowd | None
-
-
 class WrittenStatus(Struct):
     """What the status in the API says, by the inputs from which it was rendered."""
 
@@ -56,7 +45,7 @@ class WrittenStatus(Struct):
     """The status itself: while the API serves another one, somebody else has written."""
     inputs: tuple[object, ...]
     """The inputs of the status without those that may drift."""
-    numbers: _Numbers | None
+    numbers: tuple[object, ...] | None
     """The numbers that may drift; None if the status has older ones, because new ones were not due."""
     until: Nanoseconds
     """From this instant on the memory in the status differs."""
@@ -113,10 +102,11 @@ def _undated(decision: Decision) -> Decision:
     return replace(decision, at=0, metrics=(), recommended=None if recommended is None else replace(recommended, at=0))
 
 
-def _numbers(reconciliation: Reconciliation) -> _Numbers:
+def _numbers(reconciliation: Reconciliation) -> tuple[object, ...]:
+    """The numbers of a status that may drift."""
     memory = reconciliation.memory
     pods = _pod_counts(reconciliation.observation)
-    return _Numbers(reconciliation.decision.metrics, pods, memory.start_up, memory.request_per_pod, memory.crowd)
+    return reconciliation.decision.metrics, pods, memory.start_up, memory.request_per_pod, memory.crowd
 
 
 def _pod_counts(observation: Observation) -> tuple[int | Absent, ...]:

@@ -1,4 +1,4 @@
-"""cronhpa.operator.loop.reconciler, cronhpa.core.sync_grid: while a decision stands nothing is lost."""
+"""cronhpa.operator.loop.standing_decisions, cronhpa.core.sync_grid: while a decision stands nothing is lost."""
 
 from __future__ import annotations
 

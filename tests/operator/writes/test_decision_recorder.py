@@ -23,7 +23,7 @@ from cronhpa.core.model.record import Record, decode
 from cronhpa.core.model.spec import ExternalMetric, MetricTarget
 from cronhpa.history.past.points import POINT_STEP
 from cronhpa.operator.objects.object_state import ObjectState, spec_text
-from cronhpa.operator.writes.decision_recorder import DecisionRecorder, encoded, point_of
+from cronhpa.operator.writes.decision_recorder import DecisionRecorder, point_of
 
 SPEC = spec(metrics=(cpu(),))
 
@@ -52,7 +52,7 @@ def note(recorder, state, record, outcome=None, owner_problem=None, status=None,
 
 
 def noted(recorder):
-    return encoded(recorder.take(10**6))
+    return recorder.take(10**6)
 
 
 def test_a_change_is_noted_once_and_a_reconciliation_that_changes_nothing_is_not():
@@ -242,6 +242,7 @@ def test_a_text_that_no_json_can_hold_costs_its_own_change_alone():
     note(recorder, state, reconciliation(1, load=4800))
 
     assert [NOW + 15 * SECOND] == [change.decision.at for change in noted(recorder)]
+    assert 1 == recorder.dropped["unwritable"]
 
 
 @pytest.mark.parametrize("spec_of", [{"a": "\ud800"}, {"a": object()}])
@@ -261,7 +262,7 @@ def test_of_a_life_every_change_of_the_count_is_kept():
             for load in (1000, 4000, 1000, 3000):
                 api.load["prod", "shop"] = load
                 await asyncio.sleep(400)
-            return encoded(life.controller.writer.decisions.take(1000)), list(api.scalings)
+            return life.controller.writer.decisions.take(1000), list(api.scalings)
 
     changes, scalings = live(scenario)
 
@@ -284,9 +285,9 @@ def test_of_a_life_the_last_change_is_kept_once_there_is_room_though_nothing_cha
                 await asyncio.sleep(1)
                 api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 11 + number})
             await asyncio.sleep(1)
-            at_once = encoded(life.controller.writer.decisions.take(1000))
+            at_once = life.controller.writer.decisions.take(1000)
             await asyncio.sleep(5 * 60 + 15)
-            return at_once, encoded(life.controller.writer.decisions.take(1000))
+            return at_once, life.controller.writer.decisions.take(1000)
 
     at_once, (*_, last) = live(scenario)
 
