@@ -43,13 +43,20 @@ class CalendarFeeds:
         self._path, self._now, self._changed = path, now, changed
         self._feeds: dict[str, _Feed] = {}
         self._was_read = False
+        self._was_settled = False
         # One text at a time: each takes a process.
         self._place = asyncio.Lock()
 
     @property
     def is_settled(self) -> bool:
-        """Whether every calendar of the first file was read, or could not be."""
-        return self._was_read and all(feed.was_tried for feed in self._feeds.values())
+        """
+        Whether every calendar of the first file was read, or could not be.
+
+        It stays so: a calendar that is added later, and hangs, must not hold up decisions.
+        """
+        if not self._was_settled:
+            self._was_settled = self._was_read and all(feed.was_tried for feed in self._feeds.values())
+        return self._was_settled
 
     async def follow(self) -> None:
         """Reads for ever; ends by being cancelled."""

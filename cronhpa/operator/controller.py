@@ -109,6 +109,8 @@ class Controller:
         self.forecast_objects: dict[Key, ObjectState] = {}
         self._forecast_series: dict[Key, Series] = {}
         self._pods = PodIndexer()
+        # Whether the first calendars and planned events are read: decisions wait for no later ones.
+        self._has_begun = False
         # Pods that are too large to be counted; each is logged once.
         self._uncounted: set[Key] = set()
         self.vertical_autoscalers = VerticalAutoscalers(client, namespaces, lambda: self.inventory)
@@ -237,8 +239,10 @@ class Controller:
         self.control_loop.enqueue((series.namespace, series.name))
 
     def _serves(self, namespace: str) -> bool:
-        are_read = self.calendars is None or self.calendars.is_settled
-        return are_read and self.planned_events.is_synced and self.handover.serves(namespace)
+        if not self._has_begun:
+            are_read = self.calendars is None or self.calendars.is_settled
+            self._has_begun = are_read and self.planned_events.is_synced
+        return self._has_begun and self.handover.serves(namespace)
 
     def _leads(self, namespace: str) -> bool:
         return self.replica.term > 0 and self._serves(namespace)

@@ -178,6 +178,25 @@ async def test_without_its_settings_file_there_are_no_calendars_and_nothing_wait
     assert {} == followed.feeds.calendars
 
 
+async def test_a_calendar_that_is_added_later_and_hangs_holds_up_nobody(followed, path):
+    """Found: every decision waited for its deadline, as at the start."""
+    path.write_text("calendars: {}")
+    await followed.becomes(True, of=lambda: followed.feeds.is_settled)
+    asked = asyncio.Event()
+
+    async def hang(*_):
+        asked.set()
+        await asyncio.sleep(60)
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    path.write_text(f"calendars: {{company: {{url: 'http://127.0.0.1:{server.sockets[0].getsockname()[1]}/c.ics'}}}}")
+    async with asyncio.timeout(20):
+        await asked.wait()
+
+    assert followed.feeds.is_settled
+    server.close()
+
+
 async def test_a_feed_is_read_over_http_with_its_login(followed, path, server, tmp_path):
     (tmp_path / "token").write_text("secret\n")
     url = server.make_url("/c.ics?key=1")
