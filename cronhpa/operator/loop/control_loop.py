@@ -22,7 +22,6 @@ from cronhpa.kube.metrics import MetricReader, PodMetricsByName
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
 from cronhpa.operator.loop.delaying_queue import DelayingQueue
 from cronhpa.operator.loop.hang_limiter import HangLimiter
-from cronhpa.operator.loop.list_limiter import ListLimiter
 from cronhpa.operator.loop.loop_metrics import LoopMetrics, note_lags
 from cronhpa.operator.loop.metric_queries import MetricQueries
 from cronhpa.operator.loop.namespace_tasks import NamespaceTasks
@@ -89,7 +88,6 @@ class ControlLoop:
             ObjectMetric: custom,
             ExternalMetric: HangLimiter("external"),
         }
-        self._limiter = ListLimiter()
         # Objects that wait for the end of the LIST that their namespace holds, with the instant at which each was due.
         self._waiting: dict[str, dict[Key, Nanoseconds]] = {}
 
@@ -196,7 +194,7 @@ class ControlLoop:
                 kind = self._reconciler.input_of(state, now)
                 if kind is Input.POD_METRICS and is_blind:
                     kind = Input.NOTHING  # a LIST would not be read
-                wait_seconds = self._limiter.wait_seconds(namespace) if kind is Input.POD_METRICS else 0.0
+                wait_seconds = self.lists.wait_seconds(namespace) if kind is Input.POD_METRICS else 0.0
                 if wait_seconds:
                     self._waiting.setdefault(namespace, {}).setdefault(key, due_at)
                     self._queue.put(key, now + ceil(wait_seconds * SECOND))
@@ -220,7 +218,7 @@ class ControlLoop:
 
     def _end_list(self, namespace: str) -> None:
         """Makes the objects due that have waited for a namespace's LIST, unless it holds another one."""
-        if not self._limiter.wait_seconds(namespace):
+        if not self.lists.wait_seconds(namespace):
             for key, due_at in self._waiting.pop(namespace, {}).items():
                 self._queue.put(key, due_at)
             self._has_new.set()
@@ -228,7 +226,7 @@ class ControlLoop:
     async def _reconcile_listed(self, namespace: str, states: list[ObjectState], queries: MetricQueries) -> None:
         """Reconciles objects of a namespace after one LIST of its pod metrics."""
         try:
-            async with self._limiter.holding(namespace):
+            async with self.lists.holding(namespace):
                 await self._reconcile_with_list(states, queries)
         finally:
             self._end_list(namespace)

@@ -1,4 +1,4 @@
-"""cronhpa.operator.loop.list_limiter: one list at a time for each namespace, of 32 namespaces."""
+"""cronhpa.operator.loop.pod_metric_lists: one list at a time for each namespace, of 32 namespaces."""
 
 import asyncio
 from itertools import pairwise
@@ -8,7 +8,7 @@ from model_api import START, Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.model.instant import HOUR, SECOND
-from cronhpa.operator.loop.list_limiter import ListLimiter
+from cronhpa.operator.loop.pod_metric_lists import PodMetricLists
 
 NAMES = [f"shop-{number}" for number in range(10)]
 
@@ -173,7 +173,7 @@ def test_turns_of_32_namespaces_hold_lists_at_a_time():
     """33 namespaces, each with a turn of two seconds: the last one begins when the first ones have ended."""
 
     async def scenario():
-        held, begun = ListLimiter(), []
+        held, begun = PodMetricLists(None, None), []
 
         async def turn(namespace):
             async with held.holding(namespace):
@@ -191,7 +191,7 @@ def test_turns_that_are_given_up_while_they_wait_leave_their_room_to_others():
     """32 turns of a second, and two that wait for their end. The first of these is cancelled at 0.5 s."""
 
     async def scenario():
-        held, begun = ListLimiter(), {}
+        held, begun = PodMetricLists(None, None), {}
 
         async def turn(namespace):
             async with held.holding(namespace):
@@ -213,7 +213,7 @@ def test_turns_that_hang_keep_others_out_for_five_seconds():
     """What they wait for besides their lists may hang: a second LIST after an edit, a target that is read by itself."""
 
     async def scenario():
-        held = ListLimiter()
+        held = PodMetricLists(None, None)
 
         async def turn(namespace, seconds):
             async with held.holding(namespace):
@@ -233,7 +233,7 @@ def test_an_object_waits_for_five_seconds_although_its_namespace_waits_for_room_
     """The room is kept for 4.9 s; an object that waits from the beginning need not wait at 5 s."""
 
     async def scenario():
-        held = ListLimiter()
+        held = PodMetricLists(None, None)
 
         async def turn(namespace, seconds):
             async with held.holding(namespace):
