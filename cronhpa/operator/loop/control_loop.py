@@ -77,9 +77,6 @@ class ControlLoop:
         self._has_new = asyncio.Event()
         # (monotonic, wall clock) when it was looked at last.
         self._looked: tuple[float, Nanoseconds] | None = None
-        # Begin of each reconciliation under way, and those of them that are due again at their end.
-        self._under_way: dict[Key, Nanoseconds] = {}
-        self._dirty: set[Key] = set()
         self._tasks = NamespaceTasks()
         self.lists = PodMetricLists(cluster.client, inventory)
         custom = HangLimiter("custom")
@@ -93,9 +90,6 @@ class ControlLoop:
 
     def enqueue(self, key: Key) -> None:
         """Makes an object due now, or at the end of its reconciliation that is under way."""
-        if key in self._under_way:
-            self._dirty.add(key)
-            return
         self._queue.put(key, self._clock())
         self._has_new.set()
 
@@ -107,7 +101,7 @@ class ControlLoop:
 
     def oldest_reconcile(self) -> Nanoseconds:
         """How long the longest reconciliation under way has taken; 0 without one."""
-        return self._clock() - min(self._under_way.values()) if self._under_way else 0
+        return self._clock() - min(self._queue.under_way.values(), default=self._clock())
 
     def note_tick(self) -> None:
         """Notes that the process makes progress, for /healthz."""
@@ -157,9 +151,8 @@ class ControlLoop:
         """
         await self._tasks.close(seconds, among)
         # Those that were given up have not ended, and must not look as if they were under way for ever.
-        for key in [key for key in self._under_way if among(key[0])]:
-            del self._under_way[key]
-            self._dirty.discard(key)
+        for key in [key for key in self._queue.under_way if among(key[0])]:
+            self._queue.end(key)
 
     def _begin(self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds) -> None:
         """Begins the reconciliations of a namespace that are due, in a task for each answer that they wait for."""
@@ -188,9 +181,7 @@ class ControlLoop:
         is_blind = self._cluster.pods_unknown(namespace) is not None
         for key, due_at in due.items():
             state = self._inventory.items.get(key)
-            if key in self._under_way:
-                self._dirty.add(key)
-            elif state is not None:
+            if state is not None:
                 kind = self._reconciler.input_of(state, now)
                 if kind is Input.POD_METRICS and is_blind:
                     kind = Input.NOTHING  # a LIST would not be read
@@ -208,7 +199,7 @@ class ControlLoop:
         if not self._reconciler.serves(state):
             self._queue.put(state.key, following(state.namespace, state.period, now))
             return False
-        self._under_way[state.key] = now
+        self._queue.under_way[state.key] = now
         state.due.at = due_at
         return True
 
@@ -312,7 +303,7 @@ class ControlLoop:
         reconciliation = None
         # Whatever made it due since it began to wait for the pod metrics is observed from here on.
         if self._inventory.items.get(state.key) is state:
-            self._dirty.discard(state.key)
+            self._queue.observes(state.key)
         try:
             with self._trace.reconciliation(state):
                 async with asyncio.timeout(_RECONCILE_SECONDS):
@@ -352,13 +343,12 @@ class ControlLoop:
         due: dict[Nanoseconds, list[Key]] = defaultdict(list)
         for state in states:
             key, period, next_edge = state.key, state.period, state.due.next_edge
-            self._under_way.pop(key, None)
+            is_dirty = self._queue.end(key)
             state.due.ended_at = now
             if state.due.trace is not None:
                 self._trace.end(state)
             at = grid.get(period) or grid.setdefault(period, following(state.namespace, period, now))
-            if self._dirty and key in self._dirty:
-                self._dirty.discard(key)
+            if is_dirty:
                 at = now
             if next_edge is not None:
                 # An edge that passed during the reconciliation has not been decided upon yet.

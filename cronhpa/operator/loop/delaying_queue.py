@@ -1,6 +1,8 @@
 """
-The objects by the time at which each is due. Each object has its own period. The objects of a namespace share a phase,
-so that one LIST of pod metrics serves all of them.
+The objects by the time at which each is due, and those whose reconciliation is under way, as in client-go's workqueue:
+an object that becomes due while it is reconciled is due again at the end.
+
+Each object has its own period. The objects of a namespace share a phase, so that one LIST of pod metrics serves all.
 """
 
 from __future__ import annotations
@@ -27,9 +29,16 @@ class DelayingQueue:
         self._keys: dict[tuple[Nanoseconds, str], list[Key]] = {}
         self._at: dict[Key, Nanoseconds] = {}
         self.entries = 0
+        self.under_way: dict[Key, Nanoseconds] = {}
+        """The begin of each reconciliation under way."""
+        # Those of them that are due again at their end.
+        self._dirty: set[Key] = set()
 
     def put(self, key: Key, at: Nanoseconds) -> None:
-        """Makes a key due at `at`, unless it is due earlier already."""
+        """Makes a key due at `at`, unless it is due earlier already; at its end if it is under way."""
+        if key in self.under_way:
+            self._dirty.add(key)
+            return
         due_at = self._at.get(key)
         if due_at is not None and due_at <= at:
             return
@@ -68,7 +77,20 @@ class DelayingQueue:
             keys.append(key)
         self.entries += 1
 
+    def observes(self, key: Key) -> None:
+        """Whatever made a key due that is under way is observed from here on."""
+        self._dirty.discard(key)
+
+    def end(self, key: Key) -> bool:
+        """Ends what is under way. Returns whether the key became due meanwhile."""
+        self.under_way.pop(key, None)
+        if key in self._dirty:
+            self._dirty.discard(key)
+            return True
+        return False
+
     def clear(self) -> None:
+        """Forgets what is due; what is under way goes on."""
         self._heap.clear()
         self._keys.clear()
         self._at.clear()

@@ -54,6 +54,29 @@ def test_what_is_dropped_or_cleared_is_due_no_more_until_put_again():
     assert 8 == due.next_at()
 
 
+def test_what_becomes_due_while_it_is_under_way_is_due_again_at_its_end_and_not_before():
+    due = DelayingQueue()
+    due.put(A, 1)
+    assert {"prod": {A: 1}} == due.pop(1)
+    due.under_way[A] = 1
+    due.put(A, 2)
+    due.put(A, 3)
+
+    assert {} == due.pop(9)
+    assert (True, False) == (due.end(A), due.end(A))
+    due.put(A, 9)
+    assert {"prod": {A: 9}} == due.pop(9)
+
+
+def test_what_is_observed_later_than_it_became_due_is_not_due_again():
+    due = DelayingQueue()
+    due.under_way[A] = 1
+    due.put(A, 2)
+    due.observes(A)
+
+    assert not due.end(A)
+
+
 @given(st.lists(st.tuples(st.sets(st.sampled_from("abcd")), st.integers(0, 9)), max_size=8), st.integers(0, 9))
 def test_keys_that_are_put_together_are_due_as_if_each_were_put_by_itself(puts, now):
     one_by_one, together = DelayingQueue(), DelayingQueue()
