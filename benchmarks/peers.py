@@ -37,8 +37,8 @@ import peers_times as times
 from idle_fleet import CONSOLE, Wrong, reach, say
 from peers_meter import Meter
 from peers_products import FAR, PODS, PODS_UP, CronHpaProduct, Keda, Missing, Product, Servers, SharedWindow, Upstream
+from peers_table import SCENARIOS, missing_of, table_of
 from report import calibration_line, machine, save
-from rich.table import Table
 
 from cronhpa.core.model.instant import SECOND
 from cronhpa.core.model.quantity import parse_milli
@@ -53,7 +53,6 @@ OBJECTS = int(os.environ.get("BENCH_OBJECTS") or 100)
 NAMESPACES = int(os.environ.get("BENCH_NAMESPACES") or 10)
 IDLE_S = float(os.environ.get("BENCH_IDLE_SECONDS") or 120)
 PRODUCTS: dict[str, type[Product]] = {product.name: product for product in (Upstream, Keda, CronHpaProduct)}
-SCENARIOS = ("idle", "edge", "step", "outage", "kill", "failover")
 START_UP = "5s"
 _WARM_UP_S = 30.0
 # Leads and set-up of the objects end before this long before an edge.
@@ -400,8 +399,8 @@ def _give_back(bench: Bench, product: Product) -> None:
         say(f"[yellow]{product.name} left something behind:[/yellow] {error}")
 
 
-def keep(bench: Bench) -> Path:
-    """Writes what was measured so far; returns where."""
+def figures_of(bench: Bench) -> dict[str, Any]:
+    """What was measured so far, with the settings and the machine."""
     settings = {
         "objects": OBJECTS,
         "namespaces": NAMESPACES,
@@ -411,58 +410,13 @@ def keep(bench: Bench) -> Path:
         "keda": build.keda_version(),
         "idle_seconds": IDLE_S,
     }
-    return save(f"peers-{OBJECTS}", {"settings": settings, "machine": bench.figures["machine"]} | {
-        name: bench.figures[name] for name in PRODUCTS if name in bench.figures
-    })  # fmt: skip
+    measured = {name: bench.figures[name] for name in PRODUCTS if name in bench.figures}
+    return {"settings": settings, "machine": bench.figures["machine"]} | measured
 
 
-def table_of(figures: dict[str, Any]) -> Table:
-    """What people read: a row a figure, a column a product."""
-    names = [name for name in PRODUCTS if name in figures]
-
-    def at(name: str, *path: str) -> Any:
-        value: Any = figures[name]
-        for part in path:
-            value = value.get(part) if isinstance(value, dict) else None
-        return value
-
-    def cell(value: Any) -> str:
-        if isinstance(value, dict):
-            if "missing" in value:
-                return "-"
-            ends = " / ".join("never" if value[key] is None else f"{value[key]:g}" for key in ("p50", "p99", "max"))
-            return ends if value["count"] == value["of"] else f"{ends} ({value['count']} of {value['of']})"
-        return "-" if value is None else f"{value:g}" if isinstance(value, int | float) else str(value)
-
-    rows = {
-        "at rest: CPU s a minute": ("idle", "rest", "own_cpu_s_a_minute"),
-        "at rest: resident MB": ("idle", "rest", "own_resident_mb"),
-        "at rest: requests a minute": ("idle", "rest", "requests_a_minute"),
-        "at rest: the API server's CPU s a minute": ("idle", "rest", "cpu_s_a_minute", "kube-apiserver"),
-        "set-up: s until all have decided": ("idle", "set_up_s"),
-        "set-up: CPU s": ("idle", "set_up", "own_cpu_s"),
-        f"edge: Ready at it, of {OBJECTS}": ("edge", "ready_at_edge"),
-        "edge: written, s from it": ("edge", "written"),
-        "edge: s late": ("edge", "late"),
-        "edge: CPU s around it": ("edge", "cost", "own_cpu_s"),
-        "end of the window: s until pods go": ("edge", "down"),
-        "step of CPU: s until 4 replicas": ("step", "cpu", "whole"),
-        "step of a number, default: s": ("step", "number", "whole"),
-        "step of a number, fastest: s": ("step", "number-fast", "whole"),
-        "Prometheus gone 2 min: writes": ("outage", "writes_meanwhile"),
-        "Prometheus back: s until 4 replicas": ("outage", "after"),
-        f"killed over an edge: Ready at it, of {OBJECTS}": ("kill", "ready_at_edge"),
-        "killed over an edge: s late": ("kill", "late"),
-        f"leader of two killed: Ready at it, of {OBJECTS}": ("failover", "ready_at_edge"),
-        "leader of two killed: s late": ("failover", "late"),
-    }
-    table = Table(title=f"{OBJECTS} objects of {PODS} pods; three numbers are p50 / p99 / max")
-    table.add_column("")
-    for name in names:
-        table.add_column(name, justify="right")
-    for label, path in rows.items():
-        table.add_row(label, *(cell(at(name, *path)) for name in names))
-    return table
+def keep(bench: Bench) -> Path:
+    """Writes what was measured so far; returns where."""
+    return save(f"peers-{OBJECTS}", figures_of(bench))
 
 
 def _chosen(variable: str, accepted: tuple[str, ...]) -> list[str]:
@@ -494,18 +448,9 @@ def main() -> int:
         except (Wrong, KeyboardInterrupt) as error:
             say(f"[red]the run ends here:[/red] {error or 'interrupted'}; what was measured is kept")
         path = keep(bench)
-    CONSOLE.print(table_of(bench.figures))
+    CONSOLE.print(table_of(figures_of(bench)))
     say(f"figures: {path}")
-    missing = [
-        f"{name}, {part}: {figures['missing'].splitlines()[0]}"
-        for name in names
-        for part, figures in bench.figures.get(name, {}).items()
-        if isinstance(figures, dict) and "missing" in figures
-    ]
-    missing += [
-        f"{name}: {bench.figures[name]['missing']}" for name in names if "missing" in bench.figures.get(name, ())
-    ]
-    for line in missing:
+    for line in missing_of(bench.figures):
         CONSOLE.print(f"missing: {line}", highlight=False)
     return 0 if all(bench.figures.get(name) and "missing" not in bench.figures[name] for name in names) else 1
 
