@@ -60,7 +60,7 @@ COLUMNS = (
 EVENT_COLUMNS = (
     ("Objects", "integer", ".status.objects", _NARROW, "Objects that it concerns."),
     ("Pods", "integer", ".status.pods", _NARROW, "Replicas that it asks for in all."),
-    ("Short", "integer", ".status.short", _NARROW, "Replicas that maxReplicas of objects keeps from it."),
+    ("Short", "integer", ".status.short", _NARROW, "Replicas that upper bounds of objects keep from it."),
     ("Next", "string", ".status.columns.next", _NARROW, "When it opens, leads or closes next."),
     ("State", "string", ".status.state", _NARROW, "Upcoming, Leading, Active, Ended, Suspended, Empty or Refused."),
     ("Age", "date", ".metadata.creationTimestamp", _NARROW, "Time since its creation."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from cronhpa.core.model.instant import MINUTE, Nanoseconds, format_instant, pars
 from cronhpa.core.model.local_time import format_ahead
 from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.model.quantity import format_milli
-from cronhpa.core.schedules.events import Phase
+from cronhpa.core.schedules.events import Phase, closes_at, opened_at
 
 _NAMED_MAX = 5
 _ADDED = ("cpu", "memory")
@@ -50,8 +50,13 @@ class ObjectPart(Struct, frozen=True):
     is_preview: bool = False
     is_load_unknown: bool = False
     """Whether the event expects a load of which the usual one is not known."""
+    is_left_out: bool = False
+    """Whether the object has too many events to take this one over."""
+    is_percent_of_nothing: bool = False
+    """Whether the event asks for a percentage of a lower bound of 0."""
     conflict: str = ""
     """A contradiction in which a schedule of the event takes part."""
+    shard: int = 0
 
 
 class EventLook(Struct, frozen=True):
@@ -64,6 +69,10 @@ class EventLook(Struct, frozen=True):
     now: Nanoseconds
     elapsed: Nanoseconds
     """Since they were looked at last."""
+    shards: int = 1
+    """Into how many the cluster is divided."""
+    held: frozenset[int] = frozenset({0})
+    """Those of them whose objects are in `parts`; the others' numbers are those of the status before."""
 
     @property
     def is_active(self) -> bool:
@@ -109,54 +118,63 @@ def event_status(
     The whole status, as the API has it.
 
     previous: the status before, whose report goes on. sums: what is to be added to it. others: the rows of namespaces
-    that another replica serves.
+    that another replica, or an operator of other namespaces, serves.
     """
-    event, phase, parts, now = look.event, look.phase, look.parts, look.now
-    rows = sorted([*_rows(parts), *others], key=lambda row: (-row["pods"], row["namespace"]))
-    total = {key: sum(row[key] for row in rows) for key in EVENT_NUMBERS}
+    event, phase, now = look.event, look.phase, look.now
+    others = list(others)
+    shares = shares_of(look.parts)
+    if look.shards > 1:
+        shares = sorted([*shares, *_others(look, previous)], key=lambda share: share.shard)
+    elif others:
+        shares.append(Share(1, {key: sum(row[key] for row in others) for key in EVENT_NUMBERS}, {}))
+    total = {key: sum(share.numbers[key] for share in shares) for key in EVENT_NUMBERS}
     status: dict[str, Any] = {
         "observedGeneration": look.generation,
-        "state": _state(event, phase, parts, total["objects"]),
+        "state": _state(event, phase, shares, total["objects"]),
     }
     status |= total
-    if added := _added(parts):
+    if added := _added(shares):
         status["addedRequests"] = added
     if not look.is_active:
         del status["ready"]
-    zone = event.schedules[0].schedule.window.zone if event.schedules else "UTC"
     if phase.edge is not None and not event.suspend:
         edge = phase.edge
+        zone = next(one.schedule.window.zone for one in event.schedules if one.schedule.name == edge.schedule)
         status["nextEdge"] = {"time": format_instant(edge.at), "schedule": edge.schedule, "state": str(edge.state)}
         status["columns"] = {"next": format_ahead(edge.at, zone, now)}
+    rows = sorted([*_rows(look.parts), *others], key=lambda row: (-row["pods"], row["namespace"]))
     status["namespaces"] = rows[:MAX_NAMESPACES_TOLD]
-    before = previous.get("report")
-    report = _report(look, total, before, sums)
-    past = [one for one in previous.get("pastReports") or () if isinstance(one, Mapping)]
+    reports = [one for one in (previous.get("report"), *(previous.get("pastReports") or ())) if _is_report(one)]
+    report, *past = _reports(look, total, reports, sums)
     if report:
         status["report"] = report
-        if isinstance(before, Mapping) and "closed" in before and "closed" not in report:
-            past = [before, *past]
     if past:
         status["pastReports"] = past[:MAX_PAST_REPORTS]
-    status["conditions"] = _conditions(look, total, previous.get("conditions") or ())
+    if look.shards > 1:
+        status["shards"] = [share.written(look.shards) for share in shares]
+    status["conditions"] = _conditions(look, shares, total, previous.get("conditions") or ())
     return status
 
 
 def status_events(previous: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[Event]:
     """The Kubernetes events of a planned event between two of its statuses: what people act on, once each."""
-    report = status.get("report") or {}
-    was_running = _is_running(previous.get("report"))
-    if _is_running(report) and not was_running:
+    before, report = previous.get("report") or {}, status.get("report") or {}
+    was_running = _is_running(before)
+    ended = [one for one in (report, *status.get("pastReports", ())) if one.get("opened") == before.get("opened")]
+    if was_running and ended and not _is_running(ended[0]):
+        told = ", ".join(f"{ended[0][key]} {name}" for key, name in _TOLD.items() if key in ended[0])
+        yield Event("Normal", "EventEnded", told)
+    if _is_running(report) and not (was_running and before.get("opened") == report["opened"]):
         text = (
-            f"{report['readyAtStart']} of {status['objects']} objects are Ready at their count; "
+            f"{status['ready']} of {status['objects']} objects are Ready at their count; "
             f"it asks for {status['pods']} pods in all"
         )
         yield Event("Normal", "EventStarted", text)
-    if was_running and not _is_running(report):
-        told = ", ".join(f"{report[key]} {name}" for key, name in _TOLD.items() if key in report)
-        yield Event("Normal", "EventEnded", told)
     before = {one.get("type"): one for one in previous.get("conditions") or () if isinstance(one, Mapping)}
     for condition in status["conditions"]:
+        # A suspended event, or one that ran to its end, needs nobody.
+        if condition["type"] == "Scheduled" and (condition["reason"] == "Suspended" or report):
+            continue
         if condition["status"] == "False" and before.get(condition["type"], {}).get("status") != "False":
             yield Event("Warning", condition["reason"], condition["message"])
 
@@ -165,36 +183,104 @@ def _is_running(report: Any) -> bool:
     return isinstance(report, Mapping) and "opened" in report and "closed" not in report
 
 
-def _added(parts: Iterable[ObjectPart]) -> dict[str, str]:
-    """What the pods request that the objects do not have yet, as quantities."""
-    sums: dict[str, int] = {}
+class Share(Struct):
+    """What the objects of one shard add to a status."""
+
+    shard: int
+    numbers: dict[str, int]
+    added: dict[str, int]
+    """Milli-units that the pods request that the objects do not have yet, by resource."""
+    leading: int = 0
+    """Objects in which the event leads."""
+    notes: dict[str, tuple[int, str]] = {}
+    """What its author is to know: of how many objects, and their names."""
+
+    def written(self, shards: int) -> dict[str, Any]:
+        """As in the status."""
+        return {
+            "shard": self.shard,
+            "of": shards,
+            **self.numbers,
+            "leading": self.leading,
+            "addedMilli": {resource: str(amount) for resource, amount in self.added.items()},
+            "notes": [
+                {"about": about, "objects": objects, "text": text} for about, (objects, text) in self.notes.items()
+            ],
+        }
+
+
+_NOTES: dict[str, Callable[[ObjectPart], Any]] = {
+    "preview": lambda part: part.is_preview,
+    "short": lambda part: part.short,
+    "loadUnknown": lambda part: part.is_load_unknown,
+    "leftOut": lambda part: part.is_left_out,
+    "percentOfNothing": lambda part: part.is_percent_of_nothing,
+    "conflict": lambda part: part.conflict,
+}
+
+
+def shares_of(parts: Iterable[ObjectPart]) -> list[Share]:
+    """The parts by shard."""
+    by_shard: dict[int, list[ObjectPart]] = {}
+    for part in parts:
+        by_shard.setdefault(part.shard, []).append(part)
+    return [_share(shard, of) for shard, of in by_shard.items()]
+
+
+def _share(shard: int, parts: Sequence[ObjectPart]) -> Share:
+    numbers = {
+        "objects": len(parts),
+        "pods": sum(part.pods for part in parts),
+        "podsNow": sum(part.pods_now for part in parts),
+        "short": sum(part.short for part in parts),
+        "ready": sum(part.is_ready for part in parts),
+    }
+    added: dict[str, int] = {}
     for part in parts:
         missing = max(part.pods - part.pods_now, 0)
         for resource in _ADDED:
             if missing and resource in part.requests:
-                sums[resource] = sums.get(resource, 0) + missing * part.requests[resource]
-    return {
-        resource: format_milli(sums[resource], binary=resource == "memory") for resource in _ADDED if resource in sums
-    }
+                added[resource] = added.get(resource, 0) + missing * part.requests[resource]
+    notes: dict[str, tuple[int, str]] = {}
+    for about, is_meant in _NOTES.items():
+        meant = [part for part in parts if is_meant(part)]
+        if meant:
+            first = meant[0]
+            torn = f"; {first.namespace}/{first.name}: {first.conflict}" if about == "conflict" else ""
+            notes[about] = len(meant), clip(_names(meant) + torn)
+    return Share(shard, numbers, added, sum(part.is_leading for part in parts), notes)
+
+
+def _others(look: EventLook, previous: Mapping[str, Any]) -> Iterator[Share]:
+    """What other replicas wrote of their shards; what cannot be read, or is of another division, is left out."""
+    for row in previous.get("shards") or ():
+        try:
+            if row["of"] == look.shards and row["shard"] not in look.held:
+                added = {str(resource): int(amount) for resource, amount in (row.get("addedMilli") or {}).items()}
+                notes = {note["about"]: (int(note["objects"]), str(note["text"])) for note in row.get("notes") or ()}
+                numbers = {key: int(row[key]) for key in EVENT_NUMBERS}
+                yield Share(int(row["shard"]), numbers, added, int(row.get("leading", 0)), notes)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue
+
+
+def _added(shares: Iterable[Share]) -> dict[str, str]:
+    """What the pods request that the objects do not have yet, as quantities."""
+    sums = {resource: sum(share.added.get(resource, 0) for share in shares) for resource in _ADDED}
+    return {resource: format_milli(amount, binary=resource == "memory") for resource, amount in sums.items() if amount}
 
 
 def _rows(parts: Iterable[ObjectPart]) -> list[dict[str, Any]]:
-    rows: dict[str, dict[str, Any]] = {}
+    by_namespace: dict[str, list[ObjectPart]] = {}
     for part in parts:
-        empty = {"namespace": part.namespace, "objects": 0, "pods": 0, "podsNow": 0, "short": 0, "ready": 0}
-        row = rows.setdefault(part.namespace, empty)
-        row["objects"] += 1
-        row["pods"] += part.pods
-        row["podsNow"] += part.pods_now
-        row["short"] += part.short
-        row["ready"] += part.is_ready
-    return list(rows.values())
+        by_namespace.setdefault(part.namespace, []).append(part)
+    return [{"namespace": namespace, **_share(0, of).numbers} for namespace, of in by_namespace.items()]
 
 
-def _state(event: PlannedEvent, phase: Phase, parts: Iterable[ObjectPart], objects: int) -> str:
+def _state(event: PlannedEvent, phase: Phase, shares: Iterable[Share], objects: int) -> str:
     if event.problems:
         return "Refused"
-    if event.suspend:
+    if event.suspend or all(stated.schedule.suspend for stated in event.schedules):
         return "Suspended"
     if not objects:
         return "Empty"
@@ -202,24 +288,44 @@ def _state(event: PlannedEvent, phase: Phase, parts: Iterable[ObjectPart], objec
         return "Active"
     if phase.at is None:
         return "Ended"
-    return "Leading" if any(part.is_leading for part in parts) else "Upcoming"
+    return "Leading" if any(share.leading for share in shares) else "Upcoming"
 
 
-def _report(look: EventLook, total: Mapping[str, int], previous: Any, sums: EventSums) -> dict[str, Any]:
-    """What came of it so far. The numbers of a window stay until the next one opens."""
-    known = dict(previous) if isinstance(previous, Mapping) and _is_instant(previous.get("opened")) else {}
-    is_running = _is_running(known)
-    if not look.is_active and not is_running:
-        return known
-    if not is_running:
-        known = {"opened": format_instant(look.now), "readyAtStart": total["ready"]}
-    if look.is_active:
-        known["peakPods"] = max(_number(known.get("peakPods")), total["podsNow"])
-    else:
-        known["closed"] = format_instant(look.now)
-    for key, minutes in sums.whole.items():
-        known[key] = _number(known.get(key)) + minutes
-    return known
+def _reports(
+    look: EventLook, total: Mapping[str, int], reports: Sequence[Mapping[str, Any]], sums: EventSums
+) -> list[dict[str, Any]]:
+    """
+    What came of the windows, the newest first; an empty one if there is none.
+
+    A window may have opened or closed while no operator ran: its times are its own, whatever is seen of it.
+    """
+    now, event = look.now, look.event
+    out = [dict(one) for one in reports]
+    running = out[0] if out and _is_running(out[0]) else None
+    if running is not None:
+        closed = closes_at(event, parse_instant(running["opened"]), now)
+        if not look.is_active or closed < now:
+            running["closed"] = format_instant(closed)
+        for key, minutes in sums.whole.items():
+            running[key] = _number(running.get(key)) + minutes
+    if look.is_active and (running is None or "closed" in running):
+        opened = opened_at(event, now)
+        running = {"opened": format_instant(opened), **EventSums().whole}
+        # Who comes late, as after an edit or a restart, cannot tell who was Ready then.
+        if now - opened <= MINUTE:
+            running["readyAtStart"] = total["ready"]
+        if out and out[0]["opened"] == running["opened"]:
+            # It was suspended or edited meanwhile.
+            running = out.pop(0)
+            del running["closed"]
+        out = [running, *out]
+    if running is not None and "closed" not in running:
+        running["peakPods"] = max(_number(running.get("peakPods")), total["podsNow"])
+    return out or [{}]
+
+
+def _is_report(value: Any) -> bool:
+    return isinstance(value, Mapping) and _is_instant(value.get("opened"))
 
 
 def _number(value: Any) -> int:
@@ -234,10 +340,12 @@ def _is_instant(text: Any) -> bool:
     return True
 
 
-def _conditions(look: EventLook, total: Mapping[str, int], previous: Iterable[Any]) -> list[dict[str, Any]]:
+def _conditions(
+    look: EventLook, shares: Sequence[Share], total: Mapping[str, int], previous: Iterable[Any]
+) -> list[dict[str, Any]]:
     before = {one.get("type"): one for one in previous if isinstance(one, Mapping)}
     out = []
-    for kind, is_true, reason, message in _stated(look, total):
+    for kind, is_true, reason, message in _stated(look, shares, total):
         value = "True" if is_true else "False"
         old = before.get(kind, {})
         since = old.get("lastTransitionTime") if old.get("status") == value else None
@@ -254,54 +362,78 @@ def _conditions(look: EventLook, total: Mapping[str, int], previous: Iterable[An
     return out
 
 
-def _stated(look: EventLook, total: Mapping[str, int]) -> Iterable[tuple[str, bool, str, str]]:
-    event, parts = look.event, look.parts
+def _stated(look: EventLook, shares: Sequence[Share], total: Mapping[str, int]) -> Iterator[tuple[str, bool, str, str]]:
+    event = look.event
+
+    def noted(about: str) -> tuple[int, str]:
+        notes = [share.notes[about] for share in shares if about in share.notes]
+        return sum(objects for objects, _ in notes), "; ".join(text for _, text in notes[:_NAMED_MAX])
+
     if event.problems:
         yield "Accepted", False, "SpecUnreadable", f"it holds for no object: {'; '.join(event.problems)}"
         return
     yield "Accepted", True, "SpecReadable", "the event can be read"
-    objects = total["objects"]
-    where = f"in namespace {event.namespace}" if event.namespace else "in the namespaces of namespaceSelector"
-    if objects:
-        previews = [part for part in parts if part.is_preview]
-        aside = (
-            f"; {len(previews)} of them are in mode Preview and are not scaled: {_names(previews)}" if previews else ""
-        )
-        yield "Matched", True, "ObjectsMatched", f"it concerns {objects} objects{aside}"
-    else:
-        yield (
-            "Matched", False, "NothingMatched",
-            f"no CronHPA {where} has labels that the selector asks for: compare `kubectl get chpa --show-labels`",
-        )  # fmt: skip
-    short = [part for part in parts if part.short]
-    if short:
+    yield _scheduled(look)
+    yield _matched(look, total["objects"], noted("preview"), noted("leftOut"))
+    short, nothing = noted("short"), noted("percentOfNothing")
+    if short[0]:
         message = (
-            f"{total['short']} pods are kept from it by maxReplicas of {_names(short)}: raise it there, or state "
-            "maxReplicas in the schedule of the event"
+            f"{total['short']} pods are kept from it by upper bounds of {short[1]}: raise maxReplicas there, or state "
+            "it in the schedule of the event; a cap of higher priority is named in the object's status"
         )
         yield "Fits", False, "AboveMaximum", message
+    elif nothing[0]:
+        yield (
+            "Fits", False, "PercentOfNothing",
+            f"minReplicasPercent asks for nothing of {nothing[1]}, whose lower bound is 0 then: state minReplicas",
+        )  # fmt: skip
     else:
         yield "Fits", True, "WithinMaximum", "maxReplicas of no object keeps pods from it"
     expects_load = any(stated.expected_load_percent is not None for stated in event.schedules)
     if expects_load and look.phase.at is not None:
-        unknown = [part for part in parts if part.is_load_unknown]
-        if unknown:
+        unknown = noted("loadUnknown")
+        if unknown[0]:
             message = (
-                f"the usual load of {_names(unknown)} is not known (two of the last four weeks without the event are "
+                f"the usual load of {unknown[1]} is not known (two of the last four weeks without the event are "
                 "needed): the other bounds of the schedule hold there"
             )
             yield "LoadKnown", False, "UsualLoadUnknown", message
         else:
             yield "LoadKnown", True, "UsualLoadRead", "the usual load of all objects is known"
-    torn = [part for part in parts if part.conflict]
-    if torn:
-        first = torn[0]
-        yield (
-            "Consistent", False, "Contradiction",
-            f"its bounds contradict others in {_names(torn)}; {first.namespace}/{first.name}: {first.conflict}",
-        )  # fmt: skip
+    torn = noted("conflict")
+    if torn[0]:
+        yield "Consistent", False, "Contradiction", f"its bounds contradict others in {torn[1]}"
     else:
         yield "Consistent", True, "NoContradiction", "its bounds contradict no others"
+
+
+def _scheduled(look: EventLook) -> tuple[str, bool, str, str]:
+    event = look.event
+    if event.suspend:
+        return "Scheduled", False, "Suspended", "it holds for no object until spec.suspend is false"
+    if look.phase.at is None:
+        return "Scheduled", False, "NoWindow", "no window of it opens any more: state later times, or delete it"
+    return "Scheduled", True, "WindowAhead", "a window of it is open, or opens later"
+
+
+def _matched(
+    look: EventLook, objects: int, previews: tuple[int, str], left_out: tuple[int, str]
+) -> tuple[str, bool, str, str]:
+    event = look.event
+    if not objects:
+        where = f"in namespace {event.namespace}" if event.namespace else "in the namespaces of namespaceSelector"
+        return (
+            "Matched", False, "NothingMatched",
+            f"no CronHPA {where} has labels that the selector asks for: compare `kubectl get chpa --show-labels`",
+        )  # fmt: skip
+    if left_out[0]:
+        message = (
+            f"it does not hold for {left_out[1]}: an object takes over 50 schedules, of the first 100 events of its "
+            "namespace by name: delete events, or join them"
+        )
+        return "Matched", False, "TooManyEvents", message
+    aside = f"; {previews[0]} of them are in mode Preview and are not scaled: {previews[1]}" if previews[0] else ""
+    return "Matched", True, "ObjectsMatched", f"it concerns {objects} objects{aside}"
 
 
 def _names(parts: Sequence[ObjectPart]) -> str:

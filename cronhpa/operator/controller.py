@@ -141,7 +141,15 @@ class Controller:
             cluster, self.inventory, self.writer, forecasts, clock.now, decide, check_standing=check_standing
         )
         self.event_statuses = EventStatusWriter(
-            client, self.planned_events, self.inventory, self.targets, self.events, self._leads, clock.now
+            client,
+            self.planned_events,
+            self.inventory,
+            self.targets,
+            self.events,
+            serves=self._leads,
+            clock=clock.now,
+            scope=shards,
+            held=self._held,
         )
         self.placeholders = PlaceholderWriter(
             client,
@@ -239,13 +247,22 @@ class Controller:
         self.control_loop.enqueue((series.namespace, series.name))
 
     def _serves(self, namespace: str) -> bool:
+        return self._are_read and self.handover.serves(namespace)
+
+    @property
+    def _are_read(self) -> bool:
+        """Whether the planned events and calendars were read, which are parts of specs; it stays so."""
         if not self._has_begun:
             are_read = self.calendars is None or self.calendars.is_settled
             self._has_begun = are_read and self.planned_events.is_synced
-        return self._has_begun and self.handover.serves(namespace)
+        return self._has_begun
 
     def _leads(self, namespace: str) -> bool:
         return self.replica.term > 0 and self._serves(namespace)
+
+    def _held(self) -> frozenset[int]:
+        """The shards in which this replica decides; {0} without shards."""
+        return self.handover.held if self.replica.term > 0 and self._are_read else frozenset()
 
     def _pods_unknown(self, namespace: str) -> Absent | None:
         """Why the pods of a namespace are no longer known; None while they are known."""

@@ -3,13 +3,15 @@
 from msgspec.structs import replace
 
 from cronhpa.api.event_status import EventLook, EventSums, ObjectPart, event_status, status_events
-from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
-from cronhpa.core.model.spec import OnceWindow, Schedule
+from cronhpa.core.model.spec import CronWindow, OnceWindow, Schedule
 from cronhpa.core.schedules.events import phase
 
 DOORS = Schedule("doors", OnceWindow("2026-11-27T18:00", "2026-11-27T20:00", "UTC"), floor=10)
 SALE = PlannedEvent("sale", "prod", schedules=(EventSchedule(DOORS),), reason="Black Friday")
+DAILY = CronWindow("0 18 * * *", "UTC", end="0 20 * * *")
+CLUSTER = PlannedEvent("sale", schedules=(EventSchedule(DOORS),), reason="Black Friday")
 START = parse_instant("2026-11-27T18:00:00Z")
 SHOP = ObjectPart("prod", "shop", pods=10, pods_now=4, short=0, is_ready=False)
 NONE = EventSums()
@@ -90,7 +92,7 @@ def test_the_report_stays_after_the_end_and_begins_anew_with_the_next_window():
     running = event_status(look(START, SHOP), {}, NONE)
     ended = event_status(look(START + 3 * HOUR, SHOP), running, NONE)
 
-    assert ("Ended", "2026-11-27T21:00:00Z") == (ended["state"], ended["report"]["closed"])
+    assert ("Ended", "2026-11-27T20:00:00Z") == (ended["state"], ended["report"]["closed"])
     assert "closed" not in event_status(look(START, SHOP), ended, NONE)["report"]
 
 
@@ -179,11 +181,88 @@ def test_people_are_told_once_of_a_condition_that_becomes_false():
     assert [] == told(short, event_status(look(START - HOUR, SHOP, CART), short, NONE))
 
 
-def test_the_reports_of_the_last_five_windows_are_kept():
+def daily(count):
+    """The status after so many days of an event from six to eight in the evening."""
+    event = PlannedEvent("sale", "prod", schedules=(EventSchedule(replace(DOORS, window=DAILY)),))
     status = {}
-    for week in range(8):
-        status = event_status(look(START + MINUTE, replace(SHOP, pods_now=week)), status, NONE)
-        status = event_status(look(START + 3 * HOUR, SHOP), status, NONE)
+    for day in range(count):
+        status = event_status(look(START + day * DAY, replace(SHOP, pods_now=day), event=event), status, NONE)
+        status = event_status(look(START + day * DAY + 3 * HOUR, SHOP, event=event), status, NONE)
+    return status
 
-    assert 7 == status["report"]["peakPods"]
-    assert [6, 5, 4, 3, 2] == [report["peakPods"] for report in status["pastReports"]]
+
+def test_the_reports_of_the_last_sixty_windows_are_kept():
+    status = daily(62)
+
+    assert 61 == status["report"]["peakPods"]
+    assert list(range(60, 0, -1)) == [report["peakPods"] for report in status["pastReports"]]
+
+
+def test_a_window_that_passed_while_no_operator_ran_ends_by_its_own_time_and_the_next_has_a_report_of_its_own():
+    """The operator is killed in the window of one day and comes back in that of the next."""
+    event = PlannedEvent("sale", "prod", schedules=(EventSchedule(replace(DOORS, window=DAILY)),))
+    before = event_status(look(START, replace(SHOP, pods_now=30), event=event), {}, NONE)
+
+    after = event_status(look(START + DAY + HOUR, SHOP, event=event), before, NONE)
+
+    assert ("2026-11-27T20:00:00Z", 30) == tuple(after["pastReports"][0][key] for key in ("closed", "peakPods"))
+    assert ("2026-11-28T18:00:00Z", 4) == tuple(after["report"][key] for key in ("opened", "peakPods"))
+    assert "readyAtStart" not in after["report"]
+    assert ["EventEnded", "EventStarted"] == [reason for reason, _ in told(before, after)]
+
+
+def test_an_event_that_is_suspended_for_a_while_goes_on_in_its_report():
+    running = event_status(look(START, replace(SHOP, pods_now=30)), {}, NONE)
+    stopped = event_status(look(START + HOUR, SHOP, event=replace(SALE, suspend=True)), running, NONE)
+
+    again = event_status(look(START + 90 * MINUTE, SHOP), stopped, NONE)
+
+    assert (30, False, False) == (again["report"]["peakPods"], "closed" in again["report"], "pastReports" in again)
+    assert ["EventStarted"] == [reason for reason, _ in told(stopped, again)]
+
+
+def test_an_event_of_the_past_says_what_to_do_and_one_that_ran_to_its_end_warns_nobody():
+    past = event_status(look(START + 3 * HOUR, SHOP), {}, NONE)
+    ended = event_status(look(START + 3 * HOUR, SHOP), event_status(look(START, SHOP), {}, NONE), NONE)
+
+    assert ("False", "NoWindow") == tuple(condition(past, "Scheduled")[key] for key in ("status", "reason"))
+    assert ["NoWindow"] == [reason for reason, _ in told({}, past)]
+    assert "NoWindow" == condition(ended, "Scheduled")["reason"]
+    assert [] == told(ended, ended)
+
+
+def test_what_an_event_cannot_mean_for_an_object_is_told_with_its_name():
+    none = event_status(look(START - HOUR, replace(SHOP, is_percent_of_nothing=True)), {}, NONE)
+    many = event_status(look(START - HOUR, replace(SHOP, is_left_out=True)), {}, NONE)
+
+    assert "PercentOfNothing" == condition(none, "Fits")["reason"]
+    assert "TooManyEvents" == condition(many, "Matched")["reason"]
+    assert all("prod/shop" in condition(*one)["message"] for one in ((none, "Fits"), (many, "Matched")))
+
+
+def test_with_shards_each_replica_knows_what_the_others_told_and_none_undoes_it():
+    """
+    Replica A has shard 0 with a shop in 150 namespaces, replica B shard 1 with the cart, which is short of 4. Totals
+    count all namespaces, conditions all shards, and once both have told there is nothing more to write.
+    """
+    many = [replace(SHOP, namespace=f"team-{number:03}") for number in range(150)]
+    cart = replace(CART, shard=1, is_leading=True)
+
+    def by(shard, parts, previous, shards=2):
+        seen = EventLook(
+            CLUSTER, 1, phase(CLUSTER, START - HOUR), tuple(parts), START - HOUR, 0, shards, frozenset({shard})
+        )
+        told = {row["namespace"]: row for row in previous.get("namespaces", ())}
+        mine = {part.namespace for part in parts}
+        return event_status(seen, previous, NONE, [row for name, row in told.items() if name not in mine])
+
+    a = by(0, many, {})
+    b = by(1, [cart], a)
+    again = by(0, many, b)
+
+    assert (151, 1506, 4) == tuple(b[key] for key in ("objects", "pods", "short"))
+    assert ("Leading", "False") == (b["state"], condition(b, "Fits")["status"])
+    assert "prod/cart" in condition(again, "Fits")["message"]
+    assert 100 == len(b["namespaces"])
+    assert again == b == by(1, [cart], again)
+    assert 1 == by(1, [cart], a, shards=4)["objects"]

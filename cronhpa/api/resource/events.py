@@ -19,7 +19,8 @@ from cronhpa.api.resource.status import Condition, NextEdge, Text
 
 MAX_SCHEDULES_OF_EVENT = 10
 MAX_NAMESPACES_TOLD = 100
-MAX_PAST_REPORTS = 5
+MAX_PAST_REPORTS = 60
+MAX_SHARDS_TOLD = 256
 _PERCENT_MAX = 10_000
 
 Percent = Annotated[int, Field(ge=1, le=_PERCENT_MAX)]
@@ -116,8 +117,31 @@ class EventNamespaceStatus(Model):
     objects: int = Field(description="Objects that it concerns.")
     pods: int = Field(description="Replicas that it asks for in all, at its current or next start.")
     pods_now: int = Field(description="Replicas of these objects now.")
-    short: int = Field(description="Replicas that maxReplicas of objects keeps from it.")
+    short: int = Field(description="Replicas that upper bounds of objects keep from it.")
     ready: int = Field(description="Objects whose pods are Ready at the count that it asks for.")
+
+
+class EventNote(Model):
+    """What the author of the event is to know of objects."""
+
+    about: Text
+    objects: int
+    text: Text
+
+
+class EventShard(Model):
+    """What the objects of one shard add: the totals are sums of these."""
+
+    shard: int
+    of: int = Field(description="Number of shards.")
+    objects: int
+    pods: int
+    pods_now: int
+    short: int
+    ready: int
+    leading: int = Field(default=0, description="Objects in which the event leads.")
+    added_milli: dict[str, Text] | None = Field(default=None, description="Thousandths of addedRequests, by resource.")
+    notes: list[EventNote] | None = Field(default=None, max_length=16)
 
 
 class EventReport(Model):
@@ -126,7 +150,8 @@ class EventReport(Model):
     opened: Timestamp = Field(description="When the window opened.")
     closed: Timestamp | None = Field(default=None, description="When the window closed.")
     ready_at_start: int | None = Field(
-        default=None, description="Objects whose pods were Ready at their count when the window opened."
+        default=None,
+        description="Objects whose pods were Ready at their count when the window opened; absent if nobody saw it.",
     )
     peak_pods: int = Field(default=0, description="The most replicas of all objects together.")
     minutes_at_max: int = Field(default=0, description="Minutes of objects at their upper bound, added up.")
@@ -165,7 +190,7 @@ class PlannedEventStatus(Model):
         default=None, description="Replicas that it asks for in all, at its current or next start."
     )
     pods_now: int | None = Field(default=None, description="Replicas of these objects now.")
-    short: int | None = Field(default=None, description="Replicas that maxReplicas of objects keeps from it.")
+    short: int | None = Field(default=None, description="Replicas that upper bounds of objects keep from it.")
     ready: int | None = Field(
         default=None, description="Objects whose pods are Ready at the count that it asks for, while it is active."
     )
@@ -179,6 +204,12 @@ class PlannedEventStatus(Model):
         description="By namespace, those with the most replicas first.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["namespace"]},
     )
+    shards: list[EventShard] | None = Field(
+        default=None,
+        max_length=MAX_SHARDS_TOLD,
+        description="By shard, if replicas share the cluster.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["shard"]},
+    )
     report: EventReport | None = None
     past_reports: list[EventReport] | None = Field(
         default=None, max_length=MAX_PAST_REPORTS, description="The reports of former windows, the newest first."
@@ -187,9 +218,9 @@ class PlannedEventStatus(Model):
     conditions: list[Condition] | None = Field(
         default=None,
         max_length=16,
-        description="Accepted (it can be read), Matched (it concerns objects), Fits (no maxReplicas keeps replicas "
-        "from it), LoadKnown (the usual loads that it refers to are known), Consistent (no bounds contradict each "
-        "other).",
+        description="Accepted (it can be read), Scheduled (a window is open or opens later), Matched (it concerns "
+        "objects), Fits (no upper bound keeps replicas from it), LoadKnown (the usual loads that it refers to are "
+        "known), Consistent (no bounds contradict each other).",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
 

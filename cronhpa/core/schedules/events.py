@@ -138,6 +138,34 @@ def phase(event: PlannedEvent, now: Nanoseconds) -> Phase:
     return Phase(None if edge is None else edge.at, edge=edge)
 
 
+_UNIONS_MAX = 100
+
+
+def opened_at(event: PlannedEvent, now: Nanoseconds) -> Nanoseconds:
+    """The first start of the windows of an event that are open at an instant; the instant itself if none is."""
+    open_now = (one.schedule.window for one in event.schedules if not one.schedule.suspend)
+    found = (windows.occurrence(window, now) for window in open_now if windows.state(window, now).is_open)
+    return min((start for start, _ in filter(None, found)), default=now)
+
+
+def closes_at(event: PlannedEvent, opened: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+    """
+    When the windows of an event ended that were open at an earlier instant, one behind the other; at most `now`.
+
+    `now` also for an event that is suspended or was edited, so that it was not open then.
+    """
+    at = opened
+    for _ in range(_UNIONS_MAX):
+        states = [windows.state(one.schedule.window, at) for one in event.schedules if not one.schedule.suspend]
+        ends = [state.until for state in states if state.is_open]
+        if event.suspend or at >= now or None in ends:
+            return now
+        if not ends:
+            return now if at == opened else at
+        at = max(end for end in ends if end is not None)
+    return now
+
+
 class Asked(Struct, frozen=True):
     """What an event asks of one object at an instant."""
 

@@ -50,6 +50,10 @@ class Handover(Protocol):
     def shards_served(self) -> int:
         """The number of shards that this replica decides for."""
 
+    @property
+    def held(self) -> frozenset[int]:
+        """The shards that this replica decides for while it leads, and has listed; {0} if the fleet is not divided."""
+
     def serves(self, namespace: str) -> bool:
         """Whether this replica decides for a namespace while it leads, and has listed everything that it needs."""
 
@@ -106,6 +110,10 @@ class FleetHandover:
     @property
     def shards_served(self) -> int:
         return int(self.replica.term > 0)
+
+    @property
+    def held(self) -> frozenset[int]:
+        return frozenset({0} if self.is_ready else ())
 
     def serves(self, namespace: str) -> bool:
         informers = self._informers.get(namespace) or self._informers.get("")

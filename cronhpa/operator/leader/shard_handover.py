@@ -104,6 +104,11 @@ class ShardHandover:
     def shards_served(self) -> int:
         return len(self.served)
 
+    @property
+    def held(self) -> frozenset[int]:
+        terms = self._replica.terms()
+        return frozenset(shard for shard, term in self.served.items() if term == terms.get(shard))
+
     def serves(self, namespace: str) -> bool:
         """Whether this replica decides for a namespace, and has listed everything that it needs."""
         shard = self._scope.shard_of(namespace)

@@ -2,8 +2,8 @@
 Writes the status of planned events: what each asks for, beforehand, and what came of it.
 
 The replica that serves a namespace writes about its objects. With shards the rows of a ClusterPlannedEvent come from
-several replicas: each replaces its own, keeps the others', and adds to the report. A write carries the resource version
-that it was computed from, so none undoes another's.
+several replicas: each replaces those of its shards, keeps the others', and adds to the report. A write carries the
+resource version that it was computed from, so none undoes another's.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from cronhpa.core.schedules.events import asked_of, phase, schedule_name
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.scale import Targets
+from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Key, ObjectState
 from cronhpa.operator.objects.planned_events import PlannedEvents, RawEvent, SeenEvent
@@ -41,20 +42,27 @@ _CPU_SHARE = 0.05
 
 
 class EventStatusWriter:
-    """serves(namespace): whether this replica decides for a namespace now."""
+    """
+    serves(namespace): whether this replica decides for a namespace now. held(): the shards in which it decides; {0}
+    without shards, none while another replica leads.
+    """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its parts by their names
         self,
         client: Client,
         events: PlannedEvents,
         inventory: Inventory,
         targets: Targets,
         recorder: EventRecorder,
+        *,
         serves: Callable[[str], bool],
         clock: Callable[[], Nanoseconds],
+        scope: ShardScope,
+        held: Callable[[], frozenset[int]],
     ) -> None:
         self._client, self._events, self._inventory, self._targets = client, events, inventory, targets
         self._recorder, self._serves, self._clock = recorder, serves, clock
+        self._scope, self._held = scope, held
         self._written_at: dict[Key, Nanoseconds] = {}
         self._looked: dict[Key, Nanoseconds] = {}
         self._sums: dict[Key, EventSums] = {}
@@ -86,7 +94,7 @@ class EventStatusWriter:
         event, now = seen.event, self._clock()
         stands = phase(event, now)
         states = [state for state in self._inventory.in_namespace(event.namespace) if self._serves(state.namespace)]
-        own = {state.namespace for state in states}
+        held = self._held()
         parts: list[ObjectPart] = []
         for first in range(0, len(states), _SLICE):
             begun = time.thread_time()
@@ -95,12 +103,13 @@ class EventStatusWriter:
                     parts.extend(self._part(seen, state, now if stands.at is None else stands.at))
             # Very many events of very many objects make statuses late, and nothing else.
             await asyncio.sleep((time.thread_time() - begun) / _CPU_SHARE)
-        if not event.namespace and not own:
+        if not event.namespace and not held:
             return  # this replica leads nothing
         others = () if event.namespace else [row for row in _rows(seen.status) if not self._serves(row["namespace"])]
         elapsed = min(max(now - self._looked.get(event.key, now), 0), 2 * MINUTE)
         self._looked[event.key] = now
-        look = EventLook(event, seen.generation, stands, tuple(parts), now, elapsed)
+        shards = 1 if event.namespace else self._scope.shards
+        look = EventLook(event, seen.generation, stands, tuple(parts), now, elapsed, shards, held)
         sums = self._sums.setdefault(event.key, EventSums())
         sums.add(look)
         status = event_status(look, seen.status, sums, others)
@@ -140,7 +149,12 @@ class EventStatusWriter:
                 for stated in event.schedules
             ),
             is_preview=spec.mode is Mode.PREVIEW,
-            conflict=next((str(one) for one in state.local.conflicts if any(name in one.text for name in names)), ""),
+            is_left_out=bool(event.schedules)
+            and not any(one.name in names for one in spec.schedules)
+            and self._events.leaves_out(seen, state),
+            is_percent_of_nothing=asked.percent_of_nothing,
+            shard=0 if event.namespace else self._scope.shard_of(state.namespace),
+            conflict=next((str(one) for one in state.local.conflicts if names & _words(one.text)), ""),
         )
 
     def _is_due(self, seen: SeenEvent, status: Mapping[str, Any], now: Nanoseconds) -> bool:
@@ -149,8 +163,7 @@ class EventStatusWriter:
             return True
         if ("closed" in (before.get("report") or {})) != ("closed" in (status.get("report") or {})):
             return True
-        is_other = {**before, "columns": None} != {**status, "columns": None}
-        return is_other and now - self._written_at.get(seen.event.key, 0) >= _DRIFT - SECOND
+        return before != status and now - self._written_at.get(seen.event.key, 0) >= _DRIFT - SECOND
 
     async def _write(self, seen: SeenEvent, status: dict[str, Any]) -> bool:
         """Writes a status; whether it was written. Another one may have come first: the next look begins with that."""
@@ -167,6 +180,11 @@ class EventStatusWriter:
             return False
         seen.status, seen.version = status, written.metadata.resource_version
         return True
+
+
+def _words(text: str) -> set[str]:
+    """The words of a text, in which schedules are named as in `Event/sale`: one name may begin as another."""
+    return {word.strip(",:;").removeprefix("Schedule/") for word in text.split()}
 
 
 def _rows(status: Mapping[str, Any]) -> list[dict[str, Any]]:
