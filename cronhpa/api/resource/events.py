@@ -64,10 +64,9 @@ class EventScheduleModel(ScheduleModel):
     )
     expected_load_percent: Percent | None = Field(
         default=None,
-        description="Lower bound by the load to be ready for, in percent of the object's usual load: the 90th "
-        "percentile of its load in that hour on that weekday, over the last four weeks. The object's own metric target "
-        "makes replicas of it. While fewer than two of these weeks are known, minReplicas or minReplicasPercent hold; "
-        "they are the least in any case.",
+        description="Lower bound by a load in percent of the object's usual one: the 90th percentile of that hour on "
+        "that weekday, over the last four weeks. The object's metric target makes replicas of it. minReplicas and "
+        "minReplicasPercent are the least, and hold alone while fewer than two of these weeks are known.",
     )
     priority: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(  # type: ignore[assignment]
         default=None, description="Priority of this schedule among those of an object. Absent, that of the event."
@@ -85,8 +84,7 @@ class PlannedEventSpec(Model):
         default=0,
         ge=-1000,
         le=1000,
-        description="Priority of its schedules among those of an object: of the open schedules that set the same "
-        "bound, the one with the highest priority wins.",
+        description="Priority of its schedules among those of an object.",
     )
     suspend: bool = Field(default=False, description="Whether the event is ignored for now.")
     time_zone: TimeZone = Field(default="UTC", description="IANA time zone of the schedules without a timeZone.")
