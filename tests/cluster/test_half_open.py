@@ -13,7 +13,7 @@ from testbed.twin import Scaled
 pytestmark = pytest.mark.usefixtures("no_operator")
 
 FILES = 256
-HELD = 400  # on each port
+HELD, RENEWED = 400, 50  # on each port: at first, and each half second after it
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ def short_of_files(control_plane, namespace, tmp_path):
 
 
 @contextlib.contextmanager
-def held(ports, count, sent):
-    """So many connections to each port that have sent so much; `renew` makes as many again."""
+def held(ports, sent):
+    """Connections to each port that have sent so much; `renew` makes some of them anew."""
     made = []
 
-    def renew():
+    def connect(count):
         for port in ports:
             for _ in range(count):
                 sock = socket.create_connection(("127.0.0.1", port), timeout=5)
@@ -45,12 +45,12 @@ def held(ports, count, sent):
                 with contextlib.suppress(OSError):
                     sock.sendall(sent)
                 made.append(sock)
-        while len(made) > 2 * count * len(ports):
+        while len(made) > 2 * HELD * len(ports):
             made.pop(0).close()
 
-    renew()
+    connect(HELD)
     try:
-        yield renew
+        yield lambda: connect(RENEWED)
     finally:
         for sock in made:
             sock.close()
@@ -79,7 +79,7 @@ def test_connections_that_are_held_take_neither_probes_nor_the_api(
     load = plant.add_target(namespace, shop.labels, 0.5)
     shop.says("ScalingActive", "True", "ValidMetricFound")
     before = operator.log.stat().st_size
-    with held(operator.ports, HELD, sent) as renew:
+    with held(operator.ports, sent) as renew:
         control_plane.restart("kube-apiserver")
         plant.set_load(load, 2.0)
         deadline = time.monotonic() + 60
