@@ -31,7 +31,15 @@ EXTRAS = ("dask", "parquet", "plot")
 _LIBRARY = "usr/local/lib/python3.11/dist-packages"
 _STDLIB = "usr/lib/python3.11"
 _DATA = "var/lib/cronhpa"
-_PROGRAM = "#!/usr/bin/python3.11 -P\nimport sys\n\nfrom cronhpa.cli import main\n\nsys.exit(main())\n"
+# Workers are spawned, which imports the program anew: without its last condition each would be another operator.
+PROGRAM = """#!/usr/bin/python3.11 -P
+import sys
+
+from cronhpa.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
+"""
 # Files that no setting needs, with reasons. A test imports every module of cronhpa in the image, and runs the operator.
 LEFT_OUT = tuple(
     (re.compile(pattern), reason)
@@ -83,7 +91,7 @@ def install(root: Path, lock: Path, wheel: Path, architecture: str) -> None:
     for record in library.glob("*.dist-info/RECORD"):
         lines = record.read_text("utf-8").splitlines(keepends=True)
         record.write_text("".join(line for line in lines if (library / line.partition(",")[0]).exists()), "utf-8")
-    write(root, "usr/local/bin/cronhpa", _PROGRAM)
+    write(root, "usr/local/bin/cronhpa", PROGRAM)
     (root / "usr/local/bin/cronhpa").chmod(0o755)
     (root / _DATA).mkdir(parents=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import image
@@ -39,6 +40,28 @@ def test_what_is_left_out_goes_with_its_folders_and_what_is_like_it_stays(tmp_pa
 
 def test_each_thing_that_is_left_out_has_a_reason():
     assert all(len(reason) > 5 for _, reason in image.LEFT_OUT)
+
+
+def test_a_worker_that_is_spawned_by_the_images_program_does_not_run_it_again(tmp_path):
+    """As in the pod: the program is a file, cronhpa.cli calls what spawns, and the worker imports the file."""
+    (tmp_path / "cronhpa").mkdir()
+    (tmp_path / "cronhpa" / "__init__.py").touch()
+    (tmp_path / "cronhpa" / "cli.py").write_text(
+        "import multiprocessing, os\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "def main():\n"
+        "    print('runs')\n"
+        "    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context('spawn')) as pool:\n"
+        "        print(pool.submit(os.getpid).result() != os.getpid())\n"
+    )
+    (tmp_path / "program").write_text(image.PROGRAM)
+
+    said = subprocess.run(
+        [sys.executable, tmp_path / "program"], env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+
+    assert "runs\nTrue\n" == said.stdout, said.stderr
 
 
 IMPORTED = """
