@@ -244,7 +244,8 @@ class Elector:
     async def give_up(self) -> None:
         """Releases the Lease if this replica has it; call it between two steps."""
         lease = self._lease if self.leadership.is_leading else None
-        if lease is not None:
+        if self.leadership.is_leading:
+            # Also where the last answer was a conflict, so that it is not known which record is released.
             self._end("", "it is released", logging.INFO)
         elif not self._is_unanswered:
             return

@@ -12,6 +12,7 @@ import re
 
 import pytest
 from model_leases import NAME, START, ModelLeases, Replica, two_running, until
+from msgspec.structs import replace
 from virtual_time import live
 
 from cronhpa.kube.clock import Clock
@@ -100,6 +101,29 @@ def test_a_candidate_that_ends_while_it_takes_the_lease_leaves_it_free(was_done)
 
     assert was_done == taken
     assert lease is None or not lease.spec.holder
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["its own renewal", "a foreign edit"])
+def test_a_leader_that_releases_a_lease_that_it_could_not_read_again_writes_nothing_more(is_lost):
+    """Its renewal meets a conflict, and the look that follows fails: it leads, and does not know the newest record."""
+
+    async def scenario():
+        leases = ModelLeases()
+        one = Replica(leases, "one")
+        await one.elector.step()
+        if is_lost:
+            leases.trouble = lambda: ("lost", 0.0)
+            await one.elector.step()
+        else:
+            leases.put(leases.lease.version, replace(leases.lease.spec, lease_transitions=7))
+        leases.trouble = lambda: ("refused", 0.0) if leases.asked[-1] == "get" else ("", 0.0)
+        await one.elector.step()
+        led = one.may_write
+        leases.trouble = lambda: ("", 0.0)
+        await one.elector.give_up()
+        return led, one.may_write, leases.lease.spec.holder
+
+    assert live(scenario) == (True, False, "")
 
 
 def test_a_dead_leaders_lease_is_taken_after_its_duration_and_not_before():
