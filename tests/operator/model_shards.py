@@ -31,11 +31,11 @@ class ModelLeases:
         self.leases = {}
         self.version = 0
         self.seconds = seconds
-        self._shards_led = set()
+        self._led = set()
 
     async def may_have_led(self, name):
-        """Whether an object may name the Lease: once there was one, unless it is that of a replica."""
-        return name in self._shards_led
+        """Whether an object may name the Lease: once there was one."""
+        return name in self._led
 
     async def get(self, name):
         return await self._answer(lambda: self.leases.get(name))
@@ -64,8 +64,7 @@ class ModelLeases:
         if (version is None) != (lease is None) or (lease is not None and version != lease.version):
             raise ClusterError(409, "Conflict", "the Lease was changed")
         self.version += 1
-        if "-replica-" not in name.name:
-            self._shards_led.add(name)
+        self._led.add(name)
         self.leases[name] = Lease(LeaseMeta(str(self.version), name=name.name), spec)
         return self.leases[name]
 

@@ -39,7 +39,7 @@ class Candidate:
         self._change = asyncio.Event()
         named = NamedLeases(client, ())
         self._elector = Elector(
-            Leases(client), LEASE, client.who, leadership, clock, changed=self._changed, may_have_led=named.contains
+            Leases(client), LEASE, client.who, leadership, clock, changed=self._changed, may_have_led=named.may_serve
         )
 
     def _changed(self) -> None:

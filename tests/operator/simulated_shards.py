@@ -39,7 +39,7 @@ class ShardCandidate:
             self._held,
             clock,
             changed=self._change.set,
-            may_have_led=NamedLeases(client, ()).contains,
+            may_have_led=NamedLeases(client, ()).may_serve,
         )
 
     @property

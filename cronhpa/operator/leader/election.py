@@ -9,7 +9,8 @@ Two rules are stricter than client-go's:
 - A Lease is respected for at most `LEASE_SECONDS_MAX` without a renewal, whatever duration it states.
 - A replica that finds no Lease creates one that names `UNKNOWN` as the holder, and waits for the end of that one. The
   leader may be the one whose Lease somebody deleted: it takes the Lease back at its next renewal, and if it cannot,
-  its fence closes in time. Where no object names the Lease, nobody can have led, and the replica leads at once.
+  its fence closes in time. Where every object names another Lease, nobody can have led by this one: the replica leads
+  at once.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class ShardElection:
     shards, replicas: their Leases, all in one namespace. identity: of this replica, unlike that of any other.
     changed() is called after each change of `held`.
     may_lead: whether the process makes progress; one that is stuck gives its Leases to replicas that do.
-    may_have_led: whether a replica may have led by a Lease, asked where there is none at the first look.
+    may_have_led: whether a replica may have led by a shard's Lease, asked where there is none at the first look.
     """
 
     def __init__(  # noqa: PLR0913 - its parts by their names
@@ -101,14 +101,17 @@ class ShardElection:
         self._held, self._clock, self._changed = held, clock, changed
         timing = self._timing = held.shards[0].timing
 
-        def elector(name: LeaseName, leadership: Leadership) -> tuple[LeaseName, Elector]:
+        def elector(
+            name: LeaseName, leadership: Leadership, may_have_led: Callable[[LeaseName], Awaitable[bool]] = may_have_led
+        ) -> tuple[LeaseName, Elector]:
             quiet: Callable[[], None] = lambda: None  # noqa: E731 - one notification, at the end of a step
             return name, Elector(
                 leases, name, identity, leadership, clock, changed=quiet, may_lead=may_lead, may_have_led=may_have_led
             )
 
         self._shards = dict(map(elector, shards, held.shards))
-        self._replicas = dict(elector(name, Leadership(timing, clock.monotonic)) for name in replicas)
+        # Nobody writes by the Lease of a replica.
+        self._replicas = dict(elector(name, Leadership(timing, clock.monotonic), never_led) for name in replicas)
         self._problem = ""
 
     async def run(self) -> None:

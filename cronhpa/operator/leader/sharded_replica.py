@@ -65,5 +65,5 @@ class ShardedReplica(ElectedReplica):
             self._clock,
             changed=self._tell_change,
             may_lead=self._may_lead,
-            may_have_led=named.contains,
+            may_have_led=named.may_serve,
         )

@@ -163,22 +163,26 @@ class _Object(Struct, frozen=True):
 
 class NamedLeases:
     """
-    The Leases that objects name in their statuses.
+    The Leases by which somebody may serve objects: those that objects name in their statuses, and any, if an object
+    names none.
 
-    A replica that finds no Lease when it starts asks this: only under a Lease that some object names can another
-    replica have written. namespaces: those of the objects; none for all.
+    A replica that finds no Lease when it starts asks this: only under a Lease of these can another replica have
+    written. namespaces: those of the objects; none for all.
     """
 
     def __init__(self, client: Client, namespaces: tuple[str, ...]) -> None:
         self._client, self._namespaces = client, namespaces
+        # "" stands for an object that names none.
         self._names: frozenset[str] = frozenset()
         # The number of the list that gave the names.
         self._number = 0
         self._reading = asyncio.Lock()
 
-    async def contains(self, name: LeaseName) -> bool:
+    async def may_serve(self, name: LeaseName) -> bool:
         """
-        Whether some object names the Lease, by a list that begins after the call. Raises ClusterError.
+        Whether some object names the Lease or none, by a list that begins after the call. Raises ClusterError.
+
+        A leader may be about to write its name into an object that names none.
 
         Callers at one time, such as one for each shard, share a list.
         """
@@ -188,7 +192,7 @@ class NamedLeases:
             if self._number < needed:
                 names = frozenset([text async for text in self._read()])
                 self._names, self._number = names, self._number + 1
-        return str(name) in self._names
+        return not self._names.isdisjoint((str(name), ""))
 
     async def _read(self) -> AsyncIterator[str]:
         for namespace in self._namespaces or ("",):
@@ -203,8 +207,9 @@ class NamedLeases:
 
 
 def _named_in(item: msgspec.Raw) -> str:
-    """The Lease in a status; "" for a status without one."""
+    """The Lease in a status; "" for a status without the name of one."""
     try:
-        return msgspec.json.decode(item, type=_Object).status.operator or ""
+        text = msgspec.json.decode(item, type=_Object).status.operator or ""
     except msgspec.MsgspecError:
         return ""
+    return text if LeaseName.parse(text) else ""

@@ -61,6 +61,10 @@ class Cluster:
             deployment(self.world, namespace=namespace)
             cronhpa(self.world, namespace=namespace, metrics=[CPU])
             self.world.load[namespace, "shop"] = 1000
+        # Released by those who led before: without Leases, the first ones wait for leaders that may be there.
+        for shard in range(SHARDS):
+            name = shard_lease(LEASE, shard, SHARDS)
+            self.world.create(LEASES, name.namespace, name.name, spec={"holderIdentity": "", "leaseDurationSeconds": 1})
         self.processes = [self.process(f"replica-{number}") for number in range(processes)]
         self._looking = asyncio.create_task(self._look())
 

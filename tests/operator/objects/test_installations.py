@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from lives import Life, cronhpa, deployment, status, until
 from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
@@ -326,23 +327,35 @@ def named_leases(api):
 def test_the_leases_that_objects_name_are_found_in_all_namespaces_and_on_all_pages():
     async def scenario():
         api = ModelApi()
-        deployment(api)
         for number in range(600):  # 500 make a page
-            api.create(PLURAL, f"n{number}", "shop", spec={}, status={} if number < 599 else {"operator": str(OWN)})
-        api.create(PLURAL, "odd", "shop", spec={}, status={"operator": 7})
+            named = OTHER if number < 599 else OWN
+            api.create(PLURAL, f"n{number}", "shop", spec={}, status={"operator": str(named)})
         named = named_leases(api)
-        return await named.contains(OWN), await named.contains(OTHER)
+        return await named.may_serve(OWN), await named.may_serve(LeaseName("third", "cronhpa"))
 
     assert live(scenario) == (True, False)
+
+
+@pytest.mark.parametrize("status", [{}, {"operator": 7}, {"operator": "no-name"}, None])
+def test_the_leader_of_any_lease_may_be_about_to_write_its_name_into_an_object_that_names_none(status):
+    async def scenario():
+        api = ModelApi()
+        api.create(PLURAL, "prod", "named", spec={}, status={"operator": str(OTHER)})
+        named = named_leases(api)
+        before = await named.may_serve(OWN)
+        api.create(PLURAL, "prod", "shop", spec={}, **({} if status is None else {"status": status}))
+        return before, await named.may_serve(OWN)
+
+    assert live(scenario) == (False, True)
 
 
 def test_a_name_that_is_written_after_a_list_is_found_by_the_next_question():
     async def scenario():
         api = ModelApi()
         named = named_leases(api)
-        before = await named.contains(OWN)
+        before = await named.may_serve(OWN)
         api.create(PLURAL, "prod", "shop", spec={}, status={"operator": str(OWN)})
-        return before, await named.contains(OWN)
+        return before, await named.may_serve(OWN)
 
     assert live(scenario) == (False, True)
 
@@ -351,16 +364,16 @@ def test_sixteen_questions_at_a_time_need_two_lists():
     async def scenario():
         api = ModelApi()
         named = named_leases(api)
-        await asyncio.gather(*(named.contains(OWN) for _ in range(16)))
+        await asyncio.gather(*(named.may_serve(OWN) for _ in range(16)))
         return api.count("GET", PLURAL)
 
     assert live(scenario) == 2
 
 
-def test_where_the_kind_is_not_installed_no_object_names_a_lease():
+def test_where_the_kind_is_not_installed_nobody_serves_an_object():
     async def scenario():
         api = ModelApi()
         api.faults.append(Fault("GET", PLURAL, status=404))
-        return await named_leases(api).contains(OWN)
+        return await named_leases(api).may_serve(OWN)
 
     assert live(scenario) is False
