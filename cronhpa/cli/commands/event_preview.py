@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cronhpa.cli.objects.event_documents import EventDocument
 from cronhpa.cli.objects.node_room import Room, listed, room_for
@@ -18,7 +19,7 @@ from cronhpa.core.model.instant import Nanoseconds, format_instant
 if TYPE_CHECKING:
     from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
     from cronhpa.core.model.spec import Spec
-    from cronhpa.core.schedules.events import ExpectedReplicas
+    from cronhpa.core.schedules.events import Asked, ExpectedReplicas
     from cronhpa.kube.client import Client
 
 _MILLI = 1000
@@ -51,6 +52,8 @@ class EventPreview(Struct, frozen=True):
     """A text where it cannot be told, and None without a cluster."""
     picked: tuple[ObjectInput, ...] = ()
     """The objects that it concerns, with its schedules in their specs."""
+    opens: str = ""
+    """The schedule that opens then, of an event with several that open one after the other."""
 
 
 def preview_event(
@@ -59,34 +62,69 @@ def preview_event(
     now: Nanoseconds,
     labels_of: Labels | None = None,
     loads: Loads | None = None,
-) -> EventPreview:
+    others: Sequence[EventDocument] = (),
+) -> list[EventPreview]:
     """
-    The rows of all objects that the event picks, at its current or next start.
+    The rows of all objects that the event picks, at each start that comes next; one preview without rows if none does.
 
     labels_of: the labels of namespaces; without them a namespace has its name alone. loads: the recorded load of each
-    object, by its label.
+    object, by its label. others: further events, which hold before and during this one.
     """
-    from msgspec.structs import replace
+    from cronhpa.core.schedules import windows
+    from cronhpa.core.schedules.events import starts
 
-    from cronhpa.core.schedules.events import asked_of, phase, with_events
+    event = document.event
+    instants = starts(event, now)
+    if not instants:
+        return [EventPreview(event, None, "UTC", ())]
+    out = []
+    for at in instants:
+        opening = [one.schedule for one in event.schedules if windows.state(one.schedule.window, at).is_open]
+        zone = (opening or [one.schedule for one in event.schedules])[0].window.zone
+        new = [one.name for one in opening if not windows.state(one.window, at - 1).is_open] or [
+            one.name for one in opening
+        ]
+        made = _preview_at(document, given, at, zone, labels_of or {}, loads or {}, others)
+        out.append(replace(made, opens=", ".join(new) if len(event.schedules) > 1 else ""))
+    return out
+
+
+def _preview_at(
+    document: EventDocument,
+    given: Sequence[ObjectInput],
+    at: Nanoseconds,
+    zone: str,
+    labels_of: Labels,
+    loads: Loads,
+    others: Sequence[EventDocument],
+) -> EventPreview:
+    from cronhpa.core.schedules.events import asked_of, with_events
     from cronhpa.core.schedules.ranks import settled_at
 
     event = document.event
-    zone = event.schedules[0].schedule.window.zone if event.schedules else "UTC"
-    at = phase(event, now).at
     rows, picked = [], []
     for one in given:
-        if at is None or not _picks(document, one, labels_of or {}):
+        if not _picks(document, one, labels_of):
             continue
-        own = one.spec
-        expected = _expected(one, (loads or {}).get(one.label, ()), at)
-        spec = with_events(own, [event], expected)
-        was, becomes = settled_at(own, at), settled_at(spec, at)
+        expected = _expected(one, loads.get(one.label, ()), at)
+        beside = [other.event for other in others if _picks(other, one, labels_of)]
+        before = with_events(one.spec, beside, expected)
+        spec = with_events(one.spec, [*beside, event], expected)
+        was, becomes = settled_at(before, at), settled_at(spec, at)
         asked = asked_of(event, spec, at, expected)
         bounds = (was.minimum.number, was.maximum.number), (becomes.minimum.number, becomes.maximum.number)
-        rows.append(_row(one, event, asked.short, bounds, expected))
+        torn = contradiction_of(event, spec, at)
+        rows.append(_row(one, event, asked, bounds, expected, torn))
         picked.append(replace(one, spec=spec))
     return EventPreview(event, at, zone, tuple(rows), picked=tuple(picked))
+
+
+def contradiction_of(event: PlannedEvent, spec: Spec, at: Nanoseconds) -> str:
+    """A contradiction of an event with other bounds of an object, from an instant on; "" if there is none."""
+    from cronhpa.core.schedules.conflicts import conflicts
+    from cronhpa.core.schedules.events import is_named
+
+    return next((str(one) for one in conflicts(spec, at) if is_named(event, one.text)), "")
 
 
 def _expected(one: ObjectInput, maxima: Sequence[tuple[Nanoseconds, float]], at: Nanoseconds) -> ExpectedReplicas:
@@ -115,9 +153,10 @@ def _expected(one: ObjectInput, maxima: Sequence[tuple[Nanoseconds, float]], at:
 def _row(
     one: ObjectInput,
     event: PlannedEvent,
-    short: int,
+    asked: Asked,
     bounds: tuple[tuple[int, int], tuple[int, int]],
     expected: ExpectedReplicas,
+    torn: str,
 ) -> EventRow:
     from cronhpa.core.model.spec import Mode
 
@@ -125,8 +164,14 @@ def _row(
     status = one.body.get("status")
     now = status.get("currentReplicas") if one.is_live and isinstance(status, Mapping) else None
     reasons = []
-    if short:
-        reasons.append(f"short of {short}: its maxReplicas is {one.spec.max_replicas}")
+    if asked.short:
+        is_own = during[1] == one.spec.max_replicas
+        upper = f"its maxReplicas is {during[1]}" if is_own else f"its upper bound is {during[1]} then"
+        reasons.append(f"short of {asked.short}: {upper}")
+    if asked.percent_of_nothing:
+        reasons.append("a percentage of its lower bound of 0 is 0: state minReplicas")
+    if torn:
+        reasons.append(f"contradiction: {torn}")
     by_load = [stated for stated in event.schedules if stated.expected_load_percent is not None]
     if any(expected(event, stated) is None for stated in by_load):
         reasons.append("its usual load is not known here: the operator asks for that, too")
@@ -136,7 +181,7 @@ def _row(
         reasons.append("in mode Preview: not scaled")
     if during == before:
         reasons.append("nothing changes")
-    return EventRow(one.label, now if isinstance(now, int) else None, before, during, short, "; ".join(reasons))
+    return EventRow(one.label, now if isinstance(now, int) else None, before, during, asked.short, "; ".join(reasons))
 
 
 def _picks(document: EventDocument, one: ObjectInput, labels_of: Labels) -> bool:
@@ -164,7 +209,7 @@ def as_lines(preview: EventPreview, now: Nanoseconds) -> Iterable[str]:
         yield f"{where}: {event.reason}: no window of it opens any more"
         return
     when = "now" if preview.start == now else format_ahead(preview.start, preview.zone, now)
-    yield f"{where}: {event.reason}, from {when} ({preview.zone})"
+    yield f"{where}{preview.opens and f' ({preview.opens})'}: {event.reason}, from {when} ({preview.zone})"
     if event.suspend:
         yield "  suspended: it holds for nobody until suspend is false"
     if not preview.rows:
@@ -177,7 +222,7 @@ def as_lines(preview: EventPreview, now: Nanoseconds) -> Iterable[str]:
     low = [sum(row.before[0] for row in preview.rows), sum(row.during[0] for row in preview.rows)]
     known = [row.now for row in preview.rows if row.now is not None]
     short = sum(row.short for row in preview.rows)
-    total = f"{len(preview.rows)} objects"
+    total = f"{len(preview.rows)} object{'s' * (len(preview.rows) != 1)}"
     cells.append(
         (total, str(sum(known)) if known else "", str(low[0]), str(low[1]), f"short of {short}" if short else "")
     )
@@ -191,7 +236,9 @@ def as_lines(preview: EventPreview, now: Nanoseconds) -> Iterable[str]:
 def difference_lines(old: Sequence[EventPreview], new: Sequence[EventPreview]) -> list[str]:
     """What differs between two versions of events: their starts, and the bounds of each object; [] if nothing does."""
     lines: list[str] = []
-    was, becomes = ({(one.event.namespace, one.event.name): one for one in versions} for versions in (old, new))
+    was, becomes = (
+        {(one.event.namespace, one.event.name, one.opens): one for one in versions} for versions in (old, new)
+    )
     for key in sorted({*was, *becomes}):
         before, after = was.get(key), becomes.get(key)
         told = [*_changes(before, after)]
@@ -263,6 +310,7 @@ def as_json(previews: Sequence[EventPreview]) -> str:
                 "event": preview.event.name,
                 "namespace": preview.event.namespace or None,
                 "reason": preview.event.reason,
+                "schedule": preview.opens or None,
                 "start": None if preview.start is None else format_instant(preview.start),
                 "objects": rows,
                 "pods": sum(row.during[0] for row in preview.rows),
@@ -287,28 +335,39 @@ def previews_of(
 
     The load that an event expects is asked of the operator. Raises ObjectInputError.
     """
-    from msgspec.structs import replace
-
     from cronhpa.cli.objects.cluster import connected
     from cronhpa.cli.objects.object_inputs import find, objects_in
 
     offline = objects_in(paths, where)
     if offline:
-        return [preview_event(document, offline, now) for document in documents]
+        return [
+            made
+            for document in documents
+            for made in preview_event(
+                document, offline, now, others=[other for other in documents if other is not document]
+            )
+        ]
     everywhere = any(document.is_of_cluster for document in documents)
-    by_load = [
-        document
-        for document in documents
-        if any(stated.expected_load_percent is not None for stated in document.event.schedules)
-    ]
     given = find([], replace(where, everywhere=where.everywhere or everywhere))
 
     async def read() -> list[EventPreview]:
         async with connected(where.kubeconfig, where.context, where.namespace) as cluster:
-            labels = await _labels(cluster.client) if everywhere else {}
-            picked = [one for one in given if any(_picks(document, one, labels) for document in by_load)]
+            written = {document.event.key for document in documents}
+            names = sorted({one.spec.namespace for one in given})
+            live = [other async for other in _live_events(cluster.client, names) if other.event.key not in written]
+            events = [*documents, *live]
+            labels = await _labels(cluster.client, events)
+            by_load = [one for one in events if any(stated.expected_load_percent for stated in one.event.schedules)]
+            concerned = [one for one in given if any(_picks(document, one, labels) for document in documents)]
+            picked = [one for one in concerned if any(_picks(event, one, labels) for event in by_load)]
             loads = await _loads(picked, where) if picked else {}
-            made = [preview_event(document, given, now, labels, loads) for document in documents]
+            made = [
+                one
+                for document in documents
+                for one in preview_event(
+                    document, given, now, labels, loads, [other for other in events if other is not document]
+                )
+            ]
             by_label = {one.label: one.spec for one in given}
             return [replace(one, room=await room_for(cluster.client, _added(one, by_label))) for one in made]
 
@@ -344,10 +403,16 @@ def _added(preview: EventPreview, specs: Mapping[str, Spec]) -> list[tuple[Spec,
     return [(specs[row.label], max(row.during[0] - max(row.now or 0, row.before[0]), 0)) for row in preview.rows]
 
 
-async def _labels(client: Client) -> Labels:
-    """Empty where namespaces may not be listed: then they are known by name alone."""
+async def _labels(client: Client, events: Sequence[EventDocument]) -> Labels:
+    """
+    The labels of namespaces if an event asks for them.
+
+    Empty where namespaces may not be listed: then they are known by name alone.
+    """
     from cronhpa.kube.errors import ClusterError
 
+    if all(document.event.namespace_selector is None for document in events):
+        return {}
     try:
         namespaces = [namespace async for namespace in listed(client, "/api/v1/namespaces")]
     except ClusterError:
@@ -362,20 +427,19 @@ def with_live_events(given: Sequence[ObjectInput], where: ObjectLocation) -> lis
     The load that an event expects is not known here: its stated floor counts. Without the CRDs, or the right to list
     events, there are none.
     """
-    from msgspec.structs import replace
-
     from cronhpa.cli.objects.cluster import connected
     from cronhpa.core.schedules.events import with_events
 
-    async def read() -> list[EventDocument]:
+    async def read() -> tuple[list[EventDocument], Labels]:
         async with connected(where.kubeconfig, where.context, where.namespace) as cluster:
             names = sorted({one.spec.namespace for one in given if one.is_live})
-            return [event async for event in _live_events(cluster.client, names)]
+            found = [event async for event in _live_events(cluster.client, names)]
+            return found, await _labels(cluster.client, found)
 
-    events = asyncio.run(read())
+    events, labels = asyncio.run(read())
     out = []
     for one in given:
-        picking = [document.event for document in events if one.is_live and _picks(document, one, {})]
+        picking = [document.event for document in events if one.is_live and _picks(document, one, labels)]
         out.append(replace(one, spec=with_events(one.spec, picking)) if picking else one)
     return out
 

@@ -60,6 +60,11 @@ CALENDAR_PREFIX = "Calendar/"
 FOREIGN_PREFIXES = (EVENT_PREFIX, CALENDAR_PREFIX)
 
 
+def event_of(schedule: str) -> str:
+    """The planned event that a schedule is of, such as `Event/sale` of `Event/sale/doors`; else the schedule itself."""
+    return "/".join(schedule.split("/", 2)[:2]) if schedule.startswith(EVENT_PREFIX) else schedule
+
+
 class SourceRef(Struct, frozen=True, gc=False):
     """
     One source by name: a metric, a schedule, the forecast of a metric. An override and the spec have no name.

@@ -89,6 +89,12 @@ def _written_in(event: PlannedEvent, expected: ExpectedReplicas) -> Iterator[Sch
             yield replace(schedule, name=name, floor=None, cap=None, problem=by_load.message)
 
 
+def is_named(event: PlannedEvent, text: str) -> bool:
+    """Whether a text names a schedule of an event as objects do: `Event/sale` may begin as `Event/sale-2`."""
+    words = {word.strip(",:;").removeprefix("Schedule/") for word in text.split()}
+    return any(schedule_name(event, stated.schedule) in words for stated in event.schedules)
+
+
 def schedule_name(event: PlannedEvent, schedule: Schedule) -> str:
     """
     The name of an event's schedule in the objects that it picks: the title of the event.
@@ -164,6 +170,15 @@ def closes_at(event: PlannedEvent, opened: Nanoseconds, now: Nanoseconds) -> Nan
             return now if at == opened else at
         at = max(end for end in ends if end is not None)
     return now
+
+
+def starts(event: PlannedEvent, now: Nanoseconds) -> tuple[Nanoseconds, ...]:
+    """The instants that a plan is for: that of `phase`, and the next start of each window behind it, in order."""
+    first = phase(event, now).at
+    if first is None:
+        return ()
+    states = [windows.state(one.schedule.window, now) for one in event.schedules if not one.schedule.suspend]
+    return tuple(sorted({first, *(state.until for state in states if not state.is_open and state.until is not None)}))
 
 
 class Asked(Struct, frozen=True):

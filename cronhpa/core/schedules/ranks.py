@@ -13,7 +13,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.model.decision import Proposal, Role, Source, SourceRef
+from cronhpa.core.model.decision import Proposal, Role, Source, SourceRef, event_of
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.spec import OnceWindow, Override, Schedule, Spec
 from cronhpa.core.schedules import windows
@@ -77,8 +77,8 @@ def relative_bounds(
 
     stated: the bounds of all open sources that depend on no other. relative: the schedules, with the ends of their
     windows. First the caps in percent, of the maximum of the others; then the floors in counts, within the maximum;
-    then the floors in percent, of the minimum of all others. A schedule is no other source to itself, and two
-    schedules in percent do not add up.
+    then the floors in percent, of the minimum of all others. The schedules of one event are no other sources to each
+    other, and two schedules in percent do not add up.
     """
     relative = tuple(relative)
     out = [
@@ -112,8 +112,9 @@ def relative_bounds(
 
 
 def _others(spec: Spec, stated: Iterable[RankedBound], schedule: Schedule) -> Settled:
-    """What the sources besides a schedule state."""
-    return settle(spec, [bound for bound in stated if bound.by.name != schedule.name])
+    """What the sources besides a schedule, and besides those of its planned event, state."""
+    own = event_of(schedule.name)
+    return settle(spec, [bound for bound in stated if event_of(bound.by.name) != own])
 
 
 def _relative(schedule: Schedule, role: Role, number: int, until: Nanoseconds | None) -> RankedBound:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -20,7 +20,7 @@ from cronhpa.api.identity import CLUSTER_EVENT_PLURAL, EVENT_PLURAL, GROUP, VERS
 from cronhpa.core.model.decision import MetricProposal, WindowState
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.spec import Mode
-from cronhpa.core.schedules.events import asked_of, phase, schedule_name
+from cronhpa.core.schedules.events import asked_of, is_named, phase, schedule_name, starts
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.scale import Targets
@@ -92,7 +92,7 @@ class EventStatusWriter:
 
     async def _look_at(self, seen: SeenEvent) -> None:
         event, now = seen.event, self._clock()
-        stands = phase(event, now)
+        stands, instants = phase(event, now), starts(event, now) or (now,)
         states = [state for state in self._inventory.in_namespace(event.namespace) if self._serves(state.namespace)]
         held = self._held()
         parts: list[ObjectPart] = []
@@ -100,7 +100,7 @@ class EventStatusWriter:
             begun = time.thread_time()
             for state in states[first : first + _SLICE]:
                 if self._events.picks(seen, state):
-                    parts.extend(self._part(seen, state, now if stands.at is None else stands.at))
+                    parts.extend(self._part(seen, state, instants))
             # Very many events of very many objects make statuses late, and nothing else.
             await asyncio.sleep((time.thread_time() - begun) / _CPU_SHARE)
         if not event.namespace and not held:
@@ -120,13 +120,14 @@ class EventStatusWriter:
             for told in status_events(previous, status):
                 self._recorder.record(seen, told, now)
 
-    def _part(self, seen: SeenEvent, state: ObjectState, at: Nanoseconds) -> Iterator[ObjectPart]:
+    def _part(self, seen: SeenEvent, state: ObjectState, instants: Sequence[Nanoseconds]) -> Iterator[ObjectPart]:
         own, spec, decision = state.served.own_spec, state.served.spec, state.local.latest_decision
         if own is None or spec is None:
             return
         event = seen.event
         expected = self._events.expected_of(state)
-        asked = asked_of(event, spec, at, expected)
+        # A later window of it may lack more than the next one: that is told beforehand, too.
+        asked, *later = (asked_of(event, spec, at, expected) for at in instants)
         current = 0 if decision is None else decision.current
         ready = self._targets.ready(state.namespace, spec.target)
         wanted = [one.replicas for one in decision.metrics if isinstance(one, MetricProposal)] if decision else []
@@ -137,7 +138,7 @@ class EventStatusWriter:
             name=state.name,
             pods=asked.replicas,
             pods_now=current,
-            short=asked.short,
+            short=max(one.short for one in (asked, *later)),
             is_ready=ready is not None and ready >= asked.replicas,
             requests=state.local.memory.request_per_pod,
             is_leading=any(one.name in names and one.state is WindowState.LEADING for one in windows),
@@ -152,9 +153,9 @@ class EventStatusWriter:
             is_left_out=bool(event.schedules)
             and not any(one.name in names for one in spec.schedules)
             and self._events.leaves_out(seen, state),
-            is_percent_of_nothing=asked.percent_of_nothing,
+            is_percent_of_nothing=any(one.percent_of_nothing for one in (asked, *later)),
             shard=0 if event.namespace else self._scope.shard_of(state.namespace),
-            conflict=next((str(one) for one in state.local.conflicts if names & _words(one.text)), ""),
+            conflict=next((str(one) for one in state.local.conflicts if is_named(event, one.text)), ""),
         )
 
     def _is_due(self, seen: SeenEvent, status: Mapping[str, Any], now: Nanoseconds) -> bool:
@@ -180,11 +181,6 @@ class EventStatusWriter:
             return False
         seen.status, seen.version = status, written.metadata.resource_version
         return True
-
-
-def _words(text: str) -> set[str]:
-    """The words of a text, in which schedules are named as in `Event/sale`: one name may begin as another."""
-    return {word.strip(",:;").removeprefix("Schedule/") for word in text.split()}
 
 
 def _rows(status: Mapping[str, Any]) -> list[dict[str, Any]]:

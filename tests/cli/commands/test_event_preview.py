@@ -154,3 +154,40 @@ def test_each_picked_object_is_drawn_with_the_event_in_it(written, tmp_path):
     pictures = sorted(path.name for path in tmp_path.glob("*.svg"))
     assert ["sale-prod.cart.svg", "sale-prod.shop.svg"] == pictures
     assert all("Event/sale" in (tmp_path / name).read_text() for name in pictures)
+
+
+def other(name, **bounds):
+    return changed(**{"minReplicasPercent": None, **bounds}) | {"metadata": {"name": name, "namespace": "prod"}}
+
+
+def test_events_beside_it_hold_before_it_and_contradictions_are_told(preview):
+    """Another event asks for 8, of which 250 % are 20; a third one caps at 12 with the same rank."""
+    answer = preview(EVENT, other("more", minReplicas=8), cron_hpa("shop", 4, 40))
+    lines = [line.split() for line in answer.stdout.splitlines()]
+    assert ["prod/shop", "8", "to", "40", "20", "to", "40"] in lines
+
+    answer = preview(other("most", maxReplicas=12), EVENT, cron_hpa("shop", 6, 40))
+    assert answer.stdout.count("Event/sale asks for at least 15, Event/most for at most 12") == 2
+
+
+def test_each_start_of_an_event_with_several_windows_has_a_table(preview):
+    """Doors at 6 ask for 10, the evening for 50 of 20: it is short of 30 from 18:00 on, and that is told now."""
+    evening = {"name": "evening", "from": "2996-11-27T18:00", "to": "2996-11-27T20:00", "minReplicas": 50}
+    spec = EVENT["spec"] | {"schedules": [*EVENT["spec"]["schedules"], evening]}
+
+    answer = preview(EVENT | {"spec": spec}, cron_hpa("shop", 4, 20), options=("-o", "json"))
+
+    told = [(one["schedule"], one["start"], one["pods"], one["short"]) for one in json.loads(answer.stdout)]
+    assert told == [
+        ("doors", "2996-11-27T06:00:00Z", 10, 0),
+        ("evening", "2996-11-27T18:00:00Z", 20, 30),
+    ]
+    assert "prod/sale (evening): Black Friday" in preview(EVENT | {"spec": spec}, cron_hpa("shop", 4, 20)).stdout
+
+
+def test_a_percentage_of_nothing_is_told(preview):
+    idle = cron_hpa("shop", 0, 20)
+    target = {"type": "AverageValue", "averageValue": "10"}
+    idle["spec"]["metrics"] = [{"type": "External", "external": {"metric": {"name": "queue"}, "target": target}}]
+
+    assert "state minReplicas" in preview(EVENT, idle).stdout

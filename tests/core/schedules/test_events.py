@@ -11,7 +11,15 @@ from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import CronWindow, OnceWindow, Override, Schedule, Spec, TargetRef
 from cronhpa.core.schedules import windows
 from cronhpa.core.schedules.bounds import resolve, resolve_anew
-from cronhpa.core.schedules.events import MAX_EVENT_SCHEDULES, asked_of, schedule_name, taken_over, with_events
+from cronhpa.core.schedules.events import (
+    MAX_EVENT_SCHEDULES,
+    asked_of,
+    is_named,
+    schedule_name,
+    starts,
+    taken_over,
+    with_events,
+)
 from cronhpa.core.schedules.ranks import settled_at
 
 NOON = parse_instant("2026-11-27T12:00:00Z")
@@ -88,6 +96,25 @@ def test_a_floor_in_percent_refers_to_the_counts_of_other_events_too():
     events = [sale(during(floor=8), name="a"), sale(during(floor_percent=200), name="b")]
 
     assert 16 == at(with_events(SHOP, events))[0]
+
+
+def test_a_plan_is_for_the_next_start_of_each_window():
+    event = sale(during(EVENING, floor=9), replace(during(floor=5), name="day"), replace(during(EVENING), name="too"))
+
+    day, evening = (parse_instant(f"2026-11-27T{hour}:00:00Z") for hour in ("00", "18"))
+
+    assert (day, evening) == starts(event, day - HOUR)
+    assert (NOON, evening) == starts(event, NOON)
+    assert () == starts(event, NOON + 24 * HOUR)
+
+
+def test_a_text_names_an_event_by_its_whole_name():
+    event, longer = sale(during()), sale(during(), name="sale-2", namespace="")
+
+    assert is_named(event, "Event/sale asks for at least 9, Event/sale-2 for at most 4")
+    assert not is_named(event, "Event/sale-2 asks for at least 9, Event/x for at most 4")
+    assert is_named(longer, "at equal rank: Event/cluster:sale-2: it wins")
+    assert is_named(event, "Schedule/Event/sale never opens")
 
 
 def test_an_event_that_states_a_maximum_raises_it():
@@ -203,6 +230,13 @@ def test_a_schedule_is_no_other_source_to_itself():
     assert 10 == at(with_events(SHOP, [sale(by_load)], lambda *_: 10))[0]
     assert 6 == at(with_events(SHOP, [sale(by_load)], lambda *_: 1))[0]
     assert 6 == at(with_events(SHOP, [sale(by_load)]))[0]
+
+
+def test_the_schedules_of_an_event_are_no_other_sources_to_each_other():
+    """250 % of the 4 that the spec states, and 15 in the evening: not 250 % of 15."""
+    evening = replace(during(floor=15), name="evening")
+
+    assert 15 == at(with_events(SHOP, [sale(during(floor_percent=250), evening)]))[0]
 
 
 @pytest.mark.parametrize(("cap", "highest"), [(30, 30), (60, 40)])
