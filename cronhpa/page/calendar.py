@@ -57,7 +57,7 @@ class FleetCalendar:
         """JSON of the coming week; {"done": share} while it is computed. Raises BusyError, UnavailableError."""
         live = sorted(self._objects.all(), key=lambda one: one.key)
         digest = hashlib.blake2b(
-            repr([(one.key, one.uid, one.generation, one.events) for one in live]).encode()
+            repr([(one.key, one.uid, one.generation, one.events, *map(hash, one.calendars)) for one in live]).encode()
         ).digest()
         now, newest = self._now(), self._newest
         if newest is None or newest.digest != digest or not 0 <= now - newest.at < _FRESH:
@@ -72,13 +72,14 @@ class FleetCalendar:
     async def _edges(self, live: Sequence[LiveObject], digest: bytes, now: Nanoseconds) -> _FleetEdges:
         """Computes the edges of a thousand objects at a time, so that views of single objects come in between."""
         asked = [scheduled(one) for one in live if one.spec]
+        calendars = tuple({calendar.name: calendar for one in live for calendar in one.calendars}.values())
         edges: list[BoundsEdge] = []
         minimums: list[int] = []
         held: list[tuple[str, ...]] = []
         unread = cut = 0
         for first in range(0, len(asked), _AT_ONCE):
             self._done = first / len(asked)
-            question = EdgesQuestion(asked[first : first + _AT_ONCE], now, now + SPAN)
+            question = EdgesQuestion(asked[first : first + _AT_ONCE], now, now + SPAN, calendars)
             part = _ANSWERS.decode(await self._worker.run(coming_edges, ENCODER.encode(question)))
             edges += [replace(edge, object=edge.object + first) for edge in part.edges]
             minimums += part.minimums

@@ -39,7 +39,7 @@ def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
         memory = parse_memory({"memory": scheduled.memory} if scheduled.memory else {})
         key = (scheduled.spec, scheduled.events, memory.start_up, memory.leads, memory.crowd)
         if key not in edges_by_spec:
-            edges_by_spec[key] = _edges(scheduled, memory, asked.now, asked.until)
+            edges_by_spec[key] = _edges(scheduled, memory, asked)
         found = edges_by_spec[key]
         if found is None:
             minimums.append(0)
@@ -55,16 +55,16 @@ def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
     return EdgesAnswer(edges, minimums, held, unread, cut)
 
 
-def _edges(scheduled: ScheduledObject, memory: Memory, now: Nanoseconds, until: Nanoseconds) -> _ObjectEdges | None:
+def _edges(scheduled: ScheduledObject, memory: Memory, asked: EdgesQuestion) -> _ObjectEdges | None:
     """The minimum now, the edges and the schedules open now of an object; None for a spec that cannot be read."""
     try:
         text = msgspec.json.decode(zlib.decompress(scheduled.spec))
-        spec = effective_spec(text, scheduled.namespace, scheduled.events)
+        spec = effective_spec(text, scheduled.namespace, scheduled.events, asked.calendars)
     except (SpecError, ValueError, TypeError, zlib.error):
         return None
     if not spec.is_timed:
         return spec.min_replicas, [], ()
-    line = timeline(spec, now, until, start_up=memory.start_up, leads=memory.leads, crowd=memory.crowd)
+    line = timeline(spec, asked.now, asked.until, start_up=memory.start_up, leads=memory.leads, crowd=memory.crowd)
     edges = [
         BoundsEdge(
             after.start, 0, before.minimum, after.minimum, before.maximum, after.maximum, tuple(_what(before, after))

@@ -53,7 +53,7 @@ def view_of(asked: ViewQuestion) -> bytes:
     status: Json = body.get("status") or {}
     problems: list[str] = []
     try:
-        spec = effective_spec(body["spec"], asked.namespace, asked.events)
+        spec = effective_spec(body["spec"], asked.namespace, asked.events, asked.calendars)
     except SpecError as error:
         spec, problems = None, [str(problem) for problem in error.problems]
     memory = parse_memory(status)
@@ -80,7 +80,7 @@ def view_of(asked: ViewQuestion) -> bytes:
         "max": row.maximum,
         "scales": row.scales,
         "target": status.get("target") or "",
-        "explained": explained(body, asked.now, asked.zone),
+        "explained": explained(body, asked.now, asked.zone, spec),
         "conditions": [_condition(condition, asked.zone, asked.now) for condition in status.get("conditions") or ()],
         "metric": "" if metric is None else _name(metric),
         "unit": _unit(metric),

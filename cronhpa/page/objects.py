@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
+from cronhpa.core.model.calendar import Calendar
+
 Json = dict[str, Any]
 STATED_DEFAULTS = "statedDefaults"
 """Where `body` has them in the metadata: no field of the API."""
@@ -31,6 +33,8 @@ class LiveObject(Struct, frozen=True, gc=False):
     """JSON packed by zlib."""
     events: bytes = b""
     """The schedules of the planned events that pick it, by msgpack; empty if there are none."""
+    calendars: tuple[Calendar, ...] = ()
+    """The calendars that its spec names, as far as there are such."""
     stated_defaults: tuple[str, ...] = ()
     """Paths of fields of the spec that hold their default because somebody wrote it."""
 
@@ -71,3 +75,7 @@ class Objects(Protocol):
     def namespaces(self) -> Iterable[str]: ...
 
     def leader(self) -> Leader: ...
+
+    def calendars(self) -> Iterable[Calendar]:
+        """All that there are: a changed object may name others than it did."""
+        ...

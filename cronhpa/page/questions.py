@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from cronhpa.core.model.calendar import Calendar
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.core.model.prices import Prices
 from cronhpa.history.database.address import PortableAddress
@@ -29,6 +30,8 @@ class ViewQuestion(Struct, frozen=True):
     now: Nanoseconds
     body: bytes
     events: bytes = b""
+    """As of `LiveObject`."""
+    calendars: tuple[Calendar, ...] = ()
     """As of `LiveObject`."""
 
 
@@ -59,6 +62,8 @@ class EdgesQuestion(Struct, frozen=True):
     objects: list[ScheduledObject]
     now: Nanoseconds
     until: Nanoseconds
+    calendars: tuple[Calendar, ...] = ()
+    """Those that the objects name."""
 
 
 class BoundsEdge(Struct, frozen=True, array_like=True, gc=False):
@@ -101,6 +106,8 @@ class RerunQuestion(Struct, frozen=True):
     """YAML of the changed object, or of its spec alone."""
     events: bytes = b""
     """As of `LiveObject`: they hold in both runs."""
+    calendars: tuple[Calendar, ...] = ()
+    """Those that there are."""
     prices: Prices = Prices()
     progress: str = ""
     """A file into which the task writes the share that is done, from 0 to 1; "" for none."""

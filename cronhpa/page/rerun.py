@@ -118,10 +118,10 @@ def _document(text: str) -> tuple[Mapping[str, Any], yaml.Node]:
 
 
 def _rerun(asked: RerunQuestion) -> Json:
-    wanted = _acting(with_packed(spec_of(asked.text, asked.namespace), asked.events))
+    wanted = _acting(with_packed(spec_of(asked.text, asked.namespace), asked.events, asked.calendars))
     body: Json = msgspec.json.decode(asked.body)
     try:
-        live = _acting(effective_spec(body["spec"], asked.namespace, asked.events))
+        live = _acting(effective_spec(body["spec"], asked.namespace, asked.events, asked.calendars))
     except SpecError as error:
         raise NotRunnableError(f"the object as it is cannot be read: {error}") from error
     memory = parse_memory(body.get("status") or {})

@@ -266,7 +266,9 @@ class PageServer:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         _, live = await self._allowed(request, namespace, name)
         zone = _zone(request, live)
-        question = ViewQuestion(self._store, namespace, name, live.zone, zone, self._now(), _body(live), live.events)
+        question = ViewQuestion(
+            self._store, namespace, name, live.zone, zone, self._now(), _body(live), live.events, live.calendars
+        )
         return await answered(request, await self._views.run(object_view, ENCODER.encode(question), namespace))
 
     async def _decision(self, request: web.Request) -> web.Response:
@@ -302,6 +304,7 @@ class PageServer:
             _body(live),
             asked.yaml,
             live.events,
+            tuple(self._objects.calendars()),
             prices=self._settings.prices,
         )
         run = self._what_if.begin(caller.label, question)

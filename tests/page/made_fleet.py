@@ -16,6 +16,7 @@ from core.situations import reconciliation_of
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.core.decide import decide
+from cronhpa.core.model.calendar import Calendar, CalendarEvent
 from cronhpa.core.model.decision import Scaled, Withheld
 from cronhpa.core.model.forecast import Forecast, TrackRecord
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
@@ -141,15 +142,17 @@ def meta(namespace: str, name: str) -> dict:
     return {"namespace": namespace, "name": name, "uid": f"uid-{namespace}-{name}", "generation": 4}
 
 
-def live(namespace, name, spec, status, *, version=1, generation=4, zone="Europe/Berlin", events=()) -> LiveObject:
-    """events: the planned events that pick it."""
+def live(
+    namespace, name, spec, status, *, version=1, generation=4, zone="Europe/Berlin", events=(), calendars=()
+) -> LiveObject:
+    """events: the planned events that pick it. calendars: those that it names."""
     written, packed_status = (zlib.compress(msgspec.json.encode(of), 1) for of in (spec, status))
     schedules = b""
     if events:
         own = parse_spec(spec, namespace, ControllerOptions())
         schedules = ENCODER.encode(with_events(own, events).schedules[len(own.schedules) :])
     uid = f"uid-{namespace}-{name}"
-    return LiveObject(namespace, name, uid, generation, version, zone, written, packed_status, schedules)
+    return LiveObject(namespace, name, uid, generation, version, zone, written, packed_status, schedules, calendars)
 
 
 def sale(name="black-friday", namespace="prod", opens="2026-11-27T06:00", closes="2026-11-28T00:00", **bounds):
@@ -162,6 +165,23 @@ SALES = (
     sale(namespace="", floor=20),
     sale("cyber-monday", "", opens="2026-11-30T06:00", closes="2026-12-01T00:00", floor_percent=200),
 )
+
+
+COMPANY = Calendar("company", (CalendarEvent("Company day", "2026-11-26T00:00", "2026-11-27T00:00"),))
+MARKETING = Calendar(
+    "marketing",
+    (CalendarEvent("Sale of the year", "2026-11-28T09:00", "2026-11-28T12:00"),),
+    begin=NOW - DAY,
+)
+OF_CALENDARS = {
+    "schedules": [
+        {
+            "name": "office", "start": "0 8 * * mon-fri", "end": "0 18 * * *", "minReplicas": 20, "leadTimeSeconds": 0,
+            "exclude": {"calendars": ["company"]},
+        }
+    ],
+    "schedulesFrom": [{"calendar": "marketing", "matching": "sale*", "minReplicas": 45, "leadTimeSeconds": 0}],
+}  # fmt: skip
 
 
 def fleet_of(count: int) -> list[LiveObject]:
@@ -198,3 +218,6 @@ class MadeObjects:
 
     def leader(self):
         return self.known_leader
+
+    def calendars(self):
+        return {calendar.name: calendar for one in self.items.values() for calendar in one.calendars}.values()

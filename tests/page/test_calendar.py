@@ -6,13 +6,14 @@ import json
 import msgspec
 import pytest
 
-from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.calendar import Calendar
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, format_instant, parse_instant
 from cronhpa.page import calendar
 from cronhpa.page.calendar import FleetCalendar
 from cronhpa.page.edges import EDGES_MAX
 from cronhpa.page.questions import ENCODER, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
 from cronhpa.page.rights import Scope, UnavailableError
-from page.made_fleet import NOW, SPEC, MadeObjects, live, sale
+from page.made_fleet import COMPANY, MARKETING, NOW, OF_CALENDARS, SPEC, MadeObjects, live, sale
 
 ALL = Scope(None)
 
@@ -198,3 +199,36 @@ async def test_the_calendar_is_worked_out_again_when_an_event_was_edited():
     made.items["prod", "shop"] = live("prod", "shop", spec(10), {}, events=[sale()])
 
     assert 1 == len(json.loads(await shown.answer(ALL))["events"])
+
+
+def of_calendars(calendars=(COMPANY, MARKETING)):
+    """20 in the office, but on Thursday; 45 at Saturday's sale."""
+    return live("prod", "shop", {**SPEC, "minReplicas": 3, **OF_CALENDARS}, {}, calendars=calendars)
+
+
+async def test_calendars_count_in_the_sums_of_the_calendar():
+    """Open now, until 17:00 UTC. Not on Thursday; 8:00 on Friday in Berlin; the sale on Saturday at 9:00 for 3 h."""
+    instants = (await told(MadeObjects([of_calendars()])))["instants"]
+
+    assert [
+        ("2026-11-25T17:00:00Z", 0, 17),
+        ("2026-11-27T07:00:00Z", 17, 0),
+        ("2026-11-27T17:00:00Z", 0, 17),
+        ("2026-11-28T08:00:00Z", 42, 0),
+        ("2026-11-28T11:00:00Z", 0, 42),
+    ] == [
+        (format_instant(int(one["at"]) * SECOND), one["more"], one["fewer"])
+        for one in instants
+        if one["at"] < seconds("2026-11-29T00:00:00Z")
+    ]
+    (sale_opens,) = [one for one in instants if one["more"] == 42]
+    assert "Calendar/marketing/Sale of the year/2026-11-28T09:00 opens" == sale_opens["of"][0][-1]
+
+
+async def test_the_calendar_is_worked_out_again_when_somebody_edits_a_calendar():
+    made = MadeObjects([of_calendars()])
+    shown = FleetCalendar(made, Inline(), lambda: NOW)
+    before = json.loads(await shown.answer(ALL))["instants"]
+    made.items["prod", "shop"] = of_calendars((COMPANY, Calendar("marketing", (), begin=NOW - DAY)))
+
+    assert 2 == len(before) - len(json.loads(await shown.answer(ALL))["instants"])

@@ -2,16 +2,29 @@
 
 import json
 import shlex
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
 import yaml
 
 from cronhpa.api.written_spec import as_written
-from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.history.store import Store
 from cronhpa.page.object_view import commands, manifest_text, usual_loads
 from cronhpa.page.questions import ENCODER, DecisionQuestion, ViewQuestion, object_view, past_decision
-from page.made_fleet import BEGIN, INCIDENT, NOW, OVERRIDDEN, SPEC, live, lived_week
+from page.made_fleet import (
+    BEGIN,
+    COMPANY,
+    INCIDENT,
+    MARKETING,
+    NOW,
+    OF_CALENDARS,
+    OVERRIDDEN,
+    SPEC,
+    live,
+    lived_week,
+)
 
 SPEC_WITH_HOLIDAYS = {
     **SPEC,
@@ -212,3 +225,31 @@ def test_an_object_that_was_never_decided_is_shown(lived):
     new = live("prod", "new", SPEC, {})
 
     assert ("Undecided", True, []) == tuple(view(lived[0], new)[key] for key in ("status", "needsPerson", "changes"))
+
+
+def test_what_calendars_ask_for_is_ahead_and_explained(tmp_path):
+    """No office on Thursday, for which the company has an entry; the sale on Saturday has a lane and bounds."""
+    Store(tmp_path / "empty.db").close()
+    status = {
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Fine"}],
+        "nextEdge": {"time": "2026-11-25T17:00:00Z", "schedule": "office", "state": "Closed"},
+        "currentReplicas": 20,
+    }
+    shop = live("prod", "shop", {**SPEC, **OF_CALENDARS}, status, calendars=(COMPANY, MARKETING))
+    asked = ViewQuestion(
+        str(tmp_path / "empty.db"), "prod", "shop", shop.zone, shop.zone, NOW, msgspec.json.encode(shop.body()),
+        calendars=shop.calendars,
+    )  # fmt: skip
+    shown = json.loads(object_view(ENCODER.encode(asked)))
+
+    opens = [(lane[0], lane[1]) for lane in shown["ahead"]["lanes"]]
+    assert ("Calendar/marketing/Sale of the year/2026-11-28T09:00", parse_instant("2026-11-28T08:00:00Z") / SECOND) in (
+        opens
+    )
+    assert [25, 27, 30, 1] == [
+        datetime.fromtimestamp(at, UTC).day
+        for name, at in opens
+        if name == "office" and at < NOW / SECOND + 6.5 * 86400
+    ]
+    assert 45 in {segment[2] for segment in shown["ahead"]["segments"]}
+    assert any("office closes; then 3 to 60 are allowed" in line for line in shown["explained"])

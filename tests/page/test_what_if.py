@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from cli.glance import body, pods_of, stated
+from cronhpa.core.model.calendar import Calendar, CalendarEvent
 from cronhpa.core.model.instant import DAY
 from cronhpa.core.model.prices import Prices
 from cronhpa.forecasting.pool import WorkerError
@@ -377,3 +378,13 @@ def test_a_planned_event_holds_in_both_runs(lived):
     document = result(lived, {**PLAIN, "minReplicas": 6}, events=picked.events)
 
     assert {40} == {count for run in ("asItIs", "changed") for _, count in document[run]["replicas"]}
+
+
+def test_a_calendar_that_the_changed_text_names_holds_in_its_run_alone(lived):
+    """Its event lasted all week; the object as it is names none."""
+    week = Calendar("week", (CalendarEvent("Sale", "2026-11-01T00:00", "2026-12-01T00:00"),), begin=NOW - DAY)
+    wanted = {**PLAIN, "schedulesFrom": [{"calendar": "week", "matching": "*", "minReplicas": 40}]}
+    document = result(lived, wanted, calendars=(week,))
+
+    assert {40} == {count for _, count in document["changed"]["replicas"]}
+    assert 40 not in {count for _, count in document["asItIs"]["replicas"]}

@@ -17,7 +17,9 @@ from cronhpa.api.columns import StatusWord
 from cronhpa.api.explained.advice import Problem, about_metric, about_scale, about_target
 from cronhpa.api.maxed import MAXED_OUT
 from cronhpa.api.range_text import range_text
+from cronhpa.core.model.decision import EVENT_PREFIX
 from cronhpa.core.model.instant import Nanoseconds, format_instant, parse_instant
+from cronhpa.core.model.spec import Spec
 from cronhpa.core.schedules.wall_clock import zone_problem
 
 Json = dict[str, Any]
@@ -82,6 +84,8 @@ class ExplainedEdge(Struct, frozen=True):
     what: str
     then: str
     """The bounds after it, "" if they cannot be computed."""
+    unknown: str = ""
+    """Why they are not known here, "" if they are, or if the spec cannot be read."""
 
 
 class Explanation(Struct, frozen=True):
@@ -120,11 +124,15 @@ class Explanation(Struct, frozen=True):
     """What the fallback does, or for what it waits; "" if all metrics are known, or without a fallback."""
 
 
-def explanation(body: Json) -> Explanation:
-    """The explanation that follows from an object's spec and status."""
+def explanation(body: Json, spec: Spec | None = None) -> Explanation:
+    """
+    The explanation that follows from an object's spec and status.
+
+    spec: with its calendars and planned events, where they are known.
+    """
     it = current_explanation(body)
     edge = next_change(body) if it.decided else None
-    return it if edge is None else replace(it, edge=ExplainedEdge(*edge, _bounds_at(body, edge[0])))
+    return it if edge is None else replace(it, edge=ExplainedEdge(*edge, *_bounds_at(body, edge[0], spec)))
 
 
 def current_explanation(body: Json) -> Explanation:
@@ -314,20 +322,34 @@ def next_change(body: Json) -> tuple[Nanoseconds, str] | None:
 _EDGES = {"Open": "opens", "Closed": "closes", "Leading": "is asked for, ahead of its start"}
 
 
-def _bounds_at(body: Json, at: Nanoseconds) -> str:
-    """The bounds from an instant on, from the spec and the memory; "" for a spec that cannot be read."""
+def _bounds_at(body: Json, at: Nanoseconds, spec: Spec | None) -> tuple[str, str]:
+    """The bounds from an instant on, from spec and memory, "" if they are not known; and why the spec hides them."""
     from cronhpa.api.parse import SpecError, parse_spec
     from cronhpa.api.status_memory import parse_memory
     from cronhpa.core.model.spec import ControllerOptions
     from cronhpa.core.schedules.bounds import resolve
 
-    try:
-        spec = parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())
-    except SpecError:
-        return ""
-    memory = parse_memory(body.get("status") or {})
+    status = body.get("status") or {}
+    if spec is None:
+        try:
+            spec = parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())
+        except SpecError:
+            return "", ""
+        if hidden := hidden_sources(spec, status):
+            return "", f"the bounds then rest on {hidden}, which the operator knows: see its page"
+    memory = parse_memory(status)
     bounds = resolve(spec, at, memory.start_up, memory.leads, memory.crowd)
-    return range_text(bounds.minimum, bounds.maximum)
+    return range_text(bounds.minimum, bounds.maximum), ""
+
+
+def hidden_sources(spec: Spec, status: Json) -> str:
+    """What the operator decides by beside a spec as it was written, in words; "" if there is nothing."""
+    from cronhpa.core.schedules.calendar_days import calendars_of
+
+    names = [str(schedule.get("name", "")) for schedule in status.get("schedules") or ()]
+    parts = ["calendars"] if calendars_of(spec) else []
+    parts += ["planned events"] if any(name.startswith(EVENT_PREFIX) for name in names) else []
+    return " and ".join(parts)
 
 
 def _instant(text: str | None) -> Nanoseconds | None:

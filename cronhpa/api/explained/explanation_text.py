@@ -21,6 +21,7 @@ from cronhpa.api.range_text import range_text
 from cronhpa.core.model.decision import Source
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.local_time import format_length, format_near, local_times
+from cronhpa.core.model.spec import Spec
 
 # Of a line, where a terminal is wider: longer lines are hard to read.
 _WIDTH_MAX = 80
@@ -36,9 +37,13 @@ _WHOLE = re.compile(
 _JOINT = "\ue000"
 
 
-def explained(body: dict[str, Any], now: Nanoseconds, zone: str | None = None) -> list[str]:
-    """The lines that explain an object at `now`. zone: of its times; None: that of the object."""
-    it = explanation(body)
+def explained(body: dict[str, Any], now: Nanoseconds, zone: str | None = None, spec: Spec | None = None) -> list[str]:
+    """
+    The lines that explain an object at `now`.
+
+    zone: of its times; None: that of the object. spec: with calendars and planned events, where they are known.
+    """
+    it = explanation(body, spec)
     return [*_lines(it if zone is None else replace(it, zone=zone), now)]
 
 
@@ -235,6 +240,7 @@ def _next(it: Explanation, now: Nanoseconds) -> Iterator[str]:
         yield "nothing changes the bounds by itself"
         return
     then = f"; then {it.edge.then} are allowed" if it.edge.then else ""
+    then += f"; {it.edge.unknown}" if it.edge.unknown else ""
     yield f"{_when(it.edge.at, it.zone, now)}: {it.edge.what}{then}"
 
 

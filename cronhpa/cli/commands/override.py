@@ -257,6 +257,7 @@ def _asks(override: Override, zone: str, now: Nanoseconds) -> str:
 
 def in_force(body: Json, now: Nanoseconds) -> list[str]:
     """The bounds now and after the override, and why they are not acted on, if so."""
+    from cronhpa.api.explained.explanation import hidden_sources
     from cronhpa.api.status_memory import parse_memory
 
     spec, status = _parsed(body), body.get("status") or {}
@@ -266,6 +267,8 @@ def in_force(body: Json, now: Nanoseconds) -> list[str]:
     lines = [f"  in force now: {_bounds(spec, memory, now)}{seen}"]
     if spec.override is not None and now < spec.override.until:
         lines.append(f"  from then on: {_bounds(spec, memory, spec.override.until)}")
+    if hidden := hidden_sources(spec, status):
+        lines.append(f"  without {hidden}, which the operator knows: see its page")
     if spec.mode == "Preview":
         lines.append("  its mode is Preview: it decides and scales nothing")
     lines += [

@@ -106,7 +106,8 @@ class Inventory:
         self._deleted: set[str] = set()
         self._seen = SeenVersions()
         self._expand: Callable[[Spec, Key, Mapping[str, str]], Spec] = lambda spec, *_: spec
-        self._calendars: Calendars = {}
+        self.calendars: Calendars = {}
+        """Those that specs name."""
 
     def __iter__(self) -> Iterator[ObjectState]:
         return iter(tuple(self.items.values()))
@@ -240,7 +241,7 @@ class Inventory:
 
     def read_days_of(self, calendars: Calendars) -> None:
         """Sets the calendars that specs name; `expand` takes over what they hold now."""
-        self._calendars = calendars
+        self.calendars = calendars
 
     def expand(self, state: ObjectState, *, due_within: Nanoseconds = 0) -> None:
         """
@@ -252,7 +253,7 @@ class Inventory:
         written = state.served.written_spec
         if written is None:
             return
-        own = with_calendars(written, self._calendars)
+        own = with_calendars(written, self.calendars)
         spec = self._with_events(own, state)
         if spec == state.served.spec:
             return
@@ -263,7 +264,7 @@ class Inventory:
 
     def _with_events(self, own: Spec, state: ObjectState) -> Spec:
         """The spec with the schedules of planned events, which may name calendars, too."""
-        return with_calendars(self._expand(own, state.key, state.served.labels), self._calendars)
+        return with_calendars(self._expand(own, state.key, state.served.labels), self.calendars)
 
     def apply_event(self, kind: str | None, body: Mapping[str, Any] | msgspec.Raw) -> None:
         """
@@ -370,7 +371,7 @@ class Inventory:
             text = msgspec.json.decode(spec) or {}
             state.served.zone = _zone(text)
             written = state.served.written_spec = self._parse_spec(text, state.namespace, self._defaults)
-            own = state.served.own_spec = with_calendars(written, self._calendars)
+            own = state.served.own_spec = with_calendars(written, self.calendars)
             state.served.spec = self._with_events(own, state)
         except SpecError as error:
             state.served.problems = tuple(str(problem) for problem in error.problems)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Iterable
 
+from cronhpa.core.model.calendar import Calendar
+from cronhpa.core.model.decision import EVENT_PREFIX
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.prices import Prices
+from cronhpa.core.schedules.calendar_days import calendars_of
 from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.leader.replica import Replica
 from cronhpa.operator.objects.inventory import Inventory
@@ -33,11 +36,11 @@ class InventoryObjects:
         self._inventory, self._replica = inventory, replica
 
     def all(self) -> Iterable[LiveObject]:
-        return map(_live, self._inventory)
+        return map(self._live, self._inventory)
 
     def get(self, namespace: str, name: str) -> LiveObject | None:
         state = self._inventory.items.get((namespace, name))
-        return None if state is None else _live(state)
+        return None if state is None else self._live(state)
 
     def namespaces(self) -> Iterable[str]:
         return {namespace for namespace, _ in self._inventory.items}
@@ -45,27 +48,31 @@ class InventoryObjects:
     def leader(self) -> Leader:
         return Leader(self._replica.term > 0, self._replica.holder, self._replica.part)
 
+    def calendars(self) -> Iterable[Calendar]:
+        return self._inventory.calendars.values()
 
-def _live(state: ObjectState) -> LiveObject:
-    return LiveObject(
-        state.namespace,
-        state.name,
-        state.uid,
-        state.served.generation,
-        state.served.version,
-        state.served.zone,
-        state.served.spec_text,
-        state.served.packed_status,
-        _events(state),
-        state.served.stated_defaults,
-    )
+    def _live(self, state: ObjectState) -> LiveObject:
+        written, calendars = state.served.written_spec, self._inventory.calendars
+        named = sorted(calendars_of(written)) if calendars and written is not None else ()
+        return LiveObject(
+            state.namespace,
+            state.name,
+            state.uid,
+            state.served.generation,
+            state.served.version,
+            state.served.zone,
+            state.served.spec_text,
+            state.served.packed_status,
+            _events(state),
+            tuple(calendars[name] for name in named if name in calendars),
+            state.served.stated_defaults,
+        )
 
 
 def _events(state: ObjectState) -> bytes:
-    own, spec = state.served.own_spec, state.served.spec
-    if own is None or spec is None or len(own.schedules) == len(spec.schedules):
-        return b""
-    return ENCODER.encode(spec.schedules[len(own.schedules) :])
+    schedules = () if state.served.spec is None else state.served.spec.schedules
+    events = [schedule for schedule in schedules if schedule.name.startswith(EVENT_PREFIX)]
+    return ENCODER.encode(events) if events else b""
 
 
 class ReviewedRights:

@@ -321,3 +321,17 @@ def test_a_vertical_autoscaler_is_a_problem_of_its_own():
     screen = lines(body(stated(), pods_of(12, 580), requests_changed=told))
 
     assert f"  ! {told}" in screen
+
+
+def test_bounds_that_rest_on_calendars_or_events_are_not_guessed():
+    """Only the operator knows what they ask for at the next edge; with its spec the bounds are told."""
+    made = named("good")
+    names = {**made, "spec": {**made["spec"], "schedulesFrom": [{"calendar": "marketing", "matching": "*"}]}}
+    picked = changed(made, schedules=[{"name": "Event/sale", "state": "Closed"}])
+
+    hidden = "the override ends; the bounds then rest on {}, which the operator knows: see its page"
+    assert hidden.format("calendars") in lines(names)[-1]
+    assert hidden.format("planned events") in lines(picked)[-1]
+    assert None is as_json(explanation(names))["next"]["bounds"]
+    known = parse_spec(made["spec"], "prod", ControllerOptions())
+    assert "then 20 to 80 are allowed" in explained(names, NOW, spec=known)[-1]

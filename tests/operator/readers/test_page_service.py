@@ -4,20 +4,25 @@ cronhpa.operator.readers.page_service: the page of an operator: its objects, the
 
 import ssl
 
+import msgspec
 import pytest
 import trustme
+from msgspec.structs import replace
 from pydantic import ValidationError
 from readers.test_access import ANNA, Clock, Reviews
 
+from cronhpa.core.model.calendar import Calendar
 from cronhpa.core.model.instant import SECOND
-from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.core.model.spec import ControllerOptions, OnceWindow, Schedule
 from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.leader.replica import OnlyReplica
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.readers.access import AccessReviews
 from cronhpa.operator.readers.page_service import InventoryObjects, ReviewedRights, page_server
 from cronhpa.operator.settings import Settings
+from cronhpa.page.effective_spec import effective_spec
 from cronhpa.page.rights import BusyError, NotAuthenticatedError, UnavailableError
+from page.made_fleet import COMPANY, MARKETING, OF_CALENDARS
 
 HERE = "127.0.0.1"
 SPEC = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}, "maxReplicas": 4}
@@ -155,3 +160,22 @@ def test_other_machines_come_in_by_tls(tmp_path):
     (tmp_path / "tls.crt").write_text("no certificate")
     with pytest.raises(ssl.SSLError):
         opened(page_port=0, **files)
+
+
+def test_the_page_knows_the_calendars_that_an_object_names_and_tells_its_events_apart():
+    inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
+    inventory.read_days_of({"company": COMPANY, "marketing": MARKETING, "other": Calendar("other", ())})
+    event = Schedule("Event/sale", OnceWindow("2026-11-27T06:00", "2026-11-28T00:00", "UTC"), floor=4)
+    inventory.expand_with(lambda spec, *_: replace(spec, schedules=(*spec.schedules, event)))
+    meta = {"name": "shop", "namespace": "prod", "uid": "u", "creationTimestamp": "2026-11-23T08:00:00Z"}
+    spec = {**SPEC, **OF_CALENDARS, "maxReplicas": 60}
+    inventory.put({"metadata": {**meta, "resourceVersion": "7", "generation": 3}, "spec": spec, "status": {}})
+
+    shown = InventoryObjects(inventory, OnlyReplica())
+
+    (live,) = shown.all()
+    assert (COMPANY, MARKETING) == live.calendars
+    assert (event,) == msgspec.msgpack.decode(live.events, type=tuple[Schedule, ...])
+    assert {"company", "marketing", "other"} == {calendar.name for calendar in shown.calendars()}
+    effective = effective_spec(live.body()["spec"], "prod", live.events, live.calendars)
+    assert inventory.items["prod", "shop"].served.spec.schedules == effective.schedules
