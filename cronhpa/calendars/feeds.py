@@ -38,6 +38,8 @@ class CalendarFeeds:
 
     def __init__(self, path: Path, now: Callable[[], Nanoseconds], changed: Callable[[], None]) -> None:
         self.calendars: dict[str, Calendar] = {}
+        self.read_at: dict[str, Nanoseconds] = {}
+        """When each was read well the last time: not of a calendar's value, which specs hold."""
         self.problem = ""
         """Why the file of calendars is not in force, "" while it is."""
         self._path, self._now, self._changed = path, now, changed
@@ -90,6 +92,7 @@ class CalendarFeeds:
             await self._feeds.pop(name).close()
             if name not in definitions:
                 del self.calendars[name]
+                self.read_at.pop(name, None)
                 self._changed()
         for name in definitions.keys() - self._feeds.keys():
             # What was read in another place under this name stays until the new one was read.
@@ -101,6 +104,8 @@ class CalendarFeeds:
             return await read_in_process(text, self._now())
 
     def _put(self, calendar: Calendar) -> None:
+        if not calendar.problem:
+            self.read_at[calendar.name] = self._now()
         if self.calendars.get(calendar.name) != calendar:
             self.calendars[calendar.name] = calendar
             self._changed()

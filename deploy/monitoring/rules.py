@@ -38,6 +38,7 @@ class Waits(NamedTuple):
     rate: str = "5m"
     override: str = "15m"
     event: str = "10m"
+    calendar: str = "30m"
     lag_seconds: float = 5.0
     keep: str = "10m"
 
@@ -161,6 +162,15 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             "info",
             f"The forecast of {_OBJECT} is no better than scaling by its metrics alone ({{{{ $labels.reason }}}}).",
             "It asks for no pods, because its evaluation on past days shows no benefit.",
+        ),
+        Alert(
+            "CronHPACalendarStale",
+            f'min by (job, namespace, calendar) ({of.CALENDAR_UP.name}) == 0\n'
+            f'or label_replace(max by (job, namespace) ({of.CALENDARS_BROKEN.name}) == 1, "calendar", "all", "", "")',
+            waits.calendar,
+            "warning",
+            "The calendar {{ $labels.calendar }} cannot be read.",
+            "Objects that name it go by what was read last; if it was never read, nothing but a cap scales them down.",
         ),
         Alert(
             "CronHPAOperatorNotDeciding",

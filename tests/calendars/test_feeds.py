@@ -112,12 +112,13 @@ async def test_a_broken_file_keeps_the_last_good_one_and_says_so_and_since_when(
     calendar = followed.feeds.calendars["company"]
     assert ["Closed"] == followed.titles()
     assert "the time zone Mars/Base is not known" in calendar.problem
-    assert NOW == calendar.since
+    assert NOW == calendar.since == followed.feeds.read_at["company"]
     assert 1 == sum("Mars/Base" in record.getMessage() for record in caplog.records)
 
     file.write_bytes(ics(OTHER))
     await followed.becomes(["Fair"])
     assert ("", None) == (followed.problem(), followed.feeds.calendars["company"].since)
+    assert {"company": NOW + DAY // 2} == followed.feeds.read_at
 
 
 async def test_a_file_that_is_gone_keeps_what_was_read(followed, path, tmp_path):

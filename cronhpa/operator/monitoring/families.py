@@ -133,6 +133,13 @@ CONNECTIONS_DROPPED = _counter(
 )
 SOURCE_REQUESTS = _counter("source_requests", "Requests to a source: queries, or scrapes of single pods.", "source")
 SOURCES_BROKEN = _gauge("sources_broken", "1 while the file of sources cannot be used; the former ones stay in force.")
+CALENDAR_UP = _gauge(
+    "calendar_up", "1 while a calendar's newest reading was good; what was read before stays in force else.", "calendar"
+)
+CALENDAR_READ = _gauge(
+    "calendar_last_read_timestamp_seconds", "When a calendar was last read well; absent before.", "calendar"
+)
+CALENDARS_BROKEN = _gauge("calendars_broken", "1 while the file of calendars cannot be used; the former ones stay.")
 
 EVENT_OBJECTS = _event("objects", "CronHPA objects that a planned event concerns.")
 EVENT_REPLICAS = _event("replicas", "Replicas that it asks for in all, at its current or next start.")

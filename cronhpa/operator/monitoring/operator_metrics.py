@@ -10,6 +10,7 @@ from pathlib import Path
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from cronhpa.calendars.feeds import CalendarFeeds
 from cronhpa.core.model.instant import SECOND
 from cronhpa.forecasting.work_counts import WorkCounts
 from cronhpa.kube.client import Client
@@ -52,6 +53,7 @@ class OperatorMetrics(Collector):
         yield from self._writes()
         yield from self._api()
         yield from source_families(controller.sources)
+        yield from calendar_families(controller.calendars)
         yield from event_families(controller.event_statuses.served() if controller.replica.term else ())
         yield from self._learning()
 
@@ -107,6 +109,16 @@ def source_families(sources: MetricSources) -> Iterator[Metric]:
     """Requests to each source, and whether the file of sources is valid."""
     yield of.SOURCE_REQUESTS.samples([((name,), count) for name, count in sources.requests.items()])
     yield of.SOURCES_BROKEN.of(int(bool(sources.problem)))
+
+
+def calendar_families(feeds: CalendarFeeds | None) -> Iterator[Metric]:
+    """Which calendars are as they are now, when each was read, and whether their file is valid."""
+    calendars = {} if feeds is None else feeds.calendars
+    up = [((name,), int(one.events is not None and not one.problem)) for name, one in sorted(calendars.items())]
+    read_at = {} if feeds is None else feeds.read_at
+    yield of.CALENDAR_UP.samples(up)
+    yield of.CALENDAR_READ.samples([((name,), at / SECOND) for name, at in sorted(read_at.items())])
+    yield of.CALENDARS_BROKEN.of(int(feeds is not None and bool(feeds.problem)))
 
 
 def _size(store: Path) -> int:

@@ -5,8 +5,10 @@ from types import SimpleNamespace
 from monitoring.test_endpoints_and_stop import Process, eventually, shop
 from prometheus_client.parser import text_string_to_metric_families
 
+from cronhpa.core.model.calendar import Calendar
+from cronhpa.core.model.instant import SECOND
 from cronhpa.operator.monitoring.families import FAMILIES, OPERATOR_FAMILIES, FamilyKind
-from cronhpa.operator.monitoring.operator_metrics import source_families
+from cronhpa.operator.monitoring.operator_metrics import calendar_families, source_families
 
 
 async def test_a_running_operator_tells_all_declared_families_with_their_help(tmp_path):
@@ -50,3 +52,21 @@ def test_requests_are_told_by_source_and_a_broken_file_as_one():
 
     assert [({"source": "checkout"}, 3)] == [(sample.labels, sample.value) for sample in requests.samples]
     assert [1] == [sample.value for sample in broken.samples]
+
+
+def test_a_calendar_that_stays_as_it_was_is_down_and_tells_when_it_was_read():
+    feeds = SimpleNamespace(
+        calendars={
+            "company": Calendar("company", ()),
+            "stale": Calendar("stale", (), "the feed answers 503"),
+            "new": Calendar("new"),
+        },
+        read_at={"company": 90 * SECOND, "stale": 30 * SECOND},
+        problem="line 2: there is no such field",
+    )
+    up, read, broken = calendar_families(feeds)
+
+    assert {"company": 1, "stale": 0, "new": 0} == {one.labels["calendar"]: one.value for one in up.samples}
+    assert {"company": 90, "stale": 30} == {one.labels["calendar"]: one.value for one in read.samples}
+    assert [1] == [sample.value for sample in broken.samples]
+    assert [[], [], [0]] == [[one.value for one in family.samples] for family in calendar_families(None)]
