@@ -124,6 +124,7 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
     changes = [ReplicaChange(begin, target.replicas, target.ready)]
     now = begin
     stands: Standing | None = None
+    last: Decision | None = None
     observation, before = trajectory.observe(spec), trajectory.memory
     while now < end:
         passed(now)
@@ -150,11 +151,19 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
                 watch(observation, decision)
             trajectory.act(spec, observation, decision)
             stands = None
-            if watch is None and target.is_settled:
-                record = Record(spec, observation, limited, before, now)
-                stands = standing(record, target.pods, decision, trajectory.memory, foreseen=True)
         if budget is not None and isinstance(latest, Forecast):
             budget.count(spec, observation, before, decision, now)
+        if (
+            stands is None
+            and watch is None
+            and target.is_settled
+            and (budget is None or budget.is_met)
+            # A load that asked for another count a period ago will ask for another one in the next.
+            and _asks_alike(decision, last)
+        ):
+            record = Record(spec, observation, limited, before, now)
+            stands = standing(record, target.pods, decision, trajectory.memory, foreseen=True)
+        last = decision
         _note(changes, target)
         now = min(next_reconciliation(spec, decision, begin, now), end)
         while (ready_at := target.next_ready) is not None and ready_at < now:
@@ -164,6 +173,12 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
         _note(changes, target)
     memory = trajectory.memory if stands is None else stands.take_periods(trajectory.memory)
     return Run(trajectory.accumulator.score(), tuple(changes), memory)
+
+
+def _asks_alike(one: Decision, before: Decision | None) -> bool:
+    if before is None or one.recommended is None or before.recommended is None:
+        return False
+    return one.recommended.replicas == before.recommended.replicas
 
 
 def next_reconciliation(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
