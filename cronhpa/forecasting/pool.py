@@ -146,11 +146,15 @@ def _work(task: Callable[[bytes], bytes], payload: bytes) -> bytes:
         raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
 
 
-def _start() -> None:
-    """Runs first in a process, before numpy is imported."""
-    # One thread: with BLAS's own threads the same fits took three times as long.
+def use_one_thread() -> None:
+    """For a process that fits, before it imports numpy: with BLAS's own threads the same fits took three times as long."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
+
+
+def _start() -> None:
+    """Runs first in a process."""
+    use_one_thread()
     # A group of its own: what a method of another package has forked ends with the worker.
     os.setpgid(0, 0)
     os.nice(_NICENESS)

@@ -133,8 +133,10 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     from cronhpa.core.model.prices import Prices
     from cronhpa.core.schedules.wall_clock import zone_problem
     from cronhpa.forecasting.backtest import with_one
+    from cronhpa.forecasting.pool import use_one_thread
     from cronhpa.history.database.series import Series
 
+    use_one_thread()
     if zone is not None and (problem := zone_problem(zone)):
         raise typer.BadParameter(problem, param_hint="--zone")
     if picture is not None:
