@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from cronhpa.core.model.instant import DAY, HOUR, SECOND, format_instant
 from cronhpa.core.model.prices import Prices, money
-from cronhpa.reporting.cases import Suggestion, worth
+from cronhpa.reporting.cases import EXTRA_PERCENT_MAX, MINUTE_WORTH, Suggestion, worth
 from cronhpa.reporting.reported_target import LeftOut
 from cronhpa.reporting.rhythm import OneTimePeak
 from cronhpa.reporting.screening import workload_model
@@ -59,6 +59,16 @@ def sentence(judged: JudgedTarget, suggestion: Suggestion, prices: Prices) -> st
         saved = (before.pod_hours - after.pod_hours) * price
         text += f", {'saves' if saved >= 0 else 'costs'} {money(abs(saved))}"
     return text
+
+
+def doubts_of(judged: JudgedTarget, suggestion: Suggestion) -> tuple[str, ...]:
+    """What speaks against a suggestion, the weightiest first."""
+    more = change_percent(judged.today, suggestion.score)
+    dear = (
+        f"{more:.0f} % more pod-hours are many: worth it only where a minute with too few pods costs as much as "
+        f"{MINUTE_WORTH} minutes of all pods"
+    )
+    return (*((dear,) if more > EXTRA_PERCENT_MAX else ()), *suggestion.doubts)
 
 
 def nothing_to_gain(judged: JudgedTarget) -> str:
@@ -152,7 +162,7 @@ def _suggestion(judged: JudgedTarget, suggestion: Suggestion, prices: Prices) ->
         "why": suggestion.why,
         **_score(suggestion.score),
         **({} if saved is None else {"saved": round(saved, 2)}),
-        "doubts": list(suggestion.doubts),
+        "doubts": list(doubts_of(judged, suggestion)),
         "spec": suggestion.spec,
     }
 

@@ -162,8 +162,8 @@ def _of_bounds(case: Case) -> Found:
     target, span, replays, today, rates = case.target, case.span, case.replays, case.today, case.rates
     manifest = target.manifest["spec"]
     if rates[Rule.TOO_MANY_REPLICAS] > _OFTEN and today.under_provisioned_minutes >= least_minutes(today):
-        highest = replays.run({**manifest, "maxReplicas": manifest["maxReplicas"] * _MAXIMUM_FACTOR}).score
-        maximum = highest.most_replicas
+        needed = reactive_replicas(minutes_of(target.points, span), workload_model(target)).max()
+        maximum = min(int(needed), manifest["maxReplicas"] * _MAXIMUM_FACTOR)
         if maximum > manifest["maxReplicas"]:
             run = replays.run({**manifest, "maxReplicas": maximum})
             if avoids(today, run.score):
@@ -430,9 +430,13 @@ def _together(
 
 
 def _worth_at_most(today: Score, suggestions: Sequence[Suggestion]) -> float:
-    """What these suggestions can be worth together: each in full, and no more minutes avoided than there are."""
-    saved = sum(max(today.pod_hours - one.score.pod_hours, 0.0) for one in suggestions)
-    every = value_of(today, today.under_provisioned_minutes, -saved)
+    """
+    What these suggestions are worth together at best: each in full, no more minutes avoided than there are, and as many
+    pods as the dearest of them alone.
+    """
+    added = [one.score.pod_hours - today.pod_hours for one in suggestions]
+    extra = max(*added, 0.0) + sum(hours for hours in added if hours < 0)
+    every = value_of(today, today.under_provisioned_minutes, extra)
     return min(every, sum(worth(today, one.score) for one in suggestions))
 
 

@@ -10,7 +10,7 @@ from cronhpa.core.model.prices import Prices
 from cronhpa.core.model.spec import ControllerOptions, Span
 from cronhpa.forecasting.backtest import Rerun, load_of_points
 from cronhpa.reporting.cases import SuggestionKind
-from cronhpa.reporting.cluster_report import nothing_to_gain, report_of, sentence
+from cronhpa.reporting.cluster_report import doubts_of, nothing_to_gain, report_of, sentence
 from cronhpa.reporting.reported_target import LeftOut
 from cronhpa.reporting.suggestions import happened_week, judge, judged_span
 from reporting.made_targets import MONDAY, hpa, points, rush, target
@@ -92,6 +92,8 @@ def test_a_maximum_that_is_hit_is_named_with_the_pods_that_are_needed():
 
     (bounds,) = (one for one in found.suggestions if one.kind is SuggestionKind.BOUNDS)
     assert bounds.spec["maxReplicas"] >= 18
+    (dear,) = doubts_of(found, bounds)
+    assert "more pod-hours are many" in dear
     assert "instead of 10" in bounds.change
 
 

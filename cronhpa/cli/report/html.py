@@ -10,6 +10,7 @@ from cronhpa.core.model.instant import HOUR, MINUTE, Nanoseconds, format_instant
 from cronhpa.reporting.cluster_report import (
     ClusterReport,
     days,
+    doubts_of,
     idle_hours,
     minutes,
     nothing_to_gain,
@@ -74,7 +75,7 @@ def _worth(judged: JudgedTarget, answer: ClusterReport) -> dict[str, Any]:
         "target": judged.target.label,
         "sentence": sentence(judged, best, answer.prices),
         "why": best.why,
-        "doubts": [*best.doubts, *judged.doubts],
+        "doubts": [*doubts_of(judged, best), *judged.doubts],
         "others": [sentence(judged, one, answer.prices) for one in judged.suggestions if one is not best],
         "picture": _picture(judged),
     }

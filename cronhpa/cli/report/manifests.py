@@ -8,7 +8,7 @@ from typing import Any
 from cronhpa.cli.objects.yaml_documents import as_yaml
 from cronhpa.core.model.prices import Prices
 from cronhpa.core.model.printable import printable
-from cronhpa.reporting.cluster_report import sentence
+from cronhpa.reporting.cluster_report import doubts_of, sentence
 from cronhpa.reporting.suggestions import JudgedTarget
 
 _WIDTH = 100
@@ -24,7 +24,7 @@ def manifest_text(judged: JudgedTarget, prices: Prices) -> str:
     comments = [
         sentence(judged, best, prices),
         f"because {best.why}",
-        *(f"doubt: {doubt}" for doubt in (*best.doubts, *judged.doubts)),
+        *(f"doubt: {doubt}" for doubt in (*doubts_of(judged, best), *judged.doubts)),
         f"In place of {judged.target.autoscaler}: `cronhpa adopt` moves an HPA over without two of them acting.",
     ]
     lines = [f"# {line}" for text in comments for line in textwrap.wrap(printable(text), _WIDTH)]

@@ -7,7 +7,15 @@ import textwrap
 from cronhpa.cli.tables.time_format import format_length
 from cronhpa.cli.terminal.console import aligned
 from cronhpa.core.model.printable import printable
-from cronhpa.reporting.cluster_report import ClusterReport, idle_hours, minutes, nothing_to_gain, peak_text, sentence
+from cronhpa.reporting.cluster_report import (
+    ClusterReport,
+    doubts_of,
+    idle_hours,
+    minutes,
+    nothing_to_gain,
+    peak_text,
+    sentence,
+)
 from cronhpa.reporting.suggestions import JudgedTarget
 
 _HEAD = ("TARGET", "AUTOSCALER", "SHORT", "UNSERVED", "POD-HOURS", "IDLE")
@@ -50,11 +58,14 @@ def _worth_doing(number: int, judged: JudgedTarget, answer: ClusterReport, width
     assert best is not None, "only targets with a suggestion are worth it"
     lines = _wrapped(f"{number}. {judged.target.label}: {sentence(judged, best, answer.prices)}", width)
     lines += _wrapped(f"because {best.why}", width, indent=3)
-    for doubt in (*best.doubts, *judged.doubts):
+    for doubt in (*doubts_of(judged, best), *judged.doubts):
         lines += _wrapped(f"doubt: {doubt}", width, indent=3)
     for other in judged.suggestions:
         if other is not best:
             lines += _wrapped(f"or {sentence(judged, other, answer.prices)}", width, indent=3)
+            lines += [
+                line for doubt in doubts_of(judged, other) for line in _wrapped(f"doubt: {doubt}", width, indent=6)
+            ]
     return lines
 
 
