@@ -147,7 +147,7 @@ def _work(task: Callable[[bytes], bytes], payload: bytes) -> bytes:
 
 
 def use_one_thread() -> None:
-    """For a process that fits, before it imports numpy: with BLAS's own threads the same fits took three times as long."""
+    """For a process that fits, before it imports numpy: with threads of BLAS the same fits took three times as long."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
 
