@@ -70,9 +70,11 @@ class EventLook(Struct, frozen=True):
     elapsed: Nanoseconds
     """Since they were looked at last."""
     shards: int = 1
-    """Into how many the cluster is divided."""
+    """Into how many the cluster is divided; 0 if operators of some namespaces each have a row."""
     held: frozenset[int] = frozenset({0})
     """Those of them whose objects are in `parts`; the others' numbers are those of the status before."""
+    aside: str = ""
+    """What keeps the operator from some of the objects that the event selects."""
 
     @property
     def is_active(self) -> bool:
@@ -121,12 +123,9 @@ def event_status(
     that another replica, or an operator of other namespaces, serves.
     """
     event, phase, now = look.event, look.phase, look.now
-    others = list(others)
     shares = shares_of(look.parts)
-    if look.shards > 1:
+    if look.shards != 1:
         shares = sorted([*shares, *_others(look, previous)], key=lambda share: share.shard)
-    elif others:
-        shares.append(Share(1, {key: sum(row[key] for row in others) for key in EVENT_NUMBERS}, {}))
     total = {key: sum(share.numbers[key] for share in shares) for key in EVENT_NUMBERS}
     status: dict[str, Any] = {
         "observedGeneration": look.generation,
@@ -150,8 +149,8 @@ def event_status(
         status["report"] = report
     if past:
         status["pastReports"] = past[:MAX_PAST_REPORTS]
-    if look.shards > 1:
-        status["shards"] = [share.written(look.shards) for share in shares]
+    if look.shards != 1:
+        status["shards"] = [share.written(look.shards, look.generation) for share in shares]
     status["conditions"] = _conditions(look, shares, total, previous.get("conditions") or ())
     return status
 
@@ -195,11 +194,12 @@ class Share(Struct):
     notes: dict[str, tuple[int, str]] = {}
     """What its author is to know: of how many objects, and their names."""
 
-    def written(self, shards: int) -> dict[str, Any]:
+    def written(self, shards: int, generation: int) -> dict[str, Any]:
         """As in the status."""
         return {
             "shard": self.shard,
             "of": shards,
+            "observedGeneration": generation,
             **self.numbers,
             "leading": self.leading,
             "addedMilli": {resource: str(amount) for resource, amount in self.added.items()},
@@ -252,10 +252,15 @@ def _share(shard: int, parts: Sequence[ObjectPart]) -> Share:
 
 
 def _others(look: EventLook, previous: Mapping[str, Any]) -> Iterator[Share]:
-    """What other replicas wrote of their shards; what cannot be read, or is of another division, is left out."""
+    """
+    What other replicas wrote of their shards; what cannot be read, or is of another division, is left out.
+
+    An operator of some namespaces may be gone for good: its row stays until the event is edited.
+    """
     for row in previous.get("shards") or ():
         try:
-            if row["of"] == look.shards and row["shard"] not in look.held:
+            is_old = not look.shards and row["observedGeneration"] < look.generation
+            if row["of"] == look.shards and row["shard"] not in look.held and not is_old:
                 added = {str(resource): int(amount) for resource, amount in (row.get("addedMilli") or {}).items()}
                 notes = {note["about"]: (int(note["objects"]), str(note["text"])) for note in row.get("notes") or ()}
                 numbers = {key: int(row[key]) for key in EVENT_NUMBERS}
@@ -422,17 +427,17 @@ def _matched(
     event = look.event
     if not objects:
         where = f"in namespace {event.namespace}" if event.namespace else "in the namespaces of namespaceSelector"
-        return (
-            "Matched", False, "NothingMatched",
-            f"no CronHPA {where} has labels that the selector asks for: compare `kubectl get chpa --show-labels`",
-        )  # fmt: skip
+        compare = "compare `kubectl get chpa --show-labels`"
+        message = f"no CronHPA {where} has labels that the selector asks for: {look.aside or compare}"
+        return "Matched", False, "NothingMatched", message
     if left_out[0]:
         message = (
             f"it does not hold for {left_out[1]}: an object takes over 50 schedules, of the first 100 events of its "
             "namespace by name: delete events, or join them"
         )
         return "Matched", False, "TooManyEvents", message
-    aside = f"; {previews[0]} of them are in mode Preview and are not scaled: {previews[1]}" if previews[0] else ""
+    aside = f"; {look.aside}" if look.aside else ""
+    aside += f"; {previews[0]} of them are in mode Preview and are not scaled: {previews[1]}" if previews[0] else ""
     return "Matched", True, "ObjectsMatched", f"it concerns {objects} objects{aside}"
 
 

@@ -149,6 +149,7 @@ class Controller:
             serves=self._leads,
             clock=clock.now,
             scope=shards,
+            namespaces=namespaces,
             held=self._held,
         )
         self.placeholders = PlaceholderWriter(

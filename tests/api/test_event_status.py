@@ -136,13 +136,19 @@ def test_an_event_that_cannot_be_read_is_refused_with_its_problems():
     assert "a list belongs here" in condition(status, "Accepted")["message"]
 
 
-def test_rows_of_another_replica_stay_and_count():
-    theirs = {"namespace": "other", "objects": 3, "pods": 30, "podsNow": 9, "short": 0, "ready": 0}
+def test_operators_of_some_namespaces_have_a_row_each_which_goes_with_an_edit_if_its_operator_is_gone():
+    def by(row, part, previous, generation=1):
+        at = START - HOUR
+        parts = (replace(part, shard=row),)
+        aside = f"the operator acts in {part.namespace} alone"
+        seen = EventLook(CLUSTER, generation, phase(CLUSTER, at), parts, at, 0, 0, frozenset({row}), aside)
+        return event_status(seen, previous, NONE)
 
-    status = event_status(look(START, SHOP), {}, NONE, [theirs])
+    both = by(8, replace(CART, namespace="other"), by(7, SHOP, {}))
 
-    assert (4, 40) == (status["objects"], status["pods"])
-    assert ["other", "prod"] == [row["namespace"] for row in status["namespaces"]]
+    assert (2, 16, 4) == tuple(both[key] for key in ("objects", "pods", "short"))
+    assert "the operator acts in other alone" in condition(both, "Matched")["message"]
+    assert 10 == by(7, SHOP, both, generation=2)["pods"]
 
 
 def test_a_status_that_somebody_forged_costs_no_report():

@@ -215,3 +215,137 @@ def test_an_expected_load_of_a_window_shorter_than_a_step_leaves_the_operator_ru
     control_plane.apply(event("now", namespace, selector={"tier": "web"}, minReplicas=4))
     becomes(control_plane, namespace, {"shop": 4})
     assert (True, process) == (operator.is_running, operator.pid)
+
+
+def says(plane, namespace, name, kind, within_s=90, plural="plannedevents"):
+    """A condition of an event, once it has one."""
+
+    def read():
+        found = status(plane, namespace, name, plural).get("conditions", ())
+        return next((one for one in found if one["type"] == kind), None)
+
+    return wait_until(read, within_s=within_s, every_s=1)
+
+
+@pytest.mark.usefixtures("operator")
+def test_two_hundred_events_of_one_object_with_the_longest_names_are_told_which_of_them_hold(
+    control_plane, plant, namespace
+):
+    """Of 200 events of ten windows five hold, as wholes; the object's status holds their names of 300 letters."""
+    workload(control_plane, plant, namespace, "shop", tier="web")
+    many = []
+    for number in range(200):
+        name = f"{number:03}-" + ".".join(["e" * 61] * 4)[:249].rstrip(".")
+        one = event(name, namespace, selector={}, minReplicas=3, more={"reason": "\u00e4" * 256})
+        (window,) = one["spec"]["schedules"]
+        one["spec"]["schedules"] = [window | {"name": f"{place}-" + "w" * 61} for place in range(10)]
+        many.append(one)
+    control_plane.apply(*many)
+    becomes(control_plane, namespace, {"shop": 3}, within_s=60)
+
+    decided = wait_until(
+        lambda: control_plane.get(f"{API}/namespaces/{namespace}/cronhpas/shop")["status"],
+        lambda told: len(told.get("schedules", ())) == 50,
+        within_s=60,
+    )
+    assert all(one["name"].startswith("Event/00") for one in decided["schedules"])
+    matched = [says(control_plane, namespace, many[place]["metadata"]["name"], "Matched") for place in (0, 4, 5, 199)]
+    assert ["ObjectsMatched"] * 2 + ["TooManyEvents"] * 2 == [one["reason"] for one in matched]
+    control_plane.kubectl("delete", "plannedevents", "--all", "-n", namespace)
+    becomes(control_plane, namespace, {"shop": 2}, within_s=60)
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_cap_for_all_namespaces_but_some_never_holds_in_a_new_one_of_these(control_plane, plant, namespace):
+    """The namespace, its label and the object come at the same instant; later the label goes, and the cap holds."""
+    name = f"freeze-{namespace[-6:]}"
+    but = {"matchExpressions": [{"key": "env", "operator": "NotIn", "values": ["live"]},
+                                {"key": "team", "operator": "In", "values": [namespace[-6:]]}]}  # fmt: skip
+    control_plane.apply(
+        event(name, "", kind="ClusterPlannedEvent", selector={"tier": "frozen"}, maxReplicas=3,
+              more={"namespaceSelector": but})
+    )  # fmt: skip
+    says(control_plane, "", name, "Matched", plural="clusterplannedevents")
+    new = f"{namespace}-new"
+    labels = {"env": "live", "team": namespace[-6:]}
+    body = cron_hpa("shop", new, minReplicas=5, maxReplicas=6)
+    body["metadata"]["labels"] = {"tier": "frozen"}
+    try:
+        control_plane.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": new, "labels": labels}},
+            deployment("shop", namespace=new, replicas=5),
+            body,
+        )
+        plant.add_target(new, {"app": "shop"}, 0.5)
+        time.sleep(20)
+        assert replicas(control_plane, new, "shop") == 5
+
+        control_plane.kubectl("label", "namespace", new, "env-")
+        becomes(control_plane, new, {"shop": 3}, within_s=60)
+    finally:
+        control_plane.kubectl("delete", "clusterplannedevent", name)
+        control_plane.kubectl("delete", "namespace", new, "--wait=false")
+
+
+@pytest.mark.usefixtures("operator")
+def test_edits_in_the_seconds_of_the_start_end_in_the_last_one(control_plane, plant, namespace):
+    for name in ("shop", "cart"):
+        workload(control_plane, plant, namespace, name, tier="web")
+    becomes(control_plane, namespace, {"shop": 2, "cart": 2})
+    start = (datetime.now(UTC) + timedelta(seconds=75)).replace(second=0, microsecond=0)
+    control_plane.apply(event("sale", namespace, selector={}, start=start, minReplicas=3))
+    time.sleep(max(start.timestamp() - time.time() - 4, 0))
+    while time.time() < start.timestamp() + 4:
+        for count in (5, 4, 6):
+            control_plane.apply(event("sale", namespace, selector={}, start=start, minReplicas=count))
+    becomes(control_plane, namespace, {"shop": 6, "cart": 6})
+    told = wait_until(
+        lambda: status(control_plane, namespace, "sale"), lambda one: one.get("ready") == 2, within_s=60, every_s=1
+    )
+    assert told["report"]["opened"] == start.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_an_operator_that_is_away_over_the_end_of_an_event_reports_the_end_that_it_had(
+    control_plane, plant, namespace, operator
+):
+    workload(control_plane, plant, namespace, "shop", tier="web")
+    start = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=5)
+    minutes = 7 + (datetime.now(UTC).second > 20)
+    control_plane.apply(event("sale", namespace, selector={}, start=start, minutes=minutes, minReplicas=5))
+    becomes(control_plane, namespace, {"shop": 5})
+    wait_until(lambda: status(control_plane, namespace, "sale").get("report"), within_s=60, every_s=1)
+    end = start + timedelta(minutes=minutes)
+    operator.kill()
+    time.sleep(max(end.timestamp() - time.time() + 5, 0))
+    assert replicas(control_plane, namespace, "shop") == 5
+    operator.start()
+
+    becomes(control_plane, namespace, {"shop": 2}, within_s=400)
+    told = wait_until(
+        lambda: status(control_plane, namespace, "sale"),
+        lambda one: "closed" in one.get("report", {}),
+        within_s=60,
+        every_s=1,
+    )
+    assert end.strftime("%Y-%m-%dT%H:%M:%SZ") == told["report"]["closed"]
+    assert "Ended" == told["state"]
+    assert "NoWindow" == says(control_plane, namespace, "sale", "Scheduled")["reason"]
+
+
+@pytest.mark.usefixtures("operator")
+def test_two_events_that_contradict_and_a_percentage_of_nothing_say_so(control_plane, plant, namespace):
+    workload(control_plane, plant, namespace, "shop", tier="web")
+    control_plane.apply(
+        event("most", namespace, selector={}, maxReplicas=3),
+        event("least", namespace, selector={}, minReplicas=5),
+        event("least-2", namespace, selector={}, minReplicas=1),
+    )
+
+    def consistent():
+        return {
+            name: says(control_plane, namespace, name, "Consistent")["status"] for name in ("most", "least", "least-2")
+        }
+
+    wait_until(consistent, lambda seen: seen == {"most": "False", "least": "False", "least-2": "True"}, within_s=120)
+    told = says(control_plane, namespace, "least", "Consistent")["message"]
+    assert "Event/least asks for at least 5, Event/most for at most 3" in told

@@ -6,6 +6,7 @@ Who wrote for which object, and when, is read off the API server's audit log: ea
 Lease of its object's shard by the same replica.
 """
 
+import json
 import random
 import re
 import signal
@@ -262,3 +263,42 @@ def _lived(fleet, record_property, by_server):
     if by_server:
         asked = [line for line in (fleet.plane.folder / "audit.log").open() if "shardSelector" in line]
         assert asked
+
+
+def test_two_replicas_tell_one_story_of_a_cluster_event_and_then_are_silent(fleet, busy, control_plane):
+    """
+    Each replica knows half of the eight objects, one of which is short: totals and conditions are those of all, and a
+    condition of one replica is not undone by the other.
+    """
+    first, second = fleet.start(), fleet.start()
+    wait_until(lambda: fleet.are_served(8, 8), within_s=60)
+    name = f"sale-{time.time_ns()}"
+    window = {"name": "doors", "from": "2999-11-27T06:00", "to": "2999-11-28T00:00", "minReplicas": 9}
+    names = [target.namespace for target in busy]
+    only = [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": names}]
+    spec = {"selector": {}, "namespaceSelector": {"matchExpressions": only}, "reason": "a sale", "schedules": [window]}
+    for number, target in enumerate(busy):
+        change = json.dumps({"spec": {"maxReplicas": 20 if number else 8}})
+        control_plane.kubectl("patch", "cronhpa", target.name, "-n", target.namespace, "--type=merge", "-p", change)
+    control_plane.apply({
+        "apiVersion": "cronhpa.io/v1alpha1", "kind": "ClusterPlannedEvent", "metadata": {"name": name}, "spec": spec,
+    })  # fmt: skip
+    path = f"/apis/cronhpa.io/v1alpha1/clusterplannedevents/{name}"
+    told = wait_until(
+        lambda: control_plane.get(path).get("status", {}),
+        lambda status: status.get("objects") == len(busy),
+        within_s=90,
+        every_s=1,
+    )
+    assert (len(busy) * 9 - 1, 1) == (told["pods"], told["short"])
+    assert {16} == {row["of"] for row in told["shards"]}
+
+    time.sleep(40)
+    seen = {json.dumps(control_plane.get(path)["status"]["conditions"]) for _ in range(20) if not time.sleep(1)}
+    control_plane.kubectl("delete", "clusterplannedevent", name)
+
+    (conditions,) = seen
+    fits = next(one for one in json.loads(conditions) if one["type"] == "Fits")
+    assert ("False", True) == (fits["status"], names[0] in fits["message"])
+    writers = {AGENT.search(write.agent)[1] for write in fleet.writes() if write.resource.startswith("clusterplanned")}
+    assert writers <= {first, second}

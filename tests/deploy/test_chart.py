@@ -186,6 +186,13 @@ def test_with_namespaces_there_is_a_role_in_each_and_reviews_alone_are_of_the_cl
     assert "shop,search" == environment(objects)["CRONHPA_NAMESPACES"]
 
 
+def test_with_namespaces_cluster_events_are_a_right_that_is_asked_for():
+    no_reviews = {"decisionHistory": {"enabled": False}, "page": {"enabled": False}}
+    objects = render(namespaces=["shop"], clusterPlannedEvents=True, **no_reviews)
+
+    assert OF_CLUSTER == rights(own_role(objects))
+
+
 @pytest.mark.parametrize(
     ("values", "kind"), [({}, "ClusterRoleBinding"), ({"namespaces": ["shop", "search"]}, "RoleBinding")]
 )

@@ -54,13 +54,13 @@ class EventScheduleModel(ScheduleModel):
 
     min_replicas_percent: Percent | None = Field(
         default=None,
-        description="Lower bound in percent of the one that the object's other sources state at that time: its spec, "
-        "its schedules, an override. Rounded up. With minReplicas, the larger of the two.",
+        description="Lower bound in percent of the one that the object's other sources state then, rounded up; with "
+        "minReplicas, the larger of the two. The schedules of one event are no other sources to each other.",
     )
     max_replicas_percent: Percent | None = Field(
         default=None,
-        description="Upper bound in percent of the one that the object's other sources state at that time. Rounded up. "
-        "With maxReplicas, the smaller of the two.",
+        description="Upper bound in percent of the one that the object's other sources state then, rounded up; with "
+        "maxReplicas, the smaller of the two.",
     )
     expected_load_percent: Percent | None = Field(
         default=None,
@@ -77,7 +77,7 @@ class PlannedEventSpec(Model):
     """Which objects the event concerns, and the windows and bounds that hold in each of them."""
 
     selector: LabelSelectorModel = Field(
-        description="Labels of the CronHPA objects that the event concerns. An empty selector concerns all of them."
+        description="Labels of the CronHPA objects that the event concerns; empty: all."
     )
     reason: str = Field(min_length=1, max_length=256, description="What it is, such as Black Friday.")
     priority: int = Field(
@@ -92,8 +92,7 @@ class PlannedEventSpec(Model):
         min_length=1,
         max_length=MAX_SCHEDULES_OF_EVENT,
         description="Windows of time with the bounds that hold in each object. They act as if they were written in it, "
-        "but maxReplicas of the object stays a cap, unless the schedule states maxReplicas, maxReplicasPercent or "
-        "replicas.",
+        "but maxReplicas of the object stays a cap, unless the schedule states a maximum.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
 
@@ -131,7 +130,8 @@ class EventShard(Model):
     """What the objects of one shard add: the totals are sums of these."""
 
     shard: int
-    of: int = Field(description="Number of shards.")
+    of: int = Field(description="Number of shards; 0 for an operator of some namespaces.")
+    observed_generation: int = Field(default=0, description="Generation of the event that it read.")
     objects: int
     pods: int
     pods_now: int

@@ -23,6 +23,7 @@ from cronhpa.operator.leader.shard_plan import plan
 
 LOG = logging.getLogger(__name__)
 
+_EVENTS_OF_CLUSTER = "/api/v1/namespaces/default/events"
 _NAMESPACE = re.compile(r"/namespaces/([^/]+)/")
 
 
@@ -67,10 +68,15 @@ class HeldShards:
         return {shard: term for shard, leadership in enumerate(self.shards) if (term := leadership.term)}
 
     def fence(self, path: str) -> float:
-        """Seconds from now within which a write to a path must end, by the Lease of its namespace's shard."""
+        """
+        Seconds from now within which a write to a path must end, by the Lease of its namespace's shard.
+
+        The statuses of ClusterPlannedEvents are in no namespace and their events in `default`: each replica that holds
+        a shard writes its part of them.
+        """
         match = _NAMESPACE.search(path)
-        if match is None:  # the operator writes only inside namespaces
-            return 0.0
+        if match is None or path.startswith(_EVENTS_OF_CLUSTER):
+            return max(leadership.write_seconds() for leadership in self.shards)
         return self.shards[self.scope.shard_of(match[1])].write_seconds()
 
 

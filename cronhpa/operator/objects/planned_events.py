@@ -53,6 +53,7 @@ _WAITED_SECONDS = 60.0
 _UNREADABLE = "planned events cannot be listed: what they ask for is not known"
 _ABSENT: dict[int, str] = {HTTPStatus.NOT_FOUND: "is not installed", HTTPStatus.FORBIDDEN: "may not be listed"}
 _EVERYTHING = Selector(())
+_NAMESPACES = path_of("api", "v1", "namespaces")
 # The replicas that the expected load of an event asks of an object: as `ExpectedReplicas`.
 ExpectedOf = Callable[[Spec, Key, PlannedEvent, EventSchedule], int | Absent | None]
 
@@ -119,7 +120,10 @@ class SeenEvent(Struct):
 
 
 class PlannedEvents:
-    """namespaces: those that are watched; none: all of them, and ClusterPlannedEvents with them."""
+    """
+    namespaces: those that are watched; none: all of them. ClusterPlannedEvents are read in either case, if the operator
+    has the right; those that select namespaces need the right to list namespaces, too.
+    """
 
     def __init__(
         self,
@@ -155,9 +159,9 @@ class PlannedEvents:
         for namespace in namespaces or ("",):
             within = ("namespaces", namespace) if namespace else ()
             self._follow(path_of("apis", GROUP, VERSION, *within, EVENT_PLURAL), RawEvent, self._on_event, scope)
-        if not namespaces:
-            self._follow(path_of("apis", GROUP, VERSION, CLUSTER_EVENT_PLURAL), RawEvent, self._on_event, None)
-            self._follow(path_of("api", "v1", "namespaces"), _Namespace, self._on_namespace, None)
+        self.is_limited = bool(namespaces)
+        self._follow(path_of("apis", GROUP, VERSION, CLUSTER_EVENT_PLURAL), RawEvent, self._on_event, None)
+        self._follow(_NAMESPACES, _Namespace, self._on_namespace, None)
         inventory.expand_with(self.written_in)
 
     def _follow(self, path: str, kind: type[Any], changed: Callable[..., None], scope: ShardScope | None) -> None:
@@ -205,6 +209,11 @@ class PlannedEvents:
         """Keeps the events up to date, and the specs of the objects with them, until cancelled."""
         each = (part for informer in self._informers for part in (self._watch(informer), self._doubt(informer)))
         await asyncio.gather(self._refresh_always(), *each)
+
+    @property
+    def knows_namespaces(self) -> bool:
+        """Whether the labels of namespaces may be read."""
+        return _NAMESPACES not in self._absent
 
     def picks(self, seen: SeenEvent, state: ObjectState) -> bool:
         """Whether an event concerns an object."""
@@ -267,7 +276,9 @@ class PlannedEvents:
                     continue
                 if told != reason:
                     told = reason
-                    LOG.warning("%s %s: there are no planned events of it (%s)", informer.path, reason, error)
+                    # An operator of some namespaces is given no other right by default.
+                    level = logging.INFO if self.is_limited and informer not in self._scoped else logging.WARNING
+                    LOG.log(level, "%s %s: no planned event holds by it (%s)", informer.path, reason, error)
                 self._absent.add(informer.path)
                 self._note_readable(informer.path)
                 await asyncio.sleep(_ABSENT_SECONDS)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
+from zlib import crc32
 
 from cronhpa.api.event_status import EVENT_NUMBERS, EventLook, EventSums, ObjectPart, event_status, status_events
 from cronhpa.api.identity import CLUSTER_EVENT_PLURAL, EVENT_PLURAL, GROUP, VERSION
@@ -58,11 +59,14 @@ class EventStatusWriter:
         serves: Callable[[str], bool],
         clock: Callable[[], Nanoseconds],
         scope: ShardScope,
+        namespaces: tuple[str, ...],
         held: Callable[[], frozenset[int]],
     ) -> None:
         self._client, self._events, self._inventory, self._targets = client, events, inventory, targets
         self._recorder, self._serves, self._clock = recorder, serves, clock
         self._scope, self._held = scope, held
+        # An operator of some namespaces has a row of its own in the status of a ClusterPlannedEvent, too.
+        self._namespaces, self._row = namespaces, crc32(",".join(sorted(namespaces)).encode()) >> 1
         self._written_at: dict[Key, Nanoseconds] = {}
         self._looked: dict[Key, Nanoseconds] = {}
         self._sums: dict[Key, EventSums] = {}
@@ -108,8 +112,10 @@ class EventStatusWriter:
         others = () if event.namespace else [row for row in _rows(seen.status) if not self._serves(row["namespace"])]
         elapsed = min(max(now - self._looked.get(event.key, now), 0), 2 * MINUTE)
         self._looked[event.key] = now
-        shards = 1 if event.namespace else self._scope.shards
-        look = EventLook(event, seen.generation, stands, tuple(parts), now, elapsed, shards, held)
+        shards = 1 if event.namespace else 0 if self._namespaces else self._scope.shards
+        held = frozenset({self._row}) if shards == 0 else held
+        aside = self._aside(seen)
+        look = EventLook(event, seen.generation, stands, tuple(parts), now, elapsed, shards, held, aside)
         sums = self._sums.setdefault(event.key, EventSums())
         sums.add(look)
         status = event_status(look, seen.status, sums, others)
@@ -154,9 +160,25 @@ class EventStatusWriter:
             and not any(one.name in names for one in spec.schedules)
             and self._events.leaves_out(seen, state),
             is_percent_of_nothing=any(one.percent_of_nothing for one in (asked, *later)),
-            shard=0 if event.namespace else self._scope.shard_of(state.namespace),
+            shard=self._shard_of(seen, state),
             conflict=next((str(one) for one in state.local.conflicts if is_named(event, one.text)), ""),
         )
+
+    def _shard_of(self, seen: SeenEvent, state: ObjectState) -> int:
+        if seen.event.namespace:
+            return 0
+        return self._row if self._namespaces else self._scope.shard_of(state.namespace)
+
+    def _aside(self, seen: SeenEvent) -> str:
+        """What keeps this operator from concerning all that a ClusterPlannedEvent selects; "" for nothing."""
+        if seen.event.namespace:
+            return ""
+        asides = []
+        if seen.event.namespace_selector is not None and not self._events.knows_namespaces:
+            asides.append("the operator may not list namespaces, so namespaceSelector selects none: give it the right")
+        if self._namespaces:
+            asides.append(f"the operator acts in {', '.join(self._namespaces)} alone")
+        return "; ".join(asides)
 
     def _is_due(self, seen: SeenEvent, status: Mapping[str, Any], now: Nanoseconds) -> bool:
         before = seen.status

@@ -104,6 +104,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   verbs: [create]
 {{- end -}}
 
+{{/* ClusterPlannedEvents, and the labels of namespaces by which they pick them. */}}
+{{- define "cronhpa.clusterEventRules" -}}
+- apiGroups: [cronhpa.io]
+  resources: [clusterplannedevents]
+  verbs: [list, watch]
+- apiGroups: [cronhpa.io]
+  resources: [clusterplannedevents/status]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [list, watch]
+{{- end -}}
+
 {{/* All other rights of the operator, for the ClusterRole or for the Role of each namespace. */}}
 {{- define "cronhpa.rules" -}}
 # The CronHPAs. The operator never writes their spec, nor that of planned events.

@@ -336,8 +336,11 @@ async def test_a_write_is_fenced_by_the_lease_of_its_namespaces_shard():
         "/apis/cronhpa.io/v1alpha1/namespaces/team-1/cronhpas/shop/status": True,
         "/api/v1/namespaces/team-1/events": True,
         "/api/v1/namespaces/team-0/events": scope.shard_of("team-0") == scope.shard_of("team-1"),
-        "/api/v1/namespaces": False,
+        "/apis/cronhpa.io/v1alpha1/clusterplannedevents/sale/status": True,
+        "/api/v1/namespaces/default/events": True,
+        "/apis/cronhpa.io/v1alpha1/namespaces/default/cronhpas/shop/status": False,
     }
+    assert scope.shard_of("default") != scope.shard_of("team-1")
 
     assert paths == {path: held.fence(path) > 0 for path in paths}
     now[0] += TIMING.renew_deadline
