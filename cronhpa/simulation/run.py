@@ -24,6 +24,7 @@ from cronhpa.core.model.observation import Absent, Observation
 from cronhpa.core.model.record import Record
 from cronhpa.core.model.spec import ResourceMetric, Span, Spec
 from cronhpa.core.schedules.bounds import resolve
+from cronhpa.core.schedules.leads import urgent_edge
 from cronhpa.core.standing import Standing, standing
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.observe import observe_simulated, settled_usages
@@ -182,11 +183,11 @@ def _asks_alike(one: Decision, before: Decision | None) -> bool:
 
 
 def next_reconciliation(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
-    """The next instant on the grid of sync periods from `begin`, or an earlier edge."""
+    """The next instant on the grid of sync periods from `begin`, or an earlier edge that is urgent."""
     period = spec.options.sync_period
     following = now - (now - begin) % period + period
-    edge = decision.next_edge
-    return following if edge is None or edge.at <= now else min(following, edge.at)
+    edge = urgent_edge(spec, decision)
+    return following if edge is None or edge <= now else min(following, edge)
 
 
 def _container(spec: Spec) -> str:

@@ -15,6 +15,7 @@ from cronhpa.core.behavior import ramp
 from cronhpa.core.model.decision import (
     Abstention,
     Ahead,
+    Decision,
     Edge,
     Lead,
     Proposal,
@@ -24,12 +25,15 @@ from cronhpa.core.model.decision import (
     WindowState,
     Yielding,
 )
-from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.instant import MINUTE, Nanoseconds
 from cronhpa.core.model.memory import lead_time
 from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.spec import Schedule, Spec
 from cronhpa.core.schedules import windows
 from cronhpa.core.schedules.ranks import RankedBound, Settled, rank_of, settle, settled_at, stated_at, stated_by
+
+# Whoever looks at a window that has opened waits no longer than this for its event.
+_SOON = MINUTE
 
 
 class Leading(Struct, frozen=True, gc=False):
@@ -108,6 +112,23 @@ def leading_schedules(
         seen.states[index] = Window(name, WindowState.LEADING, start, leading.length)
         seen.headroom = max(seen.headroom, leading.schedule.headroom_percent)
     return out
+
+
+def urgent_edge(spec: Spec, decision: Decision) -> Nanoseconds | None:
+    """
+    The next edge of a decision, if the object must be decided at once then; None without one, and if its next period
+    is soon enough: nothing but schedules open whose floors count already.
+
+    Thousands may share a start. Their decisions would delay those of objects that it scales down.
+    """
+    edge = decision.next_edge
+    if edge is None or edge.state is not WindowState.OPEN or spec.options.sync_period > _SOON:
+        return None if edge is None else edge.at
+    if any(window.changes == edge.at and window.state is not WindowState.LEADING for window in decision.windows):
+        return edge.at
+    then = settled_at(spec, edge.at)
+    is_alike = (then.minimum.number, then.maximum.number) == (decision.minimum, decision.maximum)
+    return None if is_alike else edge.at
 
 
 def next_rise(spec: Spec, states: Sequence[Window], minimum: int) -> tuple[Nanoseconds, int] | None:

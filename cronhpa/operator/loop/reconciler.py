@@ -23,6 +23,7 @@ from cronhpa.core.model.record import Record, encode
 from cronhpa.core.model.spec import CronWindow, Mode, PodSelection, ResourceMetric, Spec
 from cronhpa.core.schedules.bounds import quiet_until
 from cronhpa.core.schedules.conflicts import conflicts
+from cronhpa.core.schedules.leads import urgent_edge
 from cronhpa.core.sync_grid import latest, remembered_at, resumed_at
 from cronhpa.history.database.series import Series
 from cronhpa.kube.scale import is_watched
@@ -168,8 +169,8 @@ class Reconciler:
         spec, now, local = record.spec, record.now, state.local
         assert state.target is not None
         owner_problem = self._cluster.owners.problem(state, self._inventory.rivals_on(state.target))
-        state.due.next_edge = None if decision.next_edge is None else decision.next_edge.at
-        local.bounds_until = quiet_until(spec, state.due.next_edge, now)
+        state.due.next_edge = urgent_edge(spec, decision)
+        local.bounds_until = quiet_until(spec, None if decision.next_edge is None else decision.next_edge.at, now)
         local.under_provisioned.note(record.observation, decision, now)
         self._writer.decisions.note_point(state, record, decision)
         reconciliation = Reconciliation(

@@ -191,7 +191,7 @@ class Due(Struct):
     at: Nanoseconds = 0
     """When the newest reconciliation was due."""
     next_edge: Nanoseconds | None = None
-    """When a schedule changes next."""
+    """When a schedule changes next, if that makes the object due."""
     ended_at: Nanoseconds | None = None
     """When the last reconciliation ended."""
     trace: Context | None = None

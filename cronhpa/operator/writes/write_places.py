@@ -170,6 +170,11 @@ class WritePlaces:
         return sum(self._reports.values()) >= _BESIDE or self._reports.get(namespace, 0) >= _BESIDE_IN_NAMESPACE
 
     @property
+    def is_busy(self) -> bool:
+        """Whether scale writes hold reports back."""
+        return asyncio.get_running_loop().time() < self._busy_until
+
+    @property
     def _busy_until(self) -> float:
         """Until when scale writes hold reports back; a scale write that hangs does so no longer than this."""
         return self._scaled_at + _BUSY_SECONDS

@@ -244,8 +244,36 @@ class Writer:
         """
         Records a reconciliation, and writes its status if that must be written.
 
-        It waits for its place: the scale writes of others go first, since who waits for them waits for pods.
+        It waits for its place: the scale writes of others go first, since who waits for them waits for pods. While
+        there are some, it is rendered at its place: to render thousands of statuses would delay them as well.
         """
+        urgency = _urgency_of_status(reconciliation)
+        if self._places.is_busy:
+            async with self._places.place(state.namespace, urgency):
+                if reconciliation.scales or self._is_current(state, reconciliation):
+                    status = self._worth_writing(state, reconciliation)
+                    if status is not None:
+                        await self._write_report(state, reconciliation, status)
+                else:
+                    state.local.changed = True
+            return
+        status = self._worth_writing(state, reconciliation)
+        if status is None:
+            return
+        text = b""
+
+        def pack() -> None:  # thousands of reports wait at a start, and dicts would take far more memory
+            nonlocal status, text
+            text, status = packed(status or {}), None
+
+        async with self._places.place(state.namespace, urgency, on_wait=pack):
+            if reconciliation.scales or self._is_current(state, reconciliation):
+                await self._write_report(state, reconciliation, status or unpacked(text))
+            else:
+                state.local.changed = True
+
+    def _worth_writing(self, state: ObjectState, reconciliation: Reconciliation) -> Status | None:
+        """Records a reconciliation; its status, if that must be written."""
         before = state.served.status
         status = self._rendered(state, before, reconciliation)
         self.decisions.note(state, reconciliation, status)
@@ -255,16 +283,12 @@ class Writer:
         ):
             served = state.served.packed_status
             state.writes.status = WrittenStatus.of(served, reconciliation, has_numbers=needed is StatusWrite.NOTHING)
-            return
-        # Thousands of reports wait at a shared edge. Dicts would take far more memory.
-        text = packed(status)
-        del before, status
-        is_put = False
+            return None
         state.writes.status = None
-        async with self._places.place(state.namespace, _urgency_of_status(reconciliation)):
-            if reconciliation.scales or self._is_current(state, reconciliation):
-                is_put = await self._put_status(state, state.served.status, unpacked(text), reconciliation.now)
-        if not is_put:
+        return status
+
+    async def _write_report(self, state: ObjectState, reconciliation: Reconciliation, status: Status) -> None:
+        if not await self._put_status(state, state.served.status, status, reconciliation.now):
             state.local.changed = True
         elif not reconciliation.scales:
             state.writes.status = WrittenStatus.of(state.writes.own, reconciliation)

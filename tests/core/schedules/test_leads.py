@@ -40,6 +40,7 @@ from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.spec import CronWindow, Override
 from cronhpa.core.reasons import proposal_reason
 from cronhpa.core.schedules.bounds import resolve
+from cronhpa.core.schedules.leads import urgent_edge
 from cronhpa.core.schedules.ranks import settled_at
 
 
@@ -112,6 +113,37 @@ def test_a_lead_that_has_begun_stays_as_it_was():
         assert (20, 120) == numbers(resolved)
         assert begun == resolved.leads
     assert (2, 120) == numbers(bounds(day(), clock="07:58:10", start_up=10 * SECOND))
+
+
+@pytest.mark.parametrize(
+    ("windows", "period", "urgent"),
+    [
+        ((day(),), 15 * SECOND, None),
+        ((day(cap=30),), 15 * SECOND, at("08:00")),  # a cap holds from the start on
+        ((day(lead=0),), 15 * SECOND, at("08:00")),  # nothing counts before the start
+        ((day(), schedule("sale", "0 8 * * *", "0 9 * * *", floor=4, lead=0)), 15 * SECOND, at("08:00")),
+        ((day(),), 5 * MINUTE, at("08:00")),  # whoever looks at it would wait for five minutes
+    ],
+)
+def test_a_start_at_which_no_bound_changes_is_not_urgent(windows, period, urgent):
+    """Of 10,000 objects that shared a start, those that it scaled down waited for 8,000 that it left as they were."""
+    of = spec(schedules=windows, options=replace(spec().options, sync_period=period))
+
+    decision = decide(of, queued(20, current=20), None, Memory(), at("07:59"))
+
+    assert at("08:00") == decision.next_edge.at
+    assert urgent == urgent_edge(of, decision)
+
+
+def test_the_begin_of_a_lead_and_the_end_of_a_window_are_urgent():
+    of = spec(schedules=(day(),))
+
+    during = decide(of, queued(20, current=20), None, Memory(), at("17:59"))
+    ahead = decide(of, queued(2, current=2), None, Memory(), at("07:50"))
+
+    assert at("18:00") == urgent_edge(of, during)
+    assert WindowState.LEADING == ahead.next_edge.state
+    assert ahead.next_edge.at == urgent_edge(of, ahead)
 
 
 def test_a_lead_is_forgotten_when_its_window_has_opened_or_starts_at_another_time():

@@ -160,6 +160,25 @@ def test_an_edge_is_acted_upon_at_its_instant():
     live(scenario)
 
 
+@pytest.mark.parametrize(("cap", "reconciliations"), [({}, 0), ({"maxReplicas": 5}, 1)])
+def test_a_start_whose_floor_counts_already_waits_for_the_next_period(cap, reconciliations):
+    """The lead has begun when the operator starts; at the start nothing but a cap changes the bounds."""
+
+    async def scenario():
+        rush = {"name": "rush", "start": "1 7 * * *", "end": "9 7 * * *", "minReplicas": 4, **cap}
+        api = shop(schedules=[rush])
+        async with Life(api) as life:
+            await until(59)
+            assert [2, 4] == [timeline(api)[0][1], timeline(api)[-1][2]]
+            assert next_reconciliation(59) > 60.5
+            assert reconciliations == await reconciliations_until(life, 60.5)
+            assert ("Open" in str(status(api)["schedules"])) == bool(reconciliations)
+            await until(76)
+            assert "Open" in str(status(api)["schedules"])
+
+    live(scenario)
+
+
 def test_an_edge_that_falls_inside_a_reconciliation_brings_another_one():
     """
     The reconciliation that began at 59 s waits for its metrics beyond the edge at 60 s: once it is over, the edge is

@@ -56,6 +56,18 @@ def test_scalings_overtake_the_reports_of_every_namespace():
     assert [0, 5, 3, 4, 1, 2] == order
 
 
+def test_places_are_busy_for_a_second_after_a_scaling():
+    async def scenario():
+        places, seen = WritePlaces(), []
+        for urgency, seconds in ((REPORT, 0.0), (DOWN, 0.9), (REPORT, 0.2)):
+            async with places.place("a", urgency):
+                await asyncio.sleep(seconds)
+            seen.append(places.is_busy)
+        return seen
+
+    assert [False, True, False] == live(scenario)
+
+
 def test_a_full_namespace_leaves_its_turn_to_the_others():
     """Both places of `a` are taken: its third scale-up waits, and the report of `b` goes first."""
     order, most = order_of([("a", UP), ("a", UP), ("a", UP), ("b", REPORT)], total=4, in_namespace=2)
