@@ -7,10 +7,12 @@ A mutant that no hour finds tells that an assertion of the simulation cannot fai
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import pytest
 from msgspec.structs import replace
@@ -26,6 +28,8 @@ from cronhpa.core.schedules.bounds import resolve
 from cronhpa.kube.resource_versions import SeenVersions
 from cronhpa.operator.leader.election import Leadership
 from cronhpa.operator.loop import standing_decisions
+from cronhpa.operator.loop.namespace_tasks import NamespaceTasks
+from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.owners import Owners
 from cronhpa.operator.writes import writer
 from cronhpa.operator.writes.written_status import StatusWrite, WrittenStatus
@@ -89,6 +93,24 @@ def outdated(_: Any, version: int, known: int) -> bool:
     return version < known
 
 
+def never_forgotten(*_: Any) -> None:
+    """An object that is deleted is decided on and on."""
+
+
+def one_after_another(self: NamespaceTasks, work: Coroutine[Any, Any, None], namespace: str) -> None:
+    """A namespace is reconciled when the one before it has been."""
+    turn = _TURNS.setdefault(self, asyncio.Lock())
+
+    async def in_turn() -> None:
+        async with turn:
+            await work
+
+    _SPAWN(self, in_turn(), namespace)
+
+
+_SPAWN = NamespaceTasks.spawn
+_TURNS: WeakKeyDictionary[NamespaceTasks, asyncio.Lock] = WeakKeyDictionary()
+
 MUTANTS = (
     Mutant("beyond bounds", ("S1", "L1"), range(20), deciding=too_many),
     Mutant("down without evidence", ("S2", "S5"), range(1, 20), deciding=blindly_down),
@@ -108,7 +130,9 @@ MUTANTS = (
             (writer, "need", lambda *_: StatusWrite.STATUS),
         ),
     ),
+    Mutant("one object after another", ("S8",), range(6, 200, 8), ((NamespaceTasks, "spawn", one_after_another),)),
     Mutant("another owner", ("S10",), range(23, 80), ((Owners, "problem", lambda *_: None),)),
+    Mutant("a deleted object", ("S11",), range(20, 200), ((Inventory, "drop", never_forgotten),)),
     Mutant(
         "a restored store",
         ("L1", "S1", "S7"),

@@ -30,9 +30,9 @@ _ONE_RECONCILIATION = 75.0
 # A decision is in the status after a few requests, of 20 ms each in calm weather.
 _WRITTEN = 10.0
 # What changes what is decided, and not whether it is written.
-_HARMLESS = ("load", "blind", "half blind", "foreign", "silence", "watch", "by hand")
-# What leaves watches and requests as they are.
-_HEARD = ("load", "by hand", "edit", "object", "deleted", "blind", "half blind", "clock", "foreign")
+_HARMLESS = ("load", "blind", "half blind", "foreign", "silence", "watch", "by hand", "illness")
+# What keeps nobody from reconciling each object in each period.
+_NEIGHBOURLY = ("load", "by hand", "edit", "illness")
 # A list of all objects every five minutes finds what every watch has missed.
 _SWEPT = 330.0
 # A list of all HorizontalPodAutoscalers, ten minutes and a quarter of jitter after the last one.
@@ -46,7 +46,7 @@ class Judge:
     """
     stirs: (second, what) of everything that was done to the system. recommended: (second, who, count) of each decision.
     written: (second, from, to) of each scale write. lease: by which the object is decided. since: since when something
-    holds, by its name.
+    holds, by its name. gone: the uid of the object that was deleted last.
     """
 
     world: World
@@ -59,7 +59,11 @@ class Judge:
     status_writes: list[float] = field(default_factory=list)
     since: dict[str, float] = field(default_factory=dict)
     spec: dict[str, Any] | None = None
+    gone: str = ""
     violation: Violation | None = None
+    # When the object's last reconciliation ended, by replica and by that one's clock; when that was seen to change.
+    ended: dict[str, int] = field(default_factory=dict)
+    ended_seen: float = 0.0
 
     def stir(self, what: str) -> None:
         self.stirs.append((self.world.seconds(), what))
@@ -73,6 +77,8 @@ class Judge:
         self.stir(f"{what} ends")
 
     def note(self, who: str, spec: Any, decision: Any) -> None:
+        if spec.namespace != self.namespace:
+            return
         self._check_bounds(who, spec, decision)
         if decision.recommended is not None:
             self.recommended.append((self.world.seconds(), who, decision.recommended.highest))
@@ -117,6 +123,8 @@ class Judge:
         holder = self.world.led_last.get((self.lease.namespace, self.lease.name), client.who)
         if holder != client.who:
             self.fail("S4", f"{client.who} writes {plural}/{below}, and {holder} led last")
+        if resource is not None and resource["metadata"]["namespace"] != self.namespace:
+            return
         if below == "status":
             self.status_writes.append(self.world.seconds())
         if below == "scale":
@@ -126,7 +134,8 @@ class Judge:
         now = self.world.seconds()
         if self._lasts("foreign", _LISTED if self._stirred("silence of some events", _LISTED) else 120.0):
             self.fail("S10", f"{old} to {new} beside a HorizontalPodAutoscaler")
-        if self._lasts("deleted", _SWEPT if self._is_disturbed() else _ONE_RECONCILIATION):
+        is_told = now - self.world.told_deleted.get((who, self.gone), now) > _ONE_RECONCILIATION
+        if "deleted" in self.since and (is_told or now - self.since["deleted"] > _SWEPT):
             self.fail("S11", f"{old} to {new} for an object that is gone")
         if self.spec is not None and not self._stirred("edit", _SWEPT) and not self._stirred("object", _SWEPT):
             lowest, highest = _outermost(self.spec)
@@ -171,6 +180,19 @@ class Judge:
         ) and not any(since <= at + _WRITTEN and _befalls(what) for what, since in self.since.items())
 
     # From time to time, and at the end.
+
+    def check_pace(self, replicas: Any) -> None:
+        """S8: while another object's answers hang or are refused, this one is reconciled in each of its periods."""
+        now = self.world.seconds()
+        for replica in replicas:
+            state = replica.controller.inventory.items.get((self.namespace, self.name))
+            if state is not None and state.due.ended_at not in {None, self.ended.get(replica.who)}:
+                self.ended[replica.who], self.ended_seen = state.due.ended_at, now
+        if self.ended and "illness" in self.since and not self._is_disturbed():
+            assert self.spec is not None
+            pause = now - self.ended_seen
+            if pause > self.spec["syncPeriodSeconds"] + _SLACK:
+                self.fail("S8", f"it was not reconciled for {pause:.0f} s while its neighbour is ill")
 
     def check_calm(self, calm_since: float) -> None:
         """L1, S3, S6, S7: twenty minutes after the last stir, the count is right and nothing is written."""
@@ -218,10 +240,10 @@ class Judge:
         return what in self.since and self.world.seconds() - self.since[what] > seconds
 
     def _is_disturbed(self) -> bool:
-        """Whether anything of late may have kept the replicas from hearing what happens."""
+        """Whether anything of late may have delayed a reconciliation of the object."""
         now = self.world.seconds()
-        recent = [what for at, what in self.stirs if now - at < _SWEPT]
-        return any(not what.startswith(_HEARD) for what in (*recent, *self.since))
+        recent = [what for at, what in self.stirs if now - at < _ONE_RECONCILIATION]
+        return any(not what.startswith(_NEIGHBOURLY) for what in (*recent, *self.since))
 
     def _stirred(self, what: str, seconds: float) -> bool:
         return any(self.world.seconds() - at < seconds and text.startswith(what) for at, text in self.stirs)

@@ -29,6 +29,7 @@ from cronhpa.kube.shard_scope import shard_of
 from cronhpa.operator.leader.shard_election import shard_lease
 
 HOUR = 3600.0
+_NEIGHBOUR = "ill"
 _STIRRED = 2400.0
 _LOOK = 15.0
 _FAULTS = ("broken", "busy", "refused", "reset", "lost", "slow")
@@ -62,6 +63,8 @@ class Hour:
         self._has_odd_api = seed % 6 == 4
         # In each ninth etcd is restored from a backup.
         self._has_restore = seed % 9 == 8
+        # In each eighth another namespace has an object, too, and what is asked about that hangs or is refused.
+        self._has_neighbour = seed % 8 == 6
         self._deciding = deciding
         self._starts = 0
 
@@ -78,12 +81,19 @@ class Hour:
         world.load["prod", "shop"] = dice.randint(200, 4000)
         judge.spec = self._spec()
         cronhpa(world, **judge.spec)
+        if self._has_neighbour:
+            deployment(world, namespace=_NEIGHBOUR)
+            world.load[_NEIGHBOUR, "shop"] = 1000
+            cronhpa(world, namespace=_NEIGHBOUR, metrics=[CPU])
         self.replicas = [self._replica(), self._replica()]
         for replica in self.replicas:
             replica.start()
+        looks = asyncio.create_task(self._look()) if self._has_neighbour else None
         await self._stir()
         await self._calm()
         judge.check_calm(_STIRRED)
+        if looks is not None:
+            looks.cancel()
         for replica in self.replicas:
             await replica.stop()
         return world
@@ -152,6 +162,12 @@ class Hour:
             await asyncio.sleep(_LOOK)
             self.judge.check_parts(self.replicas)
 
+    async def _look(self) -> None:
+        """Looks whether the object is reconciled while its neighbour is ill."""
+        while self.judge.violation is None:
+            await asyncio.sleep(1)
+            self.judge.check_pace(self.replicas)
+
     def _stirs(self) -> dict[Callable[[], Any], int]:
         """What may happen, with how often it does."""
         return {
@@ -162,6 +178,7 @@ class Hour:
             self._delete_lease: 6 * self._has_deleter, self._odd_events: 4 * self._has_odd_api,
             self._stale_reads: 3 * self._has_odd_api, self._drift: 3 * self._has_odd_api,
             self._odd_metrics: 3 * self._has_odd_api, self._restore: 4 * self._has_restore,
+            self._illness: 12 * self._has_neighbour,
         }  # fmt: skip
 
     async def _lasting(self, what: str, least: float, most: float) -> None:
@@ -285,6 +302,7 @@ class Hour:
     async def _recreate(self) -> None:
         if "deleted" in self.judge.since:
             return
+        self.judge.gone = self.world.objects["cronhpas"]["prod", "shop"]["metadata"]["uid"]
         self.world.delete("cronhpas", "prod", "shop")
         self.judge.stir("object deleted")
         await self._lasting("deleted", 0.1, 360)
@@ -384,6 +402,16 @@ class Hour:
         await self._lasting(what, 20, 300)
         self.world.weather.blind = ""
         self.judge.end(what)
+
+    async def _illness(self) -> None:
+        """Whatever is asked about the neighbour's namespace hangs, or is refused; its load would be scaled for."""
+        if self.world.weather.ill:
+            return
+        self.world.weather.ill[_NEIGHBOUR] = self.dice.choice(["hanging", "hanging", "refused"])
+        self.world.load[_NEIGHBOUR, "shop"] = self.dice.randint(100, 4000)
+        await self._lasting("illness", 60, 400)
+        self.world.weather.ill.clear()
+        self.judge.end("illness")
 
     async def _restore(self) -> None:
         """Etcd is put back to what it was up to five minutes before, specs, replicas and statuses with it."""

@@ -37,8 +37,14 @@ _API_SERVER = Context()
 _STALE_SECONDS = 60.0
 _FORMER_KEPT = 20
 _LIES = ("0", "1n", "5", "1000", "900000", "-1")
+_DELETED = b'{"type":"DELETED"'
 # A timer may ring a rounding error early.
 _EARLY = 1e-6
+
+
+def _namespace_in(path: str) -> str:
+    """The namespace that a request is about; "" for all."""
+    return path.partition("/namespaces/")[2].partition("/")[0]
 
 
 class Request(NamedTuple):
@@ -78,6 +84,8 @@ class Weather:
         self.lying_bookmarks = False
         # Of each read of an object: that it is answered as the object was up to a minute ago.
         self.stale_reads = 0.0
+        # By namespace, how each request about it fails: it is "hanging", or "refused".
+        self.ill: dict[str, str] = {}
 
 
 class World(ModelApi):
@@ -97,6 +105,8 @@ class World(ModelApi):
         # Whether reads may be stale: what objects were is kept then.
         self.keeps_former = False
         self.counts: dict[str, int] = defaultdict(int)
+        # By process and uid of an object, when its watch told that the object was deleted.
+        self.told_deleted: dict[tuple[str, str], float] = {}
         # By Lease, who held it last: it may have been deleted since.
         self.led_last: dict[tuple[str, str], str] = {}
         self._log: dict[str, list[tuple[int, str, bytes]]] = defaultdict(list)
@@ -133,9 +143,14 @@ class World(ModelApi):
 
     async def answer_to(self, asked: Request, until: float) -> bytes:
         """The answer of the API server, also if its caller was cancelled. Raises TimeoutError at the second `until`."""
-        if self.weather.blind == "hanging" and "/apis/metrics.k8s.io/" in asked.path:
+        is_ill = self.weather.ill and self.weather.ill.get(_namespace_in(asked.path))
+        if is_ill:
+            self.counts[f"{is_ill} neighbour"] += 1
+        if is_ill == "hanging" or (self.weather.blind == "hanging" and "/apis/metrics.k8s.io/" in asked.path):
             await asyncio.sleep(until - self.seconds())
             raise TimeoutError
+        if is_ill == "refused":
+            raise RefusedError(403, "Forbidden", "not in this namespace")
         seconds = self.weather.latency * (0.5 + self.dice.random())
         if self.seconds() + seconds >= until:
             await asyncio.sleep(until - self.seconds())
@@ -321,6 +336,9 @@ class World(ModelApi):
                 weather = self.weather
                 if plural in weather.silent or (weather.lost_events and self.dice.random() < weather.lost_events):
                     continue
+                if line.startswith(_DELETED):
+                    uid = msgspec.json.decode(line)["object"]["metadata"]["uid"]
+                    self.told_deleted[client.who, uid] = self.seconds()
                 yield line, namespace
                 if weather.doubled_events and self.dice.random() < weather.doubled_events:
                     self.counts["doubled events"] += 1
