@@ -2,10 +2,11 @@
 What it is worth that forecasts know of special days: the day itself, and the same weekday a week later.
 
 `python benchmarks/days_left_out.py nyc_taxi_30m.csv.gz`: the taxi rides of New York in half hours (benchmarks/traces
-says where they are to be had), with the public holidays of the state of New York and the blizzard of January 2015; then
-with a sale that was made up: two and a half times the load on a Friday from 10 to 22. The
-series is replayed faster than its calendar, half an hour in five minutes, by columns, with a budget of 5 %: minutes and
-pod-hours are those of the replay, in which a day has four hours. Protocol: docs/engineering/forecasting.md.
+says where they are to be had), with the public holidays of the state of New York and the blizzard of January 2015. Of
+`wikipedia_views_1h.csv.gz`: page views an hour in 2020, with the public holidays of the United States and days that
+much was read on. Then with a sale that was made up: two and a half times the load on a Friday from 10 to 22. A series
+is replayed faster than its calendar, each step in five minutes, by columns, with a budget of 5 %: minutes and pod-hours
+are those of the replay, in which a day of half hours has four hours. Protocol: docs/engineering/forecasting.md.
 """
 
 from __future__ import annotations
@@ -28,11 +29,16 @@ from cronhpa.forecasting.outcomes import Outcomes
 
 # The series has local times without a zone, which are read as UTC.
 _BLIZZARD = {date(2015, 1, 26): "Blizzard", date(2015, 1, 27): "Blizzard"}
+_MUCH_READ = {
+    date(2020, 1, 26): "Death of K. Bryant",
+    date(2020, 2, 10): "Academy Awards",
+    date(2020, 11, 4): "After the election",
+    date(2020, 11, 7): "Election is called",
+}
 _BUDGET = 5
 _WEEK = timedelta(days=7)
 
 
-_SALE = date(2014, 12, 5)
 _SALE_HOURS = (10, 22)
 _SALE_TIMES = 2.5
 
@@ -43,13 +49,14 @@ def main() -> None:
     series = read(Path(sys.argv[1]))
     _compare(series, special_days(series))
     print()
-    _compare(with_sale(series), {_SALE: "Sale, made up"})
+    sale = date(2014, 12, 5) if series.begin.year < 2020 else date(2020, 12, 4)
+    _compare(with_sale(series, sale), {sale: "Sale, made up"})
 
 
-def with_sale(series: Recorded) -> Recorded:
-    """The series with the load of a sale."""
+def with_sale(series: Recorded, day: date) -> Recorded:
+    """The series with the load of a sale on a day."""
     per_hour = series.steps_per_day // 24
-    first = (_SALE - series.begin.date()).days * series.steps_per_day
+    first = (day - series.begin.date()).days * series.steps_per_day
     begin, end = (first + hour * per_hour for hour in _SALE_HOURS)
     steps, load = series.steps.copy(), series.load.copy()
     steps[begin:end] *= _SALE_TIMES
@@ -81,12 +88,13 @@ def _compare(series: Recorded, days: dict[date, str]) -> None:
 
 
 def special_days(series: Recorded) -> dict[date, str]:
-    """The public holidays of the state of New York within the series, and the blizzard."""
+    """The public holidays within the series, and what else happened."""
     first = series.begin.date()
     last = first + timedelta(days=len(series.steps) // series.steps_per_day)
-    public = holidays.country_holidays("US", subdiv="NY", years=range(first.year, last.year + 1))
+    subdivision, others = ("NY", _BLIZZARD) if first.year < 2020 else (None, _MUCH_READ)
+    public = holidays.country_holidays("US", subdiv=subdivision, years=range(first.year, last.year + 1))
     named = {day: name for day, name in public.items() if first <= day < last}
-    return dict(sorted((named | _BLIZZARD).items()))
+    return dict(sorted((named | others).items()))
 
 
 def _span(day: date) -> Span:

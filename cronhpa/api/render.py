@@ -31,6 +31,7 @@ from cronhpa.core.model.decision import (
 )
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import SECOND, format_instant
+from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.reasons import proposal_reason, reason, step_reason
 
@@ -61,8 +62,7 @@ def render(previous: Status, reconciliation: Reconciliation) -> Status:
         status["currentMetrics"] = current_metrics(spec, decision)
     status["effectiveMinReplicas"] = decision.minimum
     status["effectiveMaxReplicas"] = decision.maximum
-    if reconciliation.memory.start_up is not None:
-        status["podStartupSeconds"] = reconciliation.memory.start_up // SECOND
+    status.update(_start_ups(reconciliation.memory))
     status["decision"] = _explained(reconciliation, status.get("currentMetrics"))
     if spec.schedules:
         problems = {
@@ -80,6 +80,16 @@ def render(previous: Status, reconciliation: Reconciliation) -> Status:
     in_force = None if decision.kind is DecisionKind.UNREACHABLE else max(decision.current, decision.desired)
     status["memory"] = render_memory(reconciliation.memory.pruned(spec.behavior, spec.options, decision.at), in_force)
     return status
+
+
+def _start_ups(memory: Memory) -> Status:
+    """How long pods take to become Ready, with and without a wait for a node, as far as it is known."""
+    node = memory.node_start
+    known = {
+        "podStartupSeconds": memory.start_up,
+        "podStartupWithNodeSeconds": None if node is None else node.length,
+    }
+    return {name: length // SECOND for name, length in known.items() if length is not None}
 
 
 def _explained(reconciliation: Reconciliation, current: list[dict[str, Any]] | None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from cronhpa.core.metrics.observe import START_UP_MAX
 from cronhpa.core.model.decision import EVENT_PREFIX, Lead, Recommendation, Source, SourceRef
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant_exact, parse_instant
 from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
-from cronhpa.core.model.observation import Crowd
+from cronhpa.core.model.observation import Crowd, NodeStart
 from cronhpa.core.model.quantity import LENGTH_MAX, format_milli, parse_milli
 from cronhpa.core.model.spec import ControllerOptions
 
@@ -36,6 +36,7 @@ _SLACK = 5 * MINUTE
 
 Replicas = Annotated[int, Meta(ge=0, le=INT32_MAX)]
 Time = Annotated[str, Meta(max_length=40)]
+_Seconds = Annotated[int, Meta(ge=0, le=START_UP_MAX // SECOND)]
 Name = Annotated[str, Meta(max_length=317)]
 Resource = Annotated[str, Meta(max_length=317, pattern=r"^[-A-Za-z0-9_./]+\Z")]
 _Quantity = Annotated[str, Meta(max_length=LENGTH_MAX)]
@@ -97,13 +98,19 @@ class _Crowd(Struct, rename="camel"):
     pods_per_minute: Annotated[int, Meta(gt=0, le=INT32_MAX)]
 
 
+class _NodeStart(Struct):
+    seconds: _Seconds
+    time: Time
+
+
 class _Memory(Struct, rename="camel"):
     recommendations: Annotated[list[_Recommendation], Meta(max_length=RECOMMENDATIONS_MAX)]
     scale_up_events: Annotated[list[_ScaleEvent], Meta(max_length=EVENTS_MAX)]
     scale_down_events: Annotated[list[_ScaleEvent], Meta(max_length=EVENTS_MAX)]
     zero: bool | None = None
     scheduled_zero: bool = False
-    start_up_seconds: Annotated[int, Meta(ge=0, le=START_UP_MAX // SECOND)] | None = None
+    start_up_seconds: _Seconds | None = None
+    node_start: _NodeStart | None = None
     request_per_pod: Annotated[dict[Resource, _Quantity], Meta(max_length=REQUESTS_MAX)] = {}
     crowd: _Crowd | None = None
     intent: _Intent | None = None
@@ -141,8 +148,7 @@ def render_memory(memory: Memory, current: int | None = None) -> dict[str, Any]:
         text["zero"] = memory.zero
     if memory.scheduled_zero:
         text["scheduledZero"] = True
-    if memory.start_up is not None:
-        text["startUpSeconds"] = memory.start_up // SECOND
+    text.update(_start_ups(memory))
     if memory.request_per_pod:
         text["requestPerPod"] = {name: format_milli(milli) for name, milli in sorted(memory.request_per_pod.items())}
     if memory.crowd is not None:
@@ -170,6 +176,16 @@ def render_memory(memory: Memory, current: int | None = None) -> dict[str, Any]:
             }
             for lead in memory.leads
         ]
+    return text
+
+
+def _start_ups(memory: Memory) -> dict[str, Any]:
+    text: dict[str, Any] = {}
+    if memory.start_up is not None:
+        text["startUpSeconds"] = memory.start_up // SECOND
+    if memory.node_start is not None:
+        node = memory.node_start
+        text["nodeStart"] = {"seconds": node.length // SECOND, "time": format_instant_exact(node.at)}
     return text
 
 
@@ -243,7 +259,7 @@ def _empty(status: Mapping[str, Any]) -> Memory:
 
 def _converted(text: _Memory) -> Memory:
     """Raises ValueError for a text that is no time or no quantity."""
-    intent, start_up, crowd = text.intent, text.start_up_seconds, text.crowd
+    intent, start_up, crowd, node = text.intent, text.start_up_seconds, text.crowd, text.node_start
     return Memory(
         recommendations=tuple(_read_recommendation(recommendation) for recommendation in text.recommendations),
         scale_ups=_scale_events(text.scale_up_events),
@@ -251,6 +267,7 @@ def _converted(text: _Memory) -> Memory:
         zero=text.zero,
         scheduled_zero=text.scheduled_zero,
         start_up=None if start_up is None else start_up * SECOND,
+        node_start=None if node is None else NodeStart(node.seconds * SECOND, parse_instant(node.time)),
         request_per_pod={name: _request(quantity) for name, quantity in text.request_per_pod.items()},
         crowd=None
         if crowd is None

@@ -53,7 +53,9 @@ def decide(
     spec: Spec, observation: Observation, forecast: Forecast | Absent | None, memory: Memory, now: Nanoseconds
 ) -> Decision:
     """The replicas to scale to, and every fact that explains the count."""
-    bounds = resolve(spec, now, memory.start_up_after(observation), memory.leads, memory.crowd_after(observation))
+    bounds = resolve(
+        spec, now, memory.lead_start_up_after(observation, spec, now), memory.leads, memory.crowd_after(observation)
+    )
     scale = observation.scale
     if isinstance(scale, Absent):
         return _decision(DecisionKind.UNREACHABLE, spec, bounds, now, failure=scale, since=memory.unmeasured_since)

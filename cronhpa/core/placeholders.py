@@ -47,7 +47,7 @@ def pods_to_come(latest: Reconciliation, replicas: int, now: Nanoseconds) -> int
 def _floors(latest: Reconciliation, replicas: int, now: Nanoseconds, ahead: Nanoseconds) -> Iterator[int]:
     """The floors from now on until `ahead`: of schedules, events and overrides, and of the forecast."""
     spec, memory = latest.spec, latest.memory
-    bounds = resolve(spec, now, memory.start_up, memory.leads, memory.crowd)
+    bounds = resolve(spec, now, memory.lead_start_up(spec), memory.leads, memory.crowd)
     # The present floor is no rise to come, but its pods may be on their way still: while a schedule leads, and for as
     # long after the rise as before it. Not longer: a target that does not follow must not hold nodes for a window.
     if bounds.minimum > replicas and (_leads(bounds) or _minimum_at(latest, now - ahead) < bounds.minimum):
@@ -67,7 +67,7 @@ class _Coming(Struct, frozen=True, gc=False):
 
 def _coming_minimum(spec: Spec, memory: Memory, bounds: Bounds, now: Nanoseconds, ahead: Nanoseconds) -> int:
     """The largest minimum that begins within `ahead`, 0 if none does. bounds: those of now."""
-    inputs = (ahead, memory.start_up, memory.leads, memory.crowd)
+    inputs = (ahead, memory.lead_start_up(spec), memory.leads, memory.crowd)
     kept: _Coming | None = spec.computed.get("coming")
     if kept is None or kept.inputs != inputs or not kept.begin <= now < kept.end:
         highest, edge = 0, bounds.next_edge
@@ -76,7 +76,7 @@ def _coming_minimum(spec: Spec, memory: Memory, bounds: Bounds, now: Nanoseconds
         for _ in range(_EDGES_MAX):
             if edge is None or edge.at > now + ahead:
                 break
-            bounds = resolve_anew(spec, edge.at, memory.start_up, bounds.leads, memory.crowd)
+            bounds = resolve_anew(spec, edge.at, memory.lead_start_up(spec), bounds.leads, memory.crowd)
             highest, edge = max(highest, bounds.minimum), bounds.next_edge
         if edge is not None:
             end = min(end, max(edge.at - ahead, now + 1))
@@ -90,7 +90,7 @@ def _leads(bounds: Bounds) -> bool:
 
 def _minimum_at(latest: Reconciliation, at: Nanoseconds) -> int:
     memory = latest.memory
-    return resolve_anew(latest.spec, at, memory.start_up, memory.leads, memory.crowd).minimum
+    return resolve_anew(latest.spec, at, memory.lead_start_up(latest.spec), memory.leads, memory.crowd).minimum
 
 
 def _forecast_floors(latest: Reconciliation, bounds: Bounds, now: Nanoseconds, ahead: Nanoseconds) -> Iterator[int]:

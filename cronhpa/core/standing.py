@@ -187,8 +187,10 @@ def standing(
     if len(readings) < len(spec.metrics):
         return None
     before = record.memory
-    bounds = resolve(spec, now, before.start_up_after(observation), before.leads, before.crowd_after(observation))
-    bounds_after, bounds_until = resolve_with_expiry(spec, now, memory.start_up, memory.leads, memory.crowd)
+    bounds = resolve(
+        spec, now, before.lead_start_up_after(observation, spec, now), before.leads, before.crowd_after(observation)
+    )
+    bounds_after, bounds_until = resolve_with_expiry(spec, now, memory.lead_start_up(spec), memory.leads, memory.crowd)
     until = min(bounds_until, memory.alike_until(recommended, spec.behavior, spec.options, decision.at))
     if bounds_after != bounds or until <= now:
         return None

@@ -117,7 +117,10 @@ def pod_from(raw: RawPod) -> Pod:
 
     Raises ValueError for a time that cannot be read. A request that cannot be read counts as missing.
     """
-    ready = next((condition for condition in raw.status.conditions or () if condition.type == "Ready"), None)
+    conditions = {condition.type: condition for condition in raw.status.conditions or ()}
+    ready, scheduled = conditions.get("Ready"), conditions.get("PodScheduled")
+    created = _instant(raw.metadata.creation_timestamp)
+    placed = _instant(scheduled.last_transition_time) if scheduled and scheduled.status == "True" else created
     return Pod(
         name=raw.metadata.name,
         # All pods share one text for each phase and each Ready status.
@@ -126,7 +129,7 @@ def pod_from(raw: RawPod) -> Pod:
         ready=intern(ready.status) if ready else "",
         ready_since=_instant(ready.last_transition_time if ready else None),
         start_time=_instant(raw.status.start_time) if raw.status.start_time else None,
-        created=_instant(raw.metadata.creation_timestamp),
+        created=created,
         containers=(
             *(_container(container, is_init=False) for container in raw.spec.containers or ()),
             *(_container(container, is_init=True) for container in raw.spec.init_containers or ()),
@@ -138,6 +141,7 @@ def pod_from(raw: RawPod) -> Pod:
         ip=raw.status.pod_ip if len(raw.status.pod_ip) <= _IP_LENGTH_MAX else "",
         on_host_network=raw.spec.host_network,
         controller=controller_of(raw.metadata.owner_references),
+        waited=max(placed - created, 0),
     )
 
 

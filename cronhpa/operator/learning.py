@@ -303,7 +303,7 @@ def target_of(state: ObjectState) -> ForecastTarget | None:
         return None
     memory = state.local.memory
     return ForecastTarget(
-        Series(state.namespace, state.name, name), spec, memory.start_up, memory.request_per_pod.get(name)
+        Series(state.namespace, state.name, name), spec, memory.lead_start_up(spec), memory.request_per_pod.get(name)
     )
 
 

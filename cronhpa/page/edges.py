@@ -14,7 +14,7 @@ from cronhpa.api.status_memory import parse_memory
 from cronhpa.core.model.decision import Lead
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.memory import Memory
-from cronhpa.core.model.observation import Crowd
+from cronhpa.core.model.observation import Crowd, NodeStart
 from cronhpa.core.schedules.timeline import BoundsInterval, timeline
 from cronhpa.page.effective_spec import effective_spec
 from cronhpa.page.questions import BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject
@@ -33,11 +33,11 @@ def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
     unread = cut = 0
     # Objects of one chart share a spec: its timeline is walked once.
     edges_by_spec: dict[
-        tuple[bytes, bytes, Nanoseconds | None, tuple[Lead, ...], Crowd | None], _ObjectEdges | None
+        tuple[bytes, bytes, Nanoseconds | None, NodeStart | None, tuple[Lead, ...], Crowd | None], _ObjectEdges | None
     ] = {}
     for place, scheduled in enumerate(asked.objects):
         memory = parse_memory({"memory": scheduled.memory} if scheduled.memory else {})
-        key = (scheduled.spec, scheduled.events, memory.start_up, memory.leads, memory.crowd)
+        key = (scheduled.spec, scheduled.events, memory.start_up, memory.node_start, memory.leads, memory.crowd)
         if key not in edges_by_spec:
             edges_by_spec[key] = _edges(scheduled, memory, asked)
         found = edges_by_spec[key]
@@ -64,7 +64,9 @@ def _edges(scheduled: ScheduledObject, memory: Memory, asked: EdgesQuestion) -> 
         return None
     if not spec.is_timed:
         return spec.min_replicas, [], ()
-    line = timeline(spec, asked.now, asked.until, start_up=memory.start_up, leads=memory.leads, crowd=memory.crowd)
+    line = timeline(
+        spec, asked.now, asked.until, start_up=memory.lead_start_up(spec), leads=memory.leads, crowd=memory.crowd
+    )
     edges = [
         BoundsEdge(
             after.start, 0, before.minimum, after.minimum, before.maximum, after.maximum, tuple(_what(before, after))

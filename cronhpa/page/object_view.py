@@ -204,7 +204,7 @@ def _ahead(spec: Spec, asked: ViewQuestion, memory: Memory) -> Json:
         asked.now,
         asked.now + SPAN,
         zones=[asked.zone],
-        start_up=memory.start_up,
+        start_up=memory.lead_start_up(spec),
         leads=memory.leads,
         crowd=memory.crowd,
     )

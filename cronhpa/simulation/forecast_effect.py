@@ -145,7 +145,7 @@ def _asks_for_more(
     if not isinstance(forecast, Forecast) or not any(forecast.load):
         return False
     memory = without.memory
-    start_up, crowd = memory.start_up_after(observation), memory.crowd_after(observation)
+    start_up, crowd = memory.lead_start_up_after(observation, spec, alone.at), memory.crowd_after(observation)
     headroom = resolve(spec, alone.at, start_up, memory.leads, crowd).headroom_percent
     asked = predict(spec, observation, forecast, memory, headroom, alone.at)
     return isinstance(asked, Proposal) and asked.replicas > (

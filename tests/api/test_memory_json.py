@@ -54,6 +54,7 @@ nearly = st.fixed_dictionaries(
         "zero": st.booleans() | json_values,
         "scheduledZero": st.booleans() | json_values,
         "startUpSeconds": numbers,
+        "nodeStart": st.fixed_dictionaries({"seconds": numbers, "time": times}) | json_values,
         "requestPerPod": st.dictionaries(texts, texts | numbers, max_size=3),
         "intent": st.fixed_dictionaries({"from": numbers, "to": numbers, "time": times}) | json_values,
         "leads": entries(schedule=texts, start=times, seconds=numbers),
@@ -85,6 +86,7 @@ well_formed = st.fixed_dictionaries(
         "zero": st.booleans(),
         "scheduledZero": st.booleans(),
         "startUpSeconds": st.integers(0, 3605),
+        "nodeStart": st.fixed_dictionaries({"seconds": st.integers(0, 3605), "time": st.just(TEN)}),
         "requestPerPod": st.dictionaries(st.sampled_from(["cpu", "memory"]), st.sampled_from(["0", "1n", "9E"])),
         "intent": st.fixed_dictionaries(
             {"from": st.integers(0, 9), "to": st.integers(0, 2**31 - 1), "time": times.filter(lambda text: "T" in text)}

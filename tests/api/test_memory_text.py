@@ -29,7 +29,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import DecisionKind, Lead, Recommendation, Scaled, Withheld
 from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, format_instant_exact
 from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
-from cronhpa.core.model.observation import Absent, Crowd, Observation, Scale
+from cronhpa.core.model.observation import Absent, Crowd, NodeStart, Observation, Scale
 from cronhpa.core.model.spec import ControllerOptions
 
 TEN = "2026-11-23T10:00:00Z"
@@ -44,6 +44,7 @@ WHOLE = {
     "zero": True,
     "scheduledZero": True,
     "startUpSeconds": 75,
+    "nodeStart": {"seconds": 150, "time": NINE},
     "crowd": {"start": TEN, "pods": 1000, "objects": 500, "podsPerMinute": 2400},
     "requestPerPod": {"cpu": "500m"},
     "intent": {"from": 8, "to": 5, "time": TEN, "fromScheduledZero": True},
@@ -60,6 +61,7 @@ def test_a_memory_is_read():
         zero=True,
         scheduled_zero=True,
         start_up=75 * SECOND,
+        node_start=NodeStart(150 * SECOND, NOW - HOUR),
         request_per_pod={"cpu": 500},
         intent=Intent(8, 5, NOW, from_scheduled_zero=True),
         leads=(Lead("night", NOW, 90 * SECOND),),
@@ -140,6 +142,10 @@ DAMAGES = {
     "a start-up of a word": ({**WHOLE, "startUpSeconds": "soon"}, "$.startUpSeconds"),
     "a start-up that never ends": ({**WHOLE, "startUpSeconds": 1e300}, "$.startUpSeconds"),
     "a start-up of two hours": ({**WHOLE, "startUpSeconds": 7200}, "Expected `int` <= 3605"),
+    "a start with a node of two hours": (
+        {**WHOLE, "nodeStart": {"seconds": 7200, "time": NINE}},
+        "Expected `int` <= 3605",
+    ),
     "a negative start-up": ({**WHOLE, "startUpSeconds": -1}, "Expected `int` >= 0"),
     "no quantity": ({**WHOLE, "requestPerPod": {"cpu": "much"}}, '"much" is no quantity'),
     "a negative request": ({**WHOLE, "requestPerPod": {"cpu": "-1"}}, "requestPerPod: found -1"),

@@ -68,7 +68,8 @@ def test_the_conditions_page_names_each_type_and_reason_that_the_code_has():
         "FieldValueRequired", "MaxFloorReplicas", "NoConfiguration", "NoContext", "NoEvidence", "NoKindMatch",
         "NoMetrics", "NoTarget", "NotFound", "NotIn", "NotLeading", "NotOne", "NotRegistered", "ObjectMetric",
         "PlannedEvent",
-        "PodsMetric", "PodsUnknown", "ReplicaSet", "ReplicationController", "ResourceMetric", "RuntimeDefault",
+        "PodScheduled", "PodsMetric", "PodsUnknown", "ReadyForProvisioning", "ReplicaSet",
+        "ReplicationController", "ResourceMetric", "RuntimeDefault",
         "SelfConflict", "StatefulSet", "SubjectAccessReview", "TokenReview", "TooLarge", "UnknownMetric", "WatchError",
     }  # fmt: skip
     texts = {

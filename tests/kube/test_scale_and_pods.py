@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cronhpa.core.model.instant import parse_instant
+from cronhpa.core.model.instant import SECOND, parse_instant
 from cronhpa.core.model.observation import Container, Pod
 from cronhpa.kube.label_selector import parse_selector
 from cronhpa.kube.pods import RawPod, pod_from
@@ -98,6 +98,18 @@ def test_a_pod_that_has_just_been_made_has_no_readiness_and_no_start():
     pod = read(status={"phase": "Pending"}, spec={})
 
     assert ("", 0, None, ()) == (pod.ready, pod.ready_since, pod.start_time, pod.containers)
+
+
+def test_the_wait_for_a_node_ends_when_the_pod_is_placed():
+    def waited(status, at):
+        conditions = [{"type": "PodScheduled", "status": status, "lastTransitionTime": f"2026-11-23T{at}Z"}]
+        return read(status={"phase": "Pending", "conditions": conditions}).waited
+
+    assert [95 * SECOND, 0, 0] == [
+        waited("True", "09:01:35"),
+        waited("False", "09:00:01"),  # it waits still
+        waited("True", "08:59:59"),  # by a clock that is behind
+    ]
 
 
 def test_a_pod_that_is_being_deleted_is_marked():

@@ -275,7 +275,11 @@ class CronHPAStatus(Model):
     )
     last_scale_time: Timestamp | None = Field(default=None, description="When the replicas were last changed.")
     pod_startup_seconds: int | None = Field(
-        default=None, description="How long 90 % of the target's pods took from creation to Ready."
+        default=None,
+        description="How long 90 % of the target's pods took from creation to Ready, where nodes had room.",
+    )
+    pod_startup_with_node_seconds: int | None = Field(
+        default=None, description="That of pods which had to wait for a node, within the last eight days."
     )
     current_metrics: list[MetricStatus] | None = Field(
         default=None,

@@ -282,7 +282,7 @@ def in_force(body: Json, now: Nanoseconds) -> list[str]:
 def _bounds(spec: Spec, memory: Memory, at: Nanoseconds) -> str:
     from cronhpa.core.schedules.bounds import resolve
 
-    bounds = resolve(spec, at, memory.start_up, memory.leads, memory.crowd)
+    bounds = resolve(spec, at, memory.lead_start_up(spec), memory.leads, memory.crowd)
     return f"{bounds.minimum} ({bounds.minimum_by}) to {bounds.maximum} ({bounds.maximum_by})"
 
 

@@ -267,7 +267,7 @@ def _subject(given: ObjectInput, asked: _Asked) -> BoundsSubject:
 
     # A status in a file was copied from a cluster at some other time, so it does not count.
     memory = given.memory if given.is_live else None
-    measured = None if memory is None else memory.start_up
+    measured = None if memory is None else memory.lead_start_up(given.spec)
     start_up = measured if asked.start_up is None else asked.start_up
     shown = asked.zone or own_zone(given.body["spec"], given.spec)
     return _with_timeline(given, shown, _span(asked, shown), start_up, memory or Memory())
@@ -299,8 +299,9 @@ def _differences(old: Sequence[ObjectInput], new: Sequence[ObjectInput], asked: 
         either = becomes or was
         assert either is not None
         zone = asked.zone or own_zone(either.body["spec"], either.spec)
-        memories = [given.memory for given in (was, becomes) if given is not None and given.is_live]
-        measured = next((memory.start_up for memory in memories if memory.start_up is not None), None)
+        live = [given for given in (becomes, was) if given is not None and given.is_live]
+        memories = [given.memory for given in live]
+        measured = next((given.memory.lead_start_up(given.spec) for given in live), None)
         start_up = measured if asked.start_up is None else asked.start_up
         memory = memories[0] if memories else Memory()
         one, other = (

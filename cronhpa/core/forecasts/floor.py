@@ -58,7 +58,7 @@ def predict(
     def abstain(reason: str, message: str) -> Abstention:
         return Abstention(Source.FORECAST, name, reason, message)
 
-    lead = lead_time(memory.start_up_after(observation), spec.options)
+    lead = lead_time(memory.lead_start_up_after(observation, spec, now), spec.options)
     distrusted = _distrusted(forecast, now)
     if distrusted is not None:
         return abstain(distrusted.reason, distrusted.message)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 
 from cronhpa.core.metrics.pod_counts import absent_metric, pod_counts, pod_request, scalar_reading
 from cronhpa.core.metrics.replicas import selector_text
 from cronhpa.core.model.instant import HOUR, SECOND, Nanoseconds
-from cronhpa.core.model.observation import Absent, Observation, Pod, Reading, Sample, Scale
+from cronhpa.core.model.observation import Absent, NodeStart, Observation, Pod, Reading, Sample, Scale
 from cronhpa.core.model.spec import (
     ExternalMetric,
     Metric,
@@ -23,6 +23,8 @@ from cronhpa.core.model.spec import (
 Measurement = Mapping[str, Sample] | int | Absent
 INVALID_METRIC_SELECTOR = "InvalidMetricSelector"
 START_UP_GRAIN = 5 * SECOND
+NODE_WAIT = 20 * SECOND
+"""A pod that found room no sooner waited for a node: a busy scheduler takes seconds, a node tens of them."""
 _ENDED = {"Succeeded", "Failed"}
 # A pod that became Ready later than this after its creation was not starting all that time.
 _START_UP_READ = HOUR
@@ -52,6 +54,7 @@ def observe(
             read(metric, measured, pods, now, spec) for metric, measured in zip(spec.metrics, measurements, strict=True)
         ),
         start_up=start_up(pods) if spec.looks_ahead else None,
+        node_start=node_start(pods) if spec.looks_ahead else None,
         request_per_pod=requests_per_pod(spec, pods),
         unseen=unseen,
     )
@@ -112,17 +115,35 @@ def start_up(pods: Sequence[Pod]) -> Nanoseconds | None:
     """
     The 90th percentile of creation to Ready, rounded up to five seconds; None while no pod is Ready.
 
-    The API cuts both instants to the second, so one second is added. At most START_UP_MAX.
+    Of a pod that waited for a node, from then on: with room it would have started at once. The API cuts both instants
+    to the second, so one second is added. At most START_UP_MAX.
     """
-    durations = sorted(
-        (pod.ready_since if pod.first_ready is None else pod.first_ready) - pod.created
-        for pod in pods
-        if pod.ready == "True" and not pod.deleting
+    return _percentile(
+        duration - pod.waited if pod.waited >= NODE_WAIT else duration for pod, duration in _started(pods)
     )
-    durations = [duration for duration in durations if 0 <= duration <= _START_UP_READ]
-    if not durations:
+
+
+def node_start(pods: Sequence[Pod]) -> NodeStart | None:
+    """As `start_up`, wait included, of the pods alone that waited for a node; None if there are none."""
+    late = [(pod, duration) for pod, duration in _started(pods) if pod.waited >= NODE_WAIT]
+    length = _percentile(duration for _, duration in late)
+    return None if length is None else NodeStart(length, max(pod.created for pod, _ in late))
+
+
+def _started(pods: Sequence[Pod]) -> Iterator[tuple[Pod, Nanoseconds]]:
+    """The pods that became Ready, each with its time from creation to Ready."""
+    for pod in pods:
+        if pod.ready == "True" and not pod.deleting:
+            duration = (pod.ready_since if pod.first_ready is None else pod.first_ready) - pod.created
+            if 0 <= duration <= _START_UP_READ:
+                yield pod, duration
+
+
+def _percentile(durations: Iterable[Nanoseconds]) -> Nanoseconds | None:
+    ordered = sorted(max(duration, 0) for duration in durations)
+    if not ordered:
         return None
-    longest = durations[ceil(0.9 * len(durations)) - 1] + SECOND
+    longest = ordered[ceil(0.9 * len(ordered)) - 1] + SECOND
     return -(-longest // START_UP_GRAIN) * START_UP_GRAIN
 
 

@@ -24,8 +24,8 @@ from cronhpa.core.model.decision import (
     Recommendation,
     Scaled,
 )
-from cronhpa.core.model.instant import FOR_EVER, SECOND, Nanoseconds
-from cronhpa.core.model.observation import Crowd, Observation
+from cronhpa.core.model.instant import DAY, FOR_EVER, SECOND, Nanoseconds
+from cronhpa.core.model.observation import Crowd, NodeStart, Observation
 from cronhpa.core.model.slots import overwritten
 from cronhpa.core.model.spec import Behavior, ControllerOptions, ScalingRules, Spec
 
@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 # The start-up time assumed until a pod of the target has been watched.
 START_UP_UNKNOWN = 60 * SECOND
+_NODE_START_KEPT = 8 * DAY
 
 
 class ScaleEvent(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -69,6 +70,8 @@ class Memory(Struct, frozen=True):
     """Whether a schedule or an override did, so that no metric is needed to leave zero."""
     start_up: Nanoseconds | None = None
     """How long the target's pods took to become Ready; remembered, because a target at zero has no pods."""
+    node_start: NodeStart | None = None
+    """That of pods which had to wait for a node; remembered, because those are the first to go in the evening."""
     request_per_pod: Mapping[str, int] = {}
     """Milli-units that a pod requests, by resource; remembered for the same reason."""
     crowd: Crowd | None = None
@@ -149,6 +152,7 @@ class Memory(Struct, frozen=True):
             scale_downs=tuple(replace(entry, at=entry.at + step) for entry in self.scale_downs),
             intent=None if intent is None else replace(intent, at=intent.at + step),
             unmeasured_since=None if self.unmeasured_since is None else self.unmeasured_since + step,
+            node_start=None if self.node_start is None else replace(self.node_start, at=self.node_start.at + step),
         )
 
     def resumed(self, current: int | None, now: Nanoseconds, held_until: Nanoseconds | None = None) -> Memory:
@@ -231,6 +235,7 @@ class Memory(Struct, frozen=True):
             replicas=decision.desired if isinstance(outcome, Scaled) else decision.current,
             unmeasured_since=decision.unmeasured_since,
             start_up=self.start_up_after(observation),
+            node_start=self.node_start_after(observation, decision.at),
             request_per_pod={**self.request_per_pod, **observation.request_per_pod},
             crowd=self.crowd_after(observation),
         )
@@ -238,6 +243,26 @@ class Memory(Struct, frozen=True):
     def start_up_after(self, observation: Observation) -> Nanoseconds | None:
         """The start-up time of the target's pods: the observed one, else the remembered one."""
         return self.start_up if observation.start_up is None else observation.start_up
+
+    def node_start_after(self, observation: Observation, now: Nanoseconds) -> NodeStart | None:
+        """The start of pods that waited for a node: the newest one, for eight days, so that weekly rises know it."""
+        known = [one for one in (self.node_start, observation.node_start) if one is not None]
+        newest = max(known, key=lambda one: one.at, default=None)
+        if newest is None or newest.at <= now - _NODE_START_KEPT:
+            return None
+        return replace(newest, at=min(newest.at, now))
+
+    def lead_start_up(self, spec: Spec) -> Nanoseconds | None:
+        """
+        The start-up time that leads go by: with the wait for a node, if pods had to wait of late.
+
+        Not with placeholders: these find the nodes before the lead begins.
+        """
+        return _of_leads(self.start_up, self.node_start, spec)
+
+    def lead_start_up_after(self, observation: Observation, spec: Spec, now: Nanoseconds) -> Nanoseconds | None:
+        """`lead_start_up` of the memory after an observation."""
+        return _of_leads(self.start_up_after(observation), self.node_start_after(observation, now), spec)
 
     def crowd_after(self, observation: Observation) -> Crowd | None:
         """The crowd at the next start: the observed one, else the remembered one; None if it delays no pod."""
@@ -298,6 +323,12 @@ class Memory(Struct, frozen=True):
             scale_ups=tuple(entry for entry in self.scale_ups if entry.at > now - period),
             scale_downs=tuple(entry for entry in self.scale_downs if entry.at > now - period),
         )
+
+
+def _of_leads(start_up: Nanoseconds | None, node_start: NodeStart | None, spec: Spec) -> Nanoseconds | None:
+    if node_start is None or spec.placeholders is not None:
+        return start_up
+    return node_start.length if start_up is None else max(start_up, node_start.length)
 
 
 def lead_time(start_up: Nanoseconds | None, options: ControllerOptions) -> Nanoseconds:

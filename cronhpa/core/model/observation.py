@@ -76,6 +76,8 @@ class Pod(Struct, frozen=True, gc=False):
     """Whether the IP is that of the node."""
     controller: str = ""
     """Its controller, as `apps/v1/ReplicaSet/shop-5d5f`; "" if there is none."""
+    waited: Nanoseconds = 0
+    """From its creation until a node had room for it; 0 while it has none."""
 
 
 class Sample(Struct, frozen=True, gc=False):
@@ -147,6 +149,15 @@ class Crowd(Struct, frozen=True, omit_defaults=True):
         return min(-(-delay // CROWD_GRAIN) * CROWD_GRAIN, CROWD_DELAY_MAX)
 
 
+class NodeStart(Struct, frozen=True, omit_defaults=True):
+    """How long pods took that had to wait for a node."""
+
+    length: Nanoseconds
+    """90th percentile of creation to Ready of those pods."""
+    at: Nanoseconds
+    """When the youngest of them was created."""
+
+
 class Observation(Struct, frozen=True):
     """What was seen in one reconciliation."""
 
@@ -157,10 +168,12 @@ class Observation(Struct, frozen=True):
     selector_problem: Absent | None = None
     """Why the selector cannot be used (missing, unreadable, ambiguous)."""
     start_up: Nanoseconds | None = None
-    """90th percentile of creation to Ready of the target's own pods; None while unknown."""
+    """90th percentile of creation to Ready of the target's own pods, less their wait for a node; None while unknown."""
     request_per_pod: Mapping[str, int] = {}
     """Milli-units that a ready pod requests, by resource name. It turns a load into pods."""
     crowd: Crowd | None = None
     """The crowd at the object's next start; None if it is not known."""
+    node_start: NodeStart | None = None
+    """The start of those pods that had to wait for a node; None if none is seen."""
     unseen: Absent | None = None
     """Why fewer pods are seen than the target's status states; the metrics may scale up then, but not down."""

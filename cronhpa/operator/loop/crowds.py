@@ -152,7 +152,8 @@ class Crowds:
         goal = max(decision.minimum, decision.desired)
         pods = goal - decision.current
         steps = ramp(spec.behavior, decision.current, goal, spec.options.sync_period)
-        start_up = START_UP_UNKNOWN if memory.start_up is None else memory.start_up
+        learnt = memory.lead_start_up(spec)
+        start_up = START_UP_UNKNOWN if learnt is None else learnt
         self._asked[key] = _Asked(start, pods, decision.at, steps + start_up)
         self._measured[start].pods += pods
         self._measured[start].objects += 1

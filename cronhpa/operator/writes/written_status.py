@@ -24,10 +24,10 @@ from cronhpa.core.model.observation import Absent, Observation, PodCounts, Scala
 from cronhpa.core.model.reconciliation import Reconciliation
 
 # Fields that change with every sample and do not matter to a person at once: written from time to time.
-_DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
+_DRIFTING = ("currentMetrics", "podStartupSeconds", "podStartupWithNodeSeconds", "forecast")
 # Texts derived from other fields. If only they differ, as after an upgrade, they are written as drifted numbers.
 _DERIVED = "columns"
-_DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod", "crowd")
+_DRIFTING_MEMORY = ("startUpSeconds", "nodeStart", "requestPerPod", "crowd")
 
 
 class StatusWrite(Enum):
@@ -106,7 +106,8 @@ def _numbers(reconciliation: Reconciliation) -> tuple[object, ...]:
     """The numbers of a status that may drift."""
     memory = reconciliation.memory
     pods = _pod_counts(reconciliation.observation)
-    return reconciliation.decision.metrics, pods, memory.start_up, memory.request_per_pod, memory.crowd
+    starts = (memory.start_up, memory.node_start)
+    return reconciliation.decision.metrics, pods, *starts, memory.request_per_pod, memory.crowd
 
 
 def _pod_counts(observation: Observation) -> tuple[int | Absent, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.situations import NOW, cpu, observed, pod, sample, spec
-from cronhpa.core.metrics.observe import observe, requests_per_pod, start_up
+from cronhpa.core.metrics.observe import NODE_WAIT, node_start, observe, requests_per_pod, start_up
 from cronhpa.core.model.instant import HOUR, MINUTE, SECOND
-from cronhpa.core.model.observation import Absent, Container, PodCounts, ScalarReading, Scale
+from cronhpa.core.model.observation import Absent, Container, NodeStart, PodCounts, ScalarReading, Scale
 from cronhpa.core.model.spec import ControllerOptions, ExternalMetric, MetricTarget, ResourceMetric, UnknownMetric
 
 
@@ -31,6 +33,42 @@ def test_a_pod_that_turned_ready_over_an_hour_after_its_creation_tells_nothing_a
     assert HOUR + 5 * SECOND == start_up([started("shop", 3600)])
     assert start_up([started("shop", 3601)]) is None
     assert start_up([started("shop", -1)]) is None
+
+
+def test_pods_that_waited_for_a_node_tell_of_both_starts():
+    """Two found room at once and took 8 s; one waited 95 s and was Ready 10 s later: 10 s, and 105 s with the node."""
+    waited = replace(started("late", 105), waited=95 * SECOND)
+    pods = [started("a", 8), started("b", 8), waited]
+
+    assert 15 * SECOND == start_up(pods)
+    assert NodeStart(110 * SECOND, NOW - HOUR) == node_start(pods)
+    assert None is node_start([replace(started("slow", 30), waited=NODE_WAIT - SECOND)])
+    assert None is node_start([replace(waited, ready="False")])
+
+
+def seconds_of(most):
+    return st.integers(0, most)
+
+
+@given(st.lists(st.tuples(seconds_of(600), seconds_of(600), seconds_of(3000)), max_size=12))
+def test_a_start_without_a_node_is_never_longer_than_one_with_it_and_knows_nothing_of_waits(pods):
+    """Each pod: its wait, its start on a node, and when it was created."""
+    seen = [
+        replace(started(f"p-{number}", wait + start), waited=wait * SECOND, created=NOW - HOUR + created * SECOND)
+        for number, (wait, start, created) in enumerate(pods)
+    ]
+    seen = [replace(one, ready_since=one.ready_since + one.created - (NOW - HOUR)) for one in seen]
+    unwaited = [
+        replace(one, waited=0, ready_since=one.ready_since - (one.waited if one.waited >= NODE_WAIT else 0))
+        for one in seen
+    ]
+    late = [one for one in seen if one.waited >= NODE_WAIT]
+
+    assert start_up(unwaited) == start_up(seen)
+    assert (node_start(seen) is None) == (not late)
+    if late:
+        assert node_start(seen).length >= start_up(late) + NODE_WAIT
+        assert max(one.created for one in late) == node_start(seen).at
 
 
 def test_the_request_per_pod_is_the_average_over_pods_that_state_it():

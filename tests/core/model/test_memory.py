@@ -30,10 +30,10 @@ from cronhpa.api.status_memory import parse_memory, render_memory
 from cronhpa.core.behavior import limit_down, limit_up, stabilize
 from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import BY_NOBODY, DecisionKind, Failed, Recommendation, Scaled, Withheld
-from cronhpa.core.model.instant import FOR_EVER, SECOND
+from cronhpa.core.model.instant import DAY, FOR_EVER, SECOND
 from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
-from cronhpa.core.model.observation import Absent
-from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.core.model.observation import Absent, NodeStart
+from cronhpa.core.model.spec import ControllerOptions, Placeholders
 
 OPTIONS = ControllerOptions()
 
@@ -172,6 +172,27 @@ def test_what_pods_told_of_themselves_stays_while_there_are_none_to_ask():
     assert (75 * SECOND, {"cpu": 1000}) == (later.start_up, later.request_per_pod)
 
 
+def test_a_wait_for_nodes_is_known_for_eight_days_after_the_last_pod_that_waited():
+    """In the evening the pods that waited are the first to go; leads are asked for with their wait all the same."""
+    waited = NodeStart(150 * SECOND, NOW)
+    seen = queued(80, current=8, start_up=15 * SECOND, node_start=waited)
+    _, memory = reconciliation(spec(), seen)
+    _, later = reconciliation(spec(), queued(80, current=8, start_up=20 * SECOND), memory, now=NOW + 8 * DAY - 1)
+    _, forgotten = reconciliation(spec(), queued(80, current=8, start_up=20 * SECOND), later, now=NOW + 8 * DAY)
+
+    assert (waited, 20 * SECOND, 150 * SECOND) == (later.node_start, later.start_up, later.lead_start_up(spec()))
+    assert (None, 20 * SECOND) == (forgotten.node_start, forgotten.lead_start_up(spec()))
+
+
+def test_with_placeholders_leads_go_by_pods_that_find_room():
+    room = spec(placeholders=Placeholders(5, 120 * SECOND))
+    memory = Memory(start_up=15 * SECOND, node_start=NodeStart(150 * SECOND, NOW))
+
+    assert (15 * SECOND, 150 * SECOND) == (memory.lead_start_up(room), memory.lead_start_up(spec()))
+    assert 150 * SECOND == replace(memory, start_up=None).lead_start_up(spec())
+    assert None is Memory().lead_start_up(spec())
+
+
 # --- zero --------------------------------------------------------------------------------------------------------
 
 
@@ -305,6 +326,8 @@ memories_as_written = st.builds(
     replicas=st.none() | counts,
     zero=st.sampled_from([None, True, False]),
     start_up=st.none() | st.integers(0, 720).map(lambda fives: fives * 5 * SECOND),
+    node_start=st.none()
+    | st.builds(NodeStart, length=st.integers(0, 721).map(lambda fives: fives * 5 * SECOND), at=past_instants),
     request_per_pod=st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.integers(1, 2**62)),
     intent=st.none() | st.builds(Intent, before=st.integers(1, 9), after=st.integers(0, 8), at=past_instants),
     leads=begun_leads,
@@ -314,6 +337,16 @@ memories_as_written = st.builds(
 @given(memories_as_written)
 def test_a_memory_is_read_back_from_the_status_as_it_was_written(memory):
     assert memory == parse_memory({"memory": render_memory(memory)})
+
+
+@given(memories_as_written, st.none() | st.builds(NodeStart, length=st.integers(0, 3600), at=past_instants))
+def test_the_lead_of_a_decision_is_that_of_the_memory_after_it(memory, seen):
+    """What `decide` goes by, and what the page, explain and preview read of the status a moment later."""
+    observation = queued(80, current=8, start_up=15 * SECOND, node_start=seen)
+    _, after = reconciliation(spec(), observation, memory)
+
+    assert after.lead_start_up(spec()) == memory.lead_start_up_after(observation, spec(), NOW)
+    assert after.node_start is None or after.node_start.at <= NOW
 
 
 def test_a_count_below_zero_is_remembered_as_zero():
