@@ -112,6 +112,9 @@ bench-edge: $(VENV)/.ready  ## an edge that 500 objects share on a real API serv
 bench-event: $(VENV)/.ready  ## a planned event over 30 of 40 objects on a real API server: Ready at its start? An edit, a kill (18 min)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/real_event.py
 
+bench-report: $(VENV)/.ready  ## a report of 20 HPAs over recorded series in a real Prometheus, and the week after it (15 min; BENCH_TARGETS=200; TRACES=DIR, as for bench-forecast)
+	@PYTHONPATH=tests $(RUN)/python benchmarks/cluster_report.py '$(TRACES)'
+
 bench-reaction: $(VENV)/.ready  ## from a step of the load to the first scale write: sources, an adapter, the upstream HPA (10 min; BENCH_OBJECTS=50)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/reaction.py
 
@@ -224,4 +227,4 @@ artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes int
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-peers bench-edge bench-event bench-reaction bench-forecast bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts
+.PHONY: help setup lock check test coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-peers bench-edge bench-event bench-reaction bench-report bench-forecast bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts

@@ -68,8 +68,8 @@ def _as_dask_scheduler(text: str, info: ValidationInfo) -> str:
         return text
     if not text.startswith("tls://"):
         raise ValueError(
-            "only tls://HOST:PORT is accepted: whoever reaches a dask scheduler runs code in the operator's pod, beside"
-            " its ServiceAccount's token. CRONHPA_DASK_INSECURE=true takes that risk"
+            "only tls://HOST:PORT is accepted: whoever reaches a dask scheduler runs code in what connects to it,"
+            " beside its credentials (a ServiceAccount's token). CRONHPA_DASK_INSECURE=true takes that risk"
         )
     missing = [name for name in ("dask_ca_file", "dask_cert_file", "dask_key_file") if info.data.get(name) is None]
     if missing:

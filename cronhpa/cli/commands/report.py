@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,9 @@ from cronhpa.cli.terminal.progress import progress
 from cronhpa.core.model.instant import DAY, SECOND
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from cronhpa.forecasting.messages import DaskCluster
     from cronhpa.history.imports.prometheus import Prometheus
     from cronhpa.reporting.cluster_report import ClusterReport
     from cronhpa.reporting.objects import Autoscaler
@@ -115,6 +119,13 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         typer.Option(metavar="FOLDER", rich_help_panel=_PANEL_SHOWN, help="Write a manifest for each target worth it."),
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes. Default: one for each core.")] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Replay on this dask cluster, with the operator's `CRONHPA_DASK_` certificates.",
+        ),
+    ] = None,
     print_rbac: Annotated[
         bool, typer.Option("--print-rbac", help="Print the ClusterRole that this command needs, and end.")
     ] = False,
@@ -153,6 +164,7 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         raise typer.BadParameter(problem, param_hint="--time-zone")
     stated = _queries(query or [])
     server = _server(prometheus, stated, matcher, token_file, tenant, ca_file)
+    cluster = _cluster(dask)
     _require_numpy()
     remarks: list[str] = []
     if files:
@@ -160,8 +172,8 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     else:
 
         async def read() -> tuple[list[dict[str, Any]], list[str]]:
-            async with connected(kubeconfig, context, namespace) as cluster:
-                return await read_objects(cluster, None if everywhere else cluster.namespace, selector)
+            async with connected(kubeconfig, context, namespace) as kube:
+                return await read_objects(kube, None if everywhere else kube.namespace, selector)
 
         try:
             bodies, remarks = asyncio.run(read())
@@ -172,7 +184,7 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     histories = Histories(server, history, now - round(weeks * 7 * DAY), now, matcher)
     targets, without = _gather(autoscalers, bodies, histories, server)
     zones = None if time_zone is None else (time_zone,)
-    judged, unjudged, is_whole = _judge(targets, zones, jobs or os.cpu_count() or 1)
+    judged, unjudged, is_whole = _judge(targets, zones, jobs or os.cpu_count() or 1, cluster)
     prices = Prices(pod_price, core_price, gib_price)
     answer = report_of(judged, [*left_out, *without, *unjudged], remarks, prices)
     _show(answer, output)
@@ -306,22 +318,20 @@ def _gather(
 
 
 def _judge(
-    targets: Sequence[ReportedTarget], zones: tuple[str, ...] | None, jobs: int
+    targets: Sequence[ReportedTarget], zones: tuple[str, ...] | None, jobs: int, cluster: DaskCluster | None
 ) -> tuple[list[JudgedTarget], list[LeftOut], bool]:
     """The judged targets, the others with the reason, and whether nobody interrupted it."""
-    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures import as_completed
     from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import active_children, get_context
 
     from cronhpa.reporting.reported_target import LeftOut
 
     judged: list[JudgedTarget] = []
     why = {target.label: "the report was interrupted before it was judged" for target in targets}
     is_whole = True
-    with progress("report", f"replaying {len(targets)} targets") as done:
-        workers = min(jobs, max(len(targets), 1))
-        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
-        try:
+    executor = _processes(min(jobs, max(len(targets), 1))) if cluster is None else _dask(cluster)
+    try:
+        with progress("report", f"replaying {len(targets)} targets") as done, executor as pool:
             futures = {pool.submit(_judged, target, zones): target.label for target in targets}
             for number, future in enumerate(as_completed(futures), 1):
                 label = futures[future]
@@ -337,14 +347,55 @@ def _judge(
                     judged.append(result)
                     del why[label]
                 done(number, len(targets))
-        except KeyboardInterrupt:
-            is_whole = False
-        finally:
-            pool.shutdown(wait=is_whole, cancel_futures=True)
-        if not is_whole:
-            for worker in active_children():
-                worker.terminate()
+    except KeyboardInterrupt:
+        is_whole = False
     return judged, [LeftOut(label, text) for label, text in why.items()], is_whole
+
+
+@contextmanager
+def _processes(count: int) -> Iterator[Executor]:
+    """Processes of this machine, which an interrupt ends at once."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import active_children, get_context
+
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_start_worker)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in active_children():
+            worker.terminate()
+        raise
+    pool.shutdown()
+
+
+@contextmanager
+def _dask(cluster: DaskCluster) -> Iterator[Executor]:
+    """A dask cluster's workers, whose tasks end with the connection."""
+    try:
+        from cronhpa.forecasting.dask import connected
+    except ModuleNotFoundError:
+        fail("report", "dask is not installed: pip install 'cronhpa[forecast,dask]'")
+    try:
+        with connected(cluster) as pool:
+            yield pool
+    except OSError as problem:
+        fail("report", f"--dask {cluster.scheduler}: {problem}")
+
+
+def _cluster(address: str | None) -> DaskCluster | None:
+    """By the operator's rule and its settings: without certificates nobody knows whose scheduler it is."""
+    from pydantic import ValidationError
+
+    from cronhpa.operator.settings import Settings
+
+    if address is None:
+        return None
+    try:
+        return Settings(dask_scheduler=address).dask
+    except ValidationError as refused:
+        text = "; ".join(str(error["msg"]).removeprefix("Value error, ") for error in refused.errors())
+        raise typer.BadParameter(text, param_hint="--dask") from None
 
 
 def _start_worker() -> None:

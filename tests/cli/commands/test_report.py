@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 
 import pytest
 import yaml
@@ -105,6 +106,8 @@ def test_the_rights_are_to_get_and_list_alone():
         (["shop.yaml", "--history", "x", "-l", "app=shop"], "a file is read as a whole"),
         (["--prometheus", "http://u:p@h:1/?a=b"], "it holds more than a host, a port and a path"),
         (["--prometheus", "http://h:1", "--query", "cpu"], "write METRIC=PROMQL"),
+        (["--history", "x", "--dask", "tcp://h:8786"], "only tls://HOST:PORT is accepted"),
+        (["--history", "x", "--dask", "tls://h:8786"], "CRONHPA_DASK_CA_FILE"),
     ],
 )
 def test_a_wrong_option_is_told_with_what_is_accepted(arguments, said):
@@ -122,3 +125,27 @@ def test_objects_without_an_autoscaler_end_with_1(folder, tmp_path):
     assert (1, "no target could be judged: there is no autoscaler") == (
         result.exit_code, result.stderr.strip().split("report: ")[-1],
     )  # fmt: skip
+
+
+def test_a_scheduler_that_does_not_answer_is_named(folder, monkeypatch):
+    monkeypatch.setenv("CRONHPA_DASK_INSECURE", "true")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+
+    result = run(folder / "objects.yaml", "--history", folder / "loads", "--dask", address)
+
+    assert 1 == result.exit_code
+    assert f"--dask {address}: " in result.stderr
+
+
+@pytest.mark.long
+def test_a_dask_cluster_judges_as_this_machine_does(folder, reported, monkeypatch):
+    from distributed import LocalCluster
+
+    monkeypatch.setenv("CRONHPA_DASK_INSECURE", "true")
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as dask:
+        arguments = ["--dask", dask.scheduler_address, "--time-zone", "UTC", "-o", "json"]
+        result = run(folder / "objects.yaml", "--history", folder / "loads", *arguments)
+
+    assert 0 == result.exit_code, result.stderr
+    assert reported == json.loads(result.stdout)
