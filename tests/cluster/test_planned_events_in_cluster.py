@@ -8,6 +8,7 @@ import pytest
 
 from testbed.control_plane import ControlPlaneError
 from testbed.objects import deployment
+from testbed.operator import Operator
 from testbed.twin import cron_hpa
 from testbed.wait import wait_until
 
@@ -349,3 +350,35 @@ def test_two_events_that_contradict_and_a_percentage_of_nothing_say_so(control_p
     wait_until(consistent, lambda seen: seen == {"most": "False", "least": "False", "least-2": "True"}, within_s=120)
     told = says(control_plane, namespace, "least", "Consistent")["message"]
     assert "Event/least asks for at least 5, Event/most for at most 3" in told
+
+
+@pytest.mark.usefixtures("no_operator")
+@pytest.mark.parametrize("is_given", [False, True])
+def test_an_operator_of_some_namespaces_reads_cluster_events_where_it_has_the_right(
+    control_plane, plant, namespace, tmp_path, is_given
+):
+    """Without the right the operator says so in its log; with it, the author is told which namespaces it sees."""
+    release = f"some-{namespace[-8:].strip('-')}"
+    control_plane.install_chart(
+        namespace=namespace, release=release, values={"namespaces": [namespace], "clusterPlannedEvents": is_given}
+    )
+    account = control_plane.service_account_kubeconfig(namespace, f"{release}-cronhpa")
+    workload(control_plane, plant, namespace, "shop", tier="web")
+    only = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    name = f"sale-{namespace[-8:].strip('-')}"
+    control_plane.apply(
+        event(name, "", kind="ClusterPlannedEvent", selector={}, minReplicas=4, more={"namespaceSelector": only}),
+        event("mine", namespace, selector={}, minReplicas=3),
+    )
+    try:
+        with Operator(account, tmp_path, namespaces=namespace, leader_elect="false") as operator:
+            becomes(control_plane, namespace, {"shop": 4 if is_given else 3}, within_s=60)
+            if is_given:
+                told = says(control_plane, "", name, "Matched", plural="clusterplannedevents")
+                assert f"the operator acts in {namespace} alone" in told["message"]
+                assert status(control_plane, "", name, "clusterplannedevents")["pods"] == 4
+            else:
+                assert "clusterplannedevents may not be listed: no planned event holds by it" in operator.tail(200)
+                assert status(control_plane, "", name, "clusterplannedevents") == {}
+    finally:
+        control_plane.kubectl("delete", "clusterplannedevent", name)

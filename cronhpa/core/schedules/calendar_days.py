@@ -20,6 +20,7 @@ from cronhpa.core.model.calendar import Calendar, CalendarEvent, Calendars
 from cronhpa.core.model.decision import CALENDAR_PREFIX
 from cronhpa.core.model.instant import DAY, Nanoseconds, format_instant
 from cronhpa.core.model.nearest import nearest
+from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.model.spec import CalendarSchedules, CronWindow, DateRange, Days, OnceWindow, Schedule, Span, Spec
 from cronhpa.core.schedules.wall_clock import ONE_DAY
 from cronhpa.core.schedules.windows import once
@@ -62,6 +63,23 @@ def with_calendars(spec: Spec, calendars: Calendars) -> Spec:
         calendar_problems=tuple(sorted(kept.union(spec.calendar_problems))),
         calendar_spans=tuple(span for stated in spec.schedules_from for span in _past(stated, calendars)),
     )
+
+
+def event_with_calendars(event: PlannedEvent, calendars: Calendars) -> PlannedEvent:
+    """
+    A planned event with the days of the calendars that it names; itself if it names none.
+
+    One with a calendar that is not known has `problems` and no schedules.
+    """
+    if not any(unread(stated.schedule.window) for stated in event.schedules):
+        return event
+    schedules = [replace(stated, schedule=_resolved(stated.schedule, calendars)) for stated in event.schedules]
+    problems = tuple(
+        f"spec.schedules[{index}].{stated.schedule.problem}"
+        for index, stated in enumerate(schedules)
+        if stated.schedule.problem is not None
+    )
+    return replace(event, schedules=() if problems else tuple(schedules), problems=(*event.problems, *problems))
 
 
 def calendars_of(spec: Spec) -> set[str]:

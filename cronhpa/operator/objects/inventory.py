@@ -15,9 +15,10 @@ from cronhpa.api.written_spec import stated_defaults
 from cronhpa.core.model.calendar import Calendars
 from cronhpa.core.model.instant import Nanoseconds, parse_instant
 from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.model.printable import shortened
 from cronhpa.core.model.spec import ControllerOptions, Spec
-from cronhpa.core.schedules.calendar_days import with_calendars
+from cronhpa.core.schedules.calendar_days import event_with_calendars, with_calendars
 from cronhpa.core.schedules.wall_clock import zone_problem
 from cronhpa.kube.depth import DEPTH_MAX, decoded
 from cronhpa.kube.errors import UNREADABLE, ClusterError
@@ -242,6 +243,10 @@ class Inventory:
     def read_days_of(self, calendars: Calendars) -> None:
         """Sets the calendars that specs name; `expand` takes over what they hold now."""
         self.calendars = calendars
+
+    def with_days(self, event: PlannedEvent) -> PlannedEvent:
+        """A planned event with the days of the calendars that it names."""
+        return event_with_calendars(event, self.calendars)
 
     def expand(self, state: ObjectState, *, due_within: Nanoseconds = 0) -> None:
         """

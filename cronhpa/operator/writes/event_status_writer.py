@@ -20,6 +20,7 @@ from cronhpa.api.event_status import EVENT_NUMBERS, EventLook, EventSums, Object
 from cronhpa.api.identity import CLUSTER_EVENT_PLURAL, EVENT_PLURAL, GROUP, VERSION
 from cronhpa.core.model.decision import MetricProposal, WindowState
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.model.spec import Mode
 from cronhpa.core.schedules.events import asked_of, is_named, phase, schedule_name, starts
 from cronhpa.kube.client import Client, path_of
@@ -95,7 +96,7 @@ class EventStatusWriter:
                 known.pop(key)
 
     async def _look_at(self, seen: SeenEvent) -> None:
-        event, now = seen.event, self._clock()
+        event, now = self._inventory.with_days(seen.event), self._clock()
         stands, instants = phase(event, now), starts(event, now) or (now,)
         states = [state for state in self._inventory.in_namespace(event.namespace) if self._serves(state.namespace)]
         held = self._held()
@@ -104,7 +105,7 @@ class EventStatusWriter:
             begun = time.thread_time()
             for state in states[first : first + _SLICE]:
                 if self._events.picks(seen, state):
-                    parts.extend(self._part(seen, state, instants))
+                    parts.extend(self._part(seen, event, state, instants))
             # Very many events of very many objects make statuses late, and nothing else.
             await asyncio.sleep((time.thread_time() - begun) / _CPU_SHARE)
         if not event.namespace and not held:
@@ -126,11 +127,13 @@ class EventStatusWriter:
             for told in status_events(previous, status):
                 self._recorder.record(seen, told, now)
 
-    def _part(self, seen: SeenEvent, state: ObjectState, instants: Sequence[Nanoseconds]) -> Iterator[ObjectPart]:
+    def _part(
+        self, seen: SeenEvent, event: PlannedEvent, state: ObjectState, instants: Sequence[Nanoseconds]
+    ) -> Iterator[ObjectPart]:
+        """event: that which was seen, with the days of its calendars."""
         own, spec, decision = state.served.own_spec, state.served.spec, state.local.latest_decision
         if own is None or spec is None:
             return
-        event = seen.event
         expected = self._events.expected_of(state)
         # A later window of it may lack more than the next one: that is told beforehand, too.
         asked, *later = (asked_of(event, spec, at, expected) for at in instants)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from cronhpa.core.model.calendar import Calendar, CalendarEvent
 from cronhpa.core.model.instant import HOUR, MINUTE, parse_instant
+from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import (
     CalendarSchedules,
     CronWindow,
@@ -20,7 +21,14 @@ from cronhpa.core.model.spec import (
 )
 from cronhpa.core.schedules import calendars, windows
 from cronhpa.core.schedules.bounds import resolve
-from cronhpa.core.schedules.calendar_days import MAX_CALENDAR_SCHEDULES, unread, whole_days, with_calendars
+from cronhpa.core.schedules.calendar_days import (
+    MAX_CALENDAR_SCHEDULES,
+    event_with_calendars,
+    unread,
+    whole_days,
+    with_calendars,
+)
+from cronhpa.core.schedules.events import phase
 
 BERLIN = "Europe/Berlin"
 CLOSED = CalendarEvent("Closed", "2026-12-24T00:00", "2026-12-27T00:00")
@@ -47,6 +55,19 @@ def test_a_spec_without_calendars_is_the_same_one():
     spec = shop(office())
 
     assert with_calendars(spec, {"company": COMPANY}) is spec
+
+
+def test_a_planned_event_is_closed_on_the_days_of_its_calendar_and_refused_without_it():
+    event = PlannedEvent("sale", "prod", schedules=(EventSchedule(office(exclude="company")),))
+
+    known = event_with_calendars(event, {"company": COMPANY})
+    unknown = event_with_calendars(event, {})
+
+    assert (True, False) == (phase(event, NOON).is_open, phase(known, NOON).is_open)
+    assert "company" in unknown.problems[0]
+    assert () == unknown.schedules
+    plain = PlannedEvent("sale", "prod", schedules=(EventSchedule(office()),))
+    assert event_with_calendars(plain, {}) is plain
 
 
 def test_the_days_of_a_calendar_are_excluded_by_name():
