@@ -50,6 +50,8 @@ class ObjectPart(Struct, frozen=True):
     is_preview: bool = False
     is_load_unknown: bool = False
     """Whether the event expects a load of which the usual one is not known."""
+    is_elsewhere: bool = False
+    """Whether another installation of the operator serves it, and may not read this event."""
     is_left_out: bool = False
     """Whether the object has too many events to take this one over."""
     is_percent_of_nothing: bool = False
@@ -211,6 +213,7 @@ class Share(Struct):
 
 _NOTES: dict[str, Callable[[ObjectPart], Any]] = {
     "preview": lambda part: part.is_preview,
+    "elsewhere": lambda part: part.is_elsewhere,
     "short": lambda part: part.short,
     "loadUnknown": lambda part: part.is_load_unknown,
     "leftOut": lambda part: part.is_left_out,
@@ -379,7 +382,13 @@ def _stated(look: EventLook, shares: Sequence[Share], total: Mapping[str, int]) 
         return
     yield "Accepted", True, "SpecReadable", "the event can be read"
     yield _scheduled(look)
-    yield _matched(look, total["objects"], noted("preview"), noted("leftOut"))
+    asides = [look.aside] if look.aside else []
+    for about, what in (("preview", "are in mode Preview and are not scaled"),
+                        ("elsewhere", "are served by another installation, which may not read the event")):  # fmt: skip
+        count, names = noted(about)
+        if count:
+            asides.append(f"{count} of them {what}: {names}")
+    yield _matched(look, total["objects"], asides, noted("leftOut"))
     short, nothing = noted("short"), noted("percentOfNothing")
     if short[0]:
         message = (
@@ -422,7 +431,7 @@ def _scheduled(look: EventLook) -> tuple[str, bool, str, str]:
 
 
 def _matched(
-    look: EventLook, objects: int, previews: tuple[int, str], left_out: tuple[int, str]
+    look: EventLook, objects: int, asides: Sequence[str], left_out: tuple[int, str]
 ) -> tuple[str, bool, str, str]:
     event = look.event
     if not objects:
@@ -436,9 +445,8 @@ def _matched(
             "namespace by name: delete events, or join them"
         )
         return "Matched", False, "TooManyEvents", message
-    aside = f"; {look.aside}" if look.aside else ""
-    aside += f"; {previews[0]} of them are in mode Preview and are not scaled: {previews[1]}" if previews[0] else ""
-    return "Matched", True, "ObjectsMatched", f"it concerns {objects} objects{aside}"
+    message = "; ".join([f"it concerns {objects} objects", *asides])
+    return "Matched", True, "ObjectsMatched", message
 
 
 def _names(parts: Sequence[ObjectPart]) -> str:

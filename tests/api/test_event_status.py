@@ -246,6 +246,15 @@ def test_what_an_event_cannot_mean_for_an_object_is_told_with_its_name():
     assert all("prod/shop" in condition(*one)["message"] for one in ((none, "Fits"), (many, "Matched")))
 
 
+def test_objects_that_are_not_scaled_here_are_named():
+    preview, other = replace(SHOP, is_preview=True), replace(CART, is_elsewhere=True)
+
+    told = condition(event_status(look(START - HOUR, preview, other), {}, NONE), "Matched")
+
+    assert "1 of them are in mode Preview and are not scaled: prod/shop" in told["message"]
+    assert "1 of them are served by another installation, which may not read the event: prod/cart" in told["message"]
+
+
 def test_with_shards_each_replica_knows_what_the_others_told_and_none_undoes_it():
     """
     Replica A has shard 0 with a shop in 150 namespaces, replica B shard 1 with the cart, which is short of 4. Totals

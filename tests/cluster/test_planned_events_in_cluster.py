@@ -1,8 +1,14 @@
 """PlannedEvents on a real API server: one object, many workloads."""
 
 import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +18,7 @@ from testbed.operator import Operator
 from testbed.twin import cron_hpa
 from testbed.wait import wait_until
 
+PROJECT = Path(__file__).parents[2]
 API = "/apis/cronhpa.io/v1alpha1"
 
 
@@ -382,3 +389,51 @@ def test_an_operator_of_some_namespaces_reads_cluster_events_where_it_has_the_ri
                 assert status(control_plane, "", name, "clusterplannedevents") == {}
     finally:
         control_plane.kubectl("delete", "clusterplannedevent", name)
+
+
+@pytest.mark.usefixtures("operator")
+def test_the_how_to_page_is_followed_by_a_team_that_may_only_edit_its_namespace(
+    control_plane, plant, namespace, tmp_path
+):
+    """The manifest and the commands as the page has them; the namespace and the dates are this test's."""
+    page = (PROJECT / "docs" / "how-to" / "planned-events.md").read_text()
+    blocks = [textwrap.dedent(block) for block in re.findall(r"(?:^    .*\n)+", page, re.MULTILINE)]
+    start = datetime.now(UTC) + timedelta(days=1)
+    manifest = blocks[0].replace("prod", namespace)
+    manifest = re.sub(r"2026-11-2\dT(\d\d:\d\d)", lambda found: f"{start:%Y-%m-%d}T{found[1]}", manifest)
+    manifest = manifest.replace(f'to: "{start:%Y-%m-%d}T00:00"', f'to: "{start:%Y-%m-%d}T23:00"')
+    (tmp_path / "sale.yaml").write_text(manifest)
+    (tmp_path / "old.yaml").write_text(manifest.replace("minReplicas: 6", "minReplicas: 3"))
+    for name in ("shop", "cart"):
+        workload(control_plane, plant, namespace, name, tier="web")
+    becomes(control_plane, namespace, {"shop": 2, "cart": 2})
+    control_plane.kubectl("create", "serviceaccount", "team", "-n", namespace)
+    control_plane.kubectl(
+        "create", "rolebinding", "team", "-n", namespace, "--clusterrole=edit", f"--serviceaccount={namespace}:team"
+    )
+    environment = os.environ | {
+        "KUBECONFIG": str(control_plane.service_account_kubeconfig(namespace, "team")),
+        "PATH": f"{Path(sys.executable).parent}:{control_plane.binaries}:{os.environ['PATH']}",
+    }
+    said = []
+    for line in blocks[1].replace("prod", namespace).splitlines():
+        command = line.partition("#")[0].strip()
+        ended = subprocess.run(
+            ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120,
+            check=False,
+        )  # fmt: skip
+        said.append(f"$ {command}\n{ended.returncode}\n{ended.stdout}{ended.stderr}")
+        print(said[-1])
+        assert ended.returncode == int("--diff" in command), said[-1]
+
+    assert re.search(rf"{namespace}/shop +2 +2 to 6 +6 to 6", said[0]), said[0]
+    assert f"{namespace}/cart: 3 to 6 -> 6 to 6" in said[1]
+    told = wait_until(
+        lambda: control_plane.kubectl("get", "plannedevents", "-n", namespace), lambda text: "Upcoming" in text,
+        within_s=60, every_s=1,
+    )  # fmt: skip
+    assert ["black-friday", "2", "12", "0"] == told.splitlines()[1].split()[:4]
+    preview = subprocess.run(
+        ["cronhpa", "preview", "shop", "-n", namespace], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "Event/black-friday" in preview.stdout, preview.stdout + preview.stderr

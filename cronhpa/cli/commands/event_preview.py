@@ -174,7 +174,7 @@ def _row(
         reasons.append(f"contradiction: {torn}")
     by_load = [stated for stated in event.schedules if stated.expected_load_percent is not None]
     if any(expected(event, stated) is None for stated in by_load):
-        reasons.append("its usual load is not known here: the operator asks for that, too")
+        reasons.append("its usual load is not known here: the operator may ask for more")
     elif by_load:
         reasons.append(f"{max(stated.expected_load_percent or 0 for stated in by_load)} % of its usual load")
     if one.spec.mode is Mode.PREVIEW:
@@ -348,7 +348,12 @@ def previews_of(
             )
         ]
     everywhere = any(document.is_of_cluster for document in documents)
-    given = find([], replace(where, everywhere=where.everywhere or everywhere))
+    if everywhere or where.everywhere:
+        given = find([], replace(where, everywhere=True))
+    else:
+        # An event concerns the objects of its own namespace, whatever that of the context is.
+        of_events = sorted({document.event.namespace for document in documents})
+        given = [one for name in of_events for one in find([], replace(where, namespace=name or where.namespace))]
 
     async def read() -> list[EventPreview]:
         async with connected(where.kubeconfig, where.context, where.namespace) as cluster:
@@ -394,7 +399,8 @@ async def _loads(given: Sequence[ObjectInput], where: ObjectLocation) -> Loads:
                 if answer is not None:
                     loads[one.label] = [(maximum.end, maximum.value) for maximum in answer.maxima]
     except (PastSourceError, ClusterError) as problem:
-        say(f"usual loads are left out: {problem}", err=True)
+        # Its further lines are advice for other commands.
+        say(f"usual loads are left out: {str(problem).splitlines()[0]}", err=True)
     return loads
 
 

@@ -71,6 +71,8 @@ class EventStatusWriter:
         self._written_at: dict[Key, Nanoseconds] = {}
         self._looked: dict[Key, Nanoseconds] = {}
         self._sums: dict[Key, EventSums] = {}
+        # Those whose status this replica wrote.
+        self._told: dict[Key, SeenEvent] = {}
 
     async def run(self) -> None:
         """Looks at all events from time to time, until cancelled."""
@@ -91,7 +93,10 @@ class EventStatusWriter:
                 await self._look_at(seen)
             except Exception:
                 LOG.exception("the status of %s %s is not written; it is tried again", *seen.event.key)
-        for known in (self._written_at, self._looked, self._sums):
+        for key, seen in self._told.items():
+            if key not in keys and (report := seen.status.get("report")):
+                LOG.info("%s %s is deleted; its last report: %s", seen.namespace, seen.event.title, report)
+        for known in (self._written_at, self._looked, self._sums, self._told):
             for key in [key for key in known if key not in keys]:
                 known.pop(key)
 
@@ -122,6 +127,7 @@ class EventStatusWriter:
         status = event_status(look, seen.status, sums, others)
         previous = seen.status
         if self._is_due(seen, status, now) and await self._write(seen, status):
+            self._told[event.key] = seen
             sums.take_whole()
             self._written_at[event.key] = now
             for told in status_events(previous, status):
@@ -159,6 +165,7 @@ class EventStatusWriter:
                 for stated in event.schedules
             ),
             is_preview=spec.mode is Mode.PREVIEW,
+            is_elsewhere=bool(state.local.other_operator),
             is_left_out=bool(event.schedules)
             and not any(one.name in names for one in spec.schedules)
             and self._events.leaves_out(seen, state),
