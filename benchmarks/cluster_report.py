@@ -50,7 +50,7 @@ from testbed.prometheus import running
 TARGETS = int(os.environ.get("BENCH_TARGETS", "20"))
 NAMESPACES = 4
 REPORTED, NEXT = 28 * DAY, 7 * DAY
-PODS = 2
+PODS = 3
 # Pods that the mean load needs at the target.
 _MEAN_PODS = 12
 # With more than this missing, a gap means that the place is closed: a bank's calls by night are zero calls.

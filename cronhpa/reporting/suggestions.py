@@ -466,5 +466,5 @@ def _doubts(target: ReportedTarget, today: Score) -> tuple[str, ...]:
     if usual > STEP:
         doubts.append(f"a value of the load every {usual / MINUTE:.0f} minutes: shorter peaks are not seen")
     if target.start_up is None:
-        doubts.append("no pod was seen to start: 60 s are assumed")
+        doubts.append("fewer than three of its pods tell their start: 60 s are assumed")
     return (*doubts, *target.remarks)

@@ -20,7 +20,7 @@ from cronhpa.reporting.cluster_report import (
 from cronhpa.reporting.suggestions import NEEDED_MINUTES, JudgedTarget
 from cronhpa.simulation.run import ReplicaChange
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900, 180, 40, 20
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _LABEL = 900, 180, 40, 20, 60
 
 
 def as_html(answer: ClusterReport) -> str:
@@ -76,7 +76,11 @@ def _worth(judged: JudgedTarget, answer: ClusterReport) -> dict[str, Any]:
         "sentence": sentence(judged, best, answer.prices),
         "why": best.why,
         "doubts": [*doubts_of(judged, best), *judged.doubts],
-        "others": [sentence(judged, one, answer.prices) for one in judged.suggestions if one is not best],
+        "others": [
+            (sentence(judged, one, answer.prices), doubts_of(judged, one))
+            for one in judged.suggestions
+            if one is not best
+        ],
         "picture": _picture(judged),
     }
 
@@ -107,7 +111,8 @@ def _picture(judged: JudgedTarget) -> dict[str, Any]:
         "top": f"{top:.0f}",
         "top_y": f"{y(top):.1f}",
         "base_y": f"{y(0):.1f}",
-        "ticks": [(f"{x(at):.1f}", format_instant(at)[:10]) for at in ticks],
+        # A label that the edge would cut is left out.
+        "ticks": [(f"{x(at):.1f}", format_instant(at)[:10] if x(at) < _WIDTH - _LABEL else "") for at in ticks],
     }
 
 
