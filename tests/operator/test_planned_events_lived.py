@@ -1,6 +1,7 @@
 """Planned events in virtual time: lists that fail, edits that follow each other."""
 
 import asyncio
+import random
 
 import pytest
 from lives import CPU, Life, cronhpa, deployment, timeline, until
@@ -68,3 +69,64 @@ def test_the_last_of_many_edits_holds_in_all_objects():
         return {api.replicas("prod", f"shop-{number}") for number in range(200)}
 
     assert {5} == live(scenario)  # 2 + 59 % 8
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_kills_and_faults_around_an_event_lower_nothing_while_it_is_open_and_cost_no_report(seed):
+    """
+    From 300 s to 600 s it asks for six pods of four objects that need one. Three kills, a list, a watch and statuses
+    that fail, edits of the reason, at moments by chance.
+    """
+    chance = random.Random(seed)
+    api = api_with_events()
+    window = {"from": "2027-01-15T07:05", "to": "2027-01-15T07:10", "minReplicas": 6}
+
+    def event(reason="a sale"):
+        return {
+            "selector": {"matchLabels": {"tier": "web"}},
+            "reason": reason,
+            "schedules": [window | {"name": "doors"}],
+        }
+
+    async def world():
+        for at, happens in sorted(((chance.uniform(200, 640), kind) for kind in range(8)), key=lambda one: one[0]):
+            await until(at)
+            if happens < 3:
+                times = chance.randint(1, 4)
+                path = ("/plannedevents", "/plannedevents/sale/status", "/cronhpas/shop-1/status")[happens]
+                method = "GET" if happens == 0 else "PATCH"
+                api.faults.append(Fault(method, path, status=chance.choice((409, 500)), times=times))
+            elif happens < 6:
+                api.edit("plannedevents", "prod", "sale", spec=event(f"edit at {at:.0f}"))
+            else:
+                api.cut_watches("plannedevents")
+
+    async def lives():
+        kills = sorted(chance.choice((chance.uniform(285, 310), chance.uniform(590, 605), chance.uniform(310, 590)))
+                       for _ in range(3))  # fmt: skip
+        for kill in (*kills, 900):
+            async with Life(api):
+                await until(kill)
+            await asyncio.sleep(chance.uniform(1, 20))
+
+    async def scenario():
+        for number in range(4):
+            deployment(api, f"shop-{number}", replicas=1)
+            api.load["prod", f"shop-{number}"] = 100
+            cronhpa(api, f"shop-{number}", behavior={"scaleDown": AT_ONCE})
+            api.edit("cronhpas", "prod", f"shop-{number}", metadata={"labels": {"tier": "web"}})
+        api.create("plannedevents", "prod", "sale", spec=event())
+        await asyncio.gather(world(), lives())
+        return api.objects["plannedevents"]["prod", "sale"]["status"]
+
+    told = live(scenario)
+
+    for number in range(4):
+        lowered = [(at, old, new) for at, old, new in timeline(api, f"prod/shop-{number}") if new < old]
+        assert all(at >= 600 for at, _, _ in lowered), (number, timeline(api, f"prod/shop-{number}"))
+        assert api.replicas("prod", f"shop-{number}") == 1
+    report = told["report"]
+    assert ("2027-01-15T07:05:00Z", "2027-01-15T07:10:00Z", 24) == (
+        report["opened"], report["closed"], report["peakPods"],
+    )  # fmt: skip
+    assert ("Ended", 4) == (told["state"], told["objects"])

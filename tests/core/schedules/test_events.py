@@ -1,7 +1,7 @@
 """core/schedules/events.py and bounds in percent: planned events are schedules of the objects that they pick."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -14,7 +14,10 @@ from cronhpa.core.schedules.bounds import resolve, resolve_anew
 from cronhpa.core.schedules.events import (
     MAX_EVENT_SCHEDULES,
     asked_of,
+    closes_at,
     is_named,
+    opened_at,
+    phase,
     schedule_name,
     starts,
     taken_over,
@@ -360,3 +363,23 @@ def test_the_count_of_an_event_and_what_it_is_short_of_are_its_wish_where_nothin
 
     assert max(7, load or 0) == asked.replicas + asked.short
     assert schedule_name(event, event.schedules[0].schedule) == settled_at(spec, now).low.by.name
+
+
+@given(own=st.lists(some_windows, min_size=1, max_size=3), minutes=st.integers(0, 1439), later=st.integers(0, 3000))
+def test_what_was_open_closed_when_no_window_was_open_any_more_minute_by_minute(own, minutes, later):
+    """opened_at and closes_at against a walk through the minutes."""
+    event = sale(*(replace(during(window, floor=3), name=f"w{index}") for index, window in enumerate(own)))
+    at, now = NOON + minutes * MINUTE, NOON + (minutes + later) * MINUTE
+
+    def is_open(instant):
+        return any(windows.state(window, instant).is_open for window in own)
+
+    assume(is_open(at))
+    walked = next((instant for instant in range(at, now, MINUTE) if not is_open(instant)), now)
+
+    assert walked == closes_at(event, at, now)
+    opened = opened_at(event, at)
+    assert opened <= at
+    assert any(windows.state(window, opened).is_open for window in own)
+    assert all(is_open(instant) for instant in range(opened, at, MINUTE))
+    assert phase(event, at).is_open
