@@ -81,8 +81,9 @@ def relative_bounds(
     other, and two schedules in percent do not add up.
     """
     relative = tuple(relative)
+    others = _OtherSources(spec, stated)
     out = [
-        _relative(schedule, Role.CAP, part(schedule.cap_percent, _others(spec, stated, schedule).maximum.number), until)
+        _relative(schedule, Role.CAP, part(schedule.cap_percent, others.of(schedule).maximum.number), until)
         for schedule, until in relative
         if schedule.cap_percent is not None
     ]
@@ -102,19 +103,35 @@ def relative_bounds(
         for schedule, until in relative
         if schedule.floor is not None
     ]
+    others = _OtherSources(spec, [*stated, *floors])
     by_percent = [
-        _relative(schedule, Role.FLOOR, within(schedule, part(schedule.floor_percent, others.minimum.number)), until)
+        _relative(
+            schedule,
+            Role.FLOOR,
+            within(schedule, part(schedule.floor_percent, others.of(schedule).minimum.number)),
+            until,
+        )
         for schedule, until in relative
         if schedule.floor_percent is not None
-        for others in (_others(spec, [*stated, *floors], schedule),)
     ]
     return [*out, *floors, *by_percent]
 
 
-def _others(spec: Spec, stated: Iterable[RankedBound], schedule: Schedule) -> Settled:
+class _OtherSources:
     """What the sources besides a schedule, and besides those of its planned event, state."""
-    own = event_of(schedule.name)
-    return settle(spec, [bound for bound in stated if event_of(bound.by.name) != own])
+
+    def __init__(self, spec: Spec, stated: Sequence[RankedBound]) -> None:
+        self._spec, self._stated = spec, stated
+        self._all: Settled | None = None
+        self._named = {event_of(bound.by.name) for bound in stated}
+
+    def of(self, schedule: Schedule) -> Settled:
+        own = event_of(schedule.name)
+        if own in self._named:
+            return settle(self._spec, [bound for bound in self._stated if event_of(bound.by.name) != own])
+        if self._all is None:
+            self._all = settle(self._spec, self._stated)
+        return self._all
 
 
 def _relative(schedule: Schedule, role: Role, number: int, until: Nanoseconds | None) -> RankedBound:
