@@ -179,16 +179,16 @@ class ControlLoop:
         """The objects whose reconciliation begins, by the answer that they wait for."""
         states: dict[Input, list[ObjectState]] = {kind: [] for kind in Input}
         is_blind = self._cluster.pods_unknown(namespace) is not None
+        list_seconds = self.lists.wait_seconds(namespace)
         for key, due_at in due.items():
             state = self._inventory.items.get(key)
             if state is not None:
                 kind = self._reconciler.input_of(state, now)
                 if kind is Input.POD_METRICS and is_blind:
                     kind = Input.NOTHING  # a LIST would not be read
-                wait_seconds = self.lists.wait_seconds(namespace) if kind is Input.POD_METRICS else 0.0
-                if wait_seconds:
+                if list_seconds and kind is Input.POD_METRICS:
                     self._waiting.setdefault(namespace, {}).setdefault(key, due_at)
-                    self._queue.put(key, now + ceil(wait_seconds * SECOND))
+                    self._queue.put(key, now + ceil(list_seconds * SECOND))
                 elif self._is_begun(state, due_at, now):
                     states[kind].append(state)
         return states

@@ -251,30 +251,33 @@ class Writer:
         if self._places.is_busy:
             async with self._places.place(state.namespace, urgency):
                 if reconciliation.scales or self._is_current(state, reconciliation):
-                    status = self._worth_writing(state, reconciliation)
+                    before = state.served.status
+                    status = self._worth_writing(state, before, reconciliation)
                     if status is not None:
-                        await self._write_report(state, reconciliation, status)
+                        await self._write_report(state, before, status, reconciliation)
                 else:
                     state.local.changed = True
             return
-        status = self._worth_writing(state, reconciliation)
+        before = state.served.status
+        status = self._worth_writing(state, before, reconciliation)
         if status is None:
             return
         text = b""
 
         def pack() -> None:  # thousands of reports wait at a start, and dicts would take far more memory
-            nonlocal status, text
-            text, status = packed(status or {}), None
+            nonlocal before, status, text
+            text, before, status = packed(status or {}), {}, None
 
         async with self._places.place(state.namespace, urgency, on_wait=pack):
-            if reconciliation.scales or self._is_current(state, reconciliation):
-                await self._write_report(state, reconciliation, status or unpacked(text))
+            if text:
+                before, status = state.served.status, unpacked(text)
+            if status and (reconciliation.scales or self._is_current(state, reconciliation)):
+                await self._write_report(state, before, status, reconciliation)
             else:
                 state.local.changed = True
 
-    def _worth_writing(self, state: ObjectState, reconciliation: Reconciliation) -> Status | None:
-        """Records a reconciliation; its status, if that must be written."""
-        before = state.served.status
+    def _worth_writing(self, state: ObjectState, before: Status, reconciliation: Reconciliation) -> Status | None:
+        """Records a reconciliation; its status, if that must be written. before: the status that the API serves."""
         status = self._rendered(state, before, reconciliation)
         self.decisions.note(state, reconciliation, status)
         needed = need(before, status)
@@ -287,8 +290,10 @@ class Writer:
         state.writes.status = None
         return status
 
-    async def _write_report(self, state: ObjectState, reconciliation: Reconciliation, status: Status) -> None:
-        if not await self._put_status(state, state.served.status, status, reconciliation.now):
+    async def _write_report(
+        self, state: ObjectState, before: Status, status: Status, reconciliation: Reconciliation
+    ) -> None:
+        if not await self._put_status(state, before, status, reconciliation.now):
             state.local.changed = True
         elif not reconciliation.scales:
             state.writes.status = WrittenStatus.of(state.writes.own, reconciliation)
