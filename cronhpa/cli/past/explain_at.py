@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cronhpa.cli.objects.cluster import connected
 from cronhpa.cli.objects.named import ObjectName, place_of, read_named
@@ -121,6 +122,9 @@ async def decision_at(source: PastSource, found: PastObject, text: str, now: Nan
     zone = zone_of(body_of(await newest_decision(source, found, now)))
     instant = moment("--at", text, zone, now)
     decision = await source.decision(found.namespace, found.name, instant)
+    if decision is not None and decision.until is not None and decision.until > now:
+        # Of a time when the operator's clock was ahead.
+        return replace(decision, until=None), zone
     if decision is None:
         following = await source.timeline(found.namespace, found.name, instant, now)
         kept = "" if following is None or following.first is None else format_moment(following.first, zone)

@@ -211,21 +211,27 @@ def _find_or_add(db: Connection, namespace: str, name: str) -> tuple[int, str]:
 
 def _add(db: Connection, object_id: int, decision: PastDecision) -> int:
     """Add a decision to the block that it belongs to, or to a new one; the bytes that the blocks grew by."""
-    query = "SELECT first, last, packed FROM decided WHERE object = ? AND first <= ? ORDER BY first DESC LIMIT 1"
+    query = "SELECT first, packed FROM decided WHERE object = ? AND first <= ? ORDER BY first DESC LIMIT 1"
     row = db.execute(query, (object_id, decision.at)).fetchone()
-    first, last, packed = (decision.at, decision.at, b"") if row is None else row
+    first, packed = (decision.at, b"") if row is None else row
     block = _block(packed) if first // DAY == decision.at // DAY else []
-    # After the clock stepped back, a decision goes between those of a block, full or not: blocks do not overlap.
-    if not block or (decision.at > last and is_full(block)):
-        block, first, last, packed = [], decision.at, decision.at, b""
-    block = sorted([*block, decision], key=lambda member: member.at)
+    before = [member for member in block if member.at <= decision.at]
+    after = block[len(before) :]
+    # After the clock stepped back, a decision goes between those of a block: blocks do not overlap. A full one ends at
+    # it, because a clock that was ahead for hours would let it grow until it is too long to be read.
+    if not block or (is_full(block) and not after):
+        parts, packed = [[decision]], b""
+    elif after and is_full(block):
+        parts = [[*before, decision], after]
+    else:
+        parts = [[*before, decision, *after]]
     upsert = """
         INSERT INTO decided VALUES (?, ?, ?, ?)
         ON CONFLICT (object, first) DO UPDATE SET last = excluded.last, packed = excluded.packed
     """
-    joined = pack(block)
-    db.execute(upsert, (object_id, first, max(last, decision.at), joined))
-    return len(joined) - len(packed)
+    rows = [(object_id, part[0].at, part[-1].at, pack(part)) for part in parts]
+    db.executemany(upsert, rows)
+    return sum(len(row[-1]) for row in rows) - len(packed)
 
 
 def _block(packed: bytes) -> list[PastDecision]:

@@ -8,9 +8,11 @@ import re
 
 import pytest
 
-from cli.past_life import at, body, command, life, write_life
+from cli.past_life import NOW, at, body, command, kept, life, write_life
 from cronhpa.api.explained.explanation_text import explained, folded
+from cronhpa.core.model.instant import HOUR
 from cronhpa.core.model.record import encode
+from cronhpa.history.store import Store
 from history.samples import write_version_1
 
 
@@ -39,6 +41,17 @@ def test_a_decision_is_told_word_for_word_as_it_was(path):
 
 def test_the_newest_decision_says_that_it_is(path):
     assert ", still the newest:" in explain(path, "--at", "now").stdout
+
+
+def test_a_decision_is_not_in_force_until_a_time_to_come(path):
+    """Kept while the operator's clock was two hours ahead."""
+    record, status = list(life())[1]
+    store = Store(path)
+    store.decisions.record([kept(NOW + 2 * HOUR, body(status), encode(record).encode())])
+    store.close()
+
+    assert ", still the newest:" in explain(path, "--at", "now").stdout
+    assert json.loads(explain(path, "--at", "now", "-o", "json").stdout)["until"] is None
 
 
 def test_a_decision_as_json_holds_the_object_and_the_inputs_of_the_decision(path):

@@ -226,16 +226,36 @@ def test_a_clock_that_stepped_back_loses_nothing_and_stops_nothing(store):
     assert decisions == [store.decisions.at(*SHOP, at) for at in (NOW + MINUTE - 1, NOW + HOUR - 1, NOW + HOUR)]
 
 
-def test_a_clock_that_stepped_back_into_a_full_block_adds_to_it(store, address):
+def test_a_clock_that_stepped_back_into_a_full_block_divides_it(store, address):
     """Blocks do not overlap, so that the last decision at an instant is in the last block that begins before it."""
     store.decisions.record([kept(NOW + number * HOUR, number, filler="x" * 40_000) for number in range(5)])
     store.decisions.record([kept(NOW + MINUTE, 7)])
 
     assert [
-        [NOW, NOW + MINUTE, NOW + HOUR, NOW + 2 * HOUR, NOW + 3 * HOUR],
-        [NOW + 4 * HOUR],
-    ] == [within for _, _, within in blocks(address)]
+        (NOW, NOW + MINUTE, [NOW, NOW + MINUTE]),
+        (NOW + HOUR, NOW + 3 * HOUR, [NOW + HOUR, NOW + 2 * HOUR, NOW + 3 * HOUR]),
+        (NOW + 4 * HOUR, NOW + 4 * HOUR, [NOW + 4 * HOUR]),
+    ] == blocks(address)
     assert NOW + MINUTE == store.decisions.at(*SHOP, NOW + HOUR - 1).at
+
+
+def test_after_a_clock_that_was_ahead_for_hours_blocks_stay_small_and_all_is_read(store, address):
+    """Found: all that came until the clock was right again went into one block, which was then too long to be read."""
+    ahead = [NOW + 10 * HOUR + number * MINUTE for number in range(4)]
+    right = [NOW + number * MINUTE for number in range(60)]
+    store.decisions.record([kept(NOW - HOUR, 3), kept(NOW, 4, digest="once", filler="x" * 40_000)])
+    for at in (*ahead, *right[1:]):
+        store.decisions.record([kept(at, 4, filler="x" * 300_000)])
+
+    assert [NOW - HOUR, *right, *ahead] == [
+        decision.at for decision in store.decisions.between(*SHOP, 0, NOW + DAY, 100)
+    ]
+    assert [*right, *ahead] == [store.decisions.at(*SHOP, at).at for at in (*right, *ahead)]
+    assert right[1:] == [store.decisions.after(*SHOP, at).at for at in right[:-1]]
+    assert max(len(within) for _, _, within in blocks(address)) <= 4
+    assert all(
+        within == sorted(within) and (first, last) == (within[0], within[-1]) for first, last, within in blocks(address)
+    )
 
 
 def test_a_damaged_blob_is_a_fault_or_a_store_error_and_no_other_object_suffers(tmp_path):
