@@ -96,7 +96,8 @@ class Memory(Struct, frozen=True):
         if not self.recommendations:
             seed = Recommendation(current, now, current, BY_NOBODY)
             return replace(self, recommendations=(_held(seed) if bounded else seed,))
-        if not bounded or not any(_is_seed(entry) for entry in self.recommendations):
+        # A call for each entry was a twentieth of a decision.
+        if not bounded or not any(entry.by == BY_NOBODY and _is_seed(entry) for entry in self.recommendations):
             return self
         return replace(
             self,
