@@ -136,14 +136,14 @@ def reactive_replicas_of_several(loads: Sequence[Floats], workloads: Sequence[Wo
     return [replicas[end - count : end] for end, count in zip(accumulate(counts), counts, strict=True)]
 
 
-def held_replicas(replicas: Floats, late_minutes: int) -> Floats:
+def held_replicas(replicas: Floats, late_minutes: int, held_minutes: int = HELD_MINUTES) -> Floats:
     """(..., minutes): the highest recommendation of the stabilization window that ended `late_minutes` before each."""
-    before = np.repeat(replicas[..., :1], late_minutes + HELD_MINUTES, axis=-1)
+    before = np.repeat(replicas[..., :1], late_minutes + held_minutes, axis=-1)
     held = np.concatenate([before, replicas], axis=-1)
     # Doubling the window in each pass needs log2(length) passes.
     reach = 1
-    while reach <= HELD_MINUTES:
-        more = min(reach, HELD_MINUTES + 1 - reach)
+    while reach <= held_minutes:
+        more = min(reach, held_minutes + 1 - reach)
         held = np.maximum(held[..., more:], held[..., :-more])
         reach += more
     return held[..., : replicas.shape[-1]]

@@ -17,7 +17,7 @@ from cronhpa.core.forecasts.floor import target_load
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.spec import ResourceMetric, Span
 from cronhpa.forecasting.columns import Floats
-from cronhpa.forecasting.workload import WorkloadModel, held_replicas, reactive_replicas
+from cronhpa.forecasting.workload import HELD_MINUTES, WorkloadModel, held_replicas, reactive_replicas
 from cronhpa.reporting.reported_target import ReportedTarget
 
 
@@ -62,11 +62,20 @@ def minutes_of(points: Sequence[tuple[Nanoseconds, float]], span: Span) -> Float
 
 
 def estimate(
-    loads: Floats, model: WorkloadModel, minimum: int, maximum: int, floor: NDArray[np.int64] | None = None
+    loads: Floats,
+    model: WorkloadModel,
+    minimum: int,
+    maximum: int,
+    floor: NDArray[np.int64] | None = None,
+    held_minutes: int = HELD_MINUTES,
 ) -> Estimate:
-    """The estimate of a load by the minute. floor: replicas that are Ready in each minute whatever the metric asks."""
+    """
+    The estimate of a load by the minute.
+
+    floor: replicas that are Ready in each minute whatever the metric asks. held_minutes: the scale-down window.
+    """
     asked = np.clip(reactive_replicas(loads, model), minimum, maximum)
-    ready = held_replicas(asked, model.metric_lag_minutes)
+    ready = held_replicas(asked, model.metric_lag_minutes, held_minutes)
     if floor is not None:
         ready = np.minimum(np.maximum(ready, floor), maximum)
     short = loads > ready * model.capacity

@@ -392,6 +392,13 @@ def _of_behavior(case: Case) -> Found:
     window = down.get("stabilizationWindowSeconds", 300)
     if today.actions / days < _ACTIONS_PER_DAY or window >= _STABILIZATION_SECONDS:
         return
+    loads, model = learnt_minutes(target, span), workload_model(target)
+    bounds = target.spec.min_replicas, target.spec.max_replicas
+    short, long = (
+        estimate(loads, model, *bounds, held_minutes=held // 60) for held in (window, _STABILIZATION_SECONDS)
+    )
+    if value_of(today, short.minutes - long.minutes, long.pod_hours - short.pod_hours) <= 0:
+        return
     changed = {
         **manifest,
         "behavior": {**behavior, "scaleDown": {**down, "stabilizationWindowSeconds": _STABILIZATION_SECONDS}},

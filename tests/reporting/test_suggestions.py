@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.core.model.instant import DAY, HOUR
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE
 from cronhpa.core.model.prices import Prices
 from cronhpa.core.model.spec import ControllerOptions, Span
 from cronhpa.forecasting.backtest import Rerun, load_of_points
@@ -95,6 +95,16 @@ def test_a_maximum_that_is_hit_is_named_with_the_pods_that_are_needed():
     (dear,) = doubts_of(found, bounds)
     assert "more pod-hours are many" in dear
     assert "instead of 10" in bounds.change
+
+
+@pytest.mark.parametrize(("apart", "expected"), [(14, {"a scale-down window of 900 s instead of 300 s"}), (60, set())])
+def test_a_longer_window_is_suggested_where_peaks_return_within_it(apart, expected):
+    """From 10 to 20 pods for four minutes: each peak is late by the age of metrics and the start of pods."""
+    load = points(4, lambda at: 12.0 if at // MINUTE % apart < 4 else 6.0)
+
+    found = judged(load, days=4)
+
+    assert expected == {one.change for one in found.suggestions if one.kind is SuggestionKind.BEHAVIOR}
 
 
 def test_a_minimum_that_is_never_needed_is_lowered():
