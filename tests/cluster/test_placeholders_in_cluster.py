@@ -285,13 +285,13 @@ def test_with_nodes_of_ninety_seconds_pods_are_ready_at_the_start(control_plane,
             f"{extra:.0f} node-seconds more, {len(early.added)} and {len(late.added)} nodes",
         )
         # Learnt apart, and remembered: the next rise of the one without placeholders leads by the wait for nodes, too.
-        told = control_plane.get(f"/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas/{names['without']}")
+        told = control_plane.get(f"/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas/without")
         starts = {key: told["status"].get(key) for key in ("podStartupSeconds", "podStartupWithNodeSeconds")}
         opens = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=5)
-        body = scaler(namespace, 20, names["without"], starts=opens - datetime.now(UTC), lead=None)
+        body = scaler(namespace, 20, "without", starts=opens - datetime.now(UTC), lead=None)
         body["spec"]["behavior"] = {"scaleUp": {"policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}}
         control_plane.apply(body)
-        while ready(control_plane, namespace, names["without"]) < 20 and time.time() < opens.timestamp() + 180:
+        while ready(control_plane, namespace, "without") < 20 and time.time() < opens.timestamp() + 180:
             time.sleep(0.5)
         later = time.time() - opens.timestamp()
         record_property("led", f"{starts}: the next rise, led by them, was Ready {later:+.0f} s from its start")
