@@ -31,7 +31,14 @@ LIMITED = {
 # Reasons of a selector that cannot be used, where the condition's reason and text differ from the event's.
 _SELECTOR_CONDITION = {"SelectorRequired": ("InvalidSelector", "the HPA target's scale is missing a selector")}
 _VALUES = {True: "True", False: "False", None: "Unknown"}
-_OPTIONAL = {"BoundsConsistent", "CalendarsCurrent", "FallbackActive", "ForecastActive", "RequestsStable"}
+_OPTIONAL = {
+    "BoundsConsistent",
+    "CalendarsCurrent",
+    "FallbackActive",
+    "ForecastActive",
+    "PlaceholdersHoldRoom",
+    "RequestsStable",
+}
 
 
 def conditions(previous: Iterable[Condition], reconciliation: Reconciliation) -> list[Condition]:
@@ -171,6 +178,9 @@ def _of_sources(reconciliation: Reconciliation) -> Iterator[ConditionText]:
         yield _forecast_active(reconciliation)
     if reconciliation.spec.fallback is not None:
         yield _fallback_active(reconciliation.decision)
+    problem = reconciliation.placeholder_problem
+    if problem is not None:
+        yield "PlaceholdersHoldRoom", False, problem.reason, problem.message
     if reconciliation.requests_changed:
         yield "RequestsStable", False, "VerticalPodAutoscaler", reconciliation.requests_changed
 

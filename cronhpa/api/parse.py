@@ -115,9 +115,7 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
         if model.fallback is None
         else Fallback(model.fallback.replicas, model.fallback.after_seconds * SECOND),
         pod_selection=PodSelection(model.pod_selection or PodSelection.ALL),
-        placeholders=None
-        if model.placeholders is None
-        else Placeholders(model.placeholders.max_replicas, model.placeholders.node_startup_seconds * SECOND),
+        placeholders=placeholders_from(model.placeholders),
     )
 
 
@@ -189,6 +187,10 @@ def _target(target: metrics.MetricTargetModel) -> MetricTarget:
         average_value=None if target.average_value is None else parse_milli(str(target.average_value).strip()),
         average_utilization=target.average_utilization,
     )
+
+
+def placeholders_from(model: schedules.PlaceholdersModel | None) -> Placeholders | None:
+    return None if model is None else Placeholders(model.max_replicas, model.node_startup_seconds * SECOND)
 
 
 def selector_from(selector: metrics.LabelSelectorModel | None) -> LabelSelector | None:

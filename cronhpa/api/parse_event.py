@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from cronhpa.api.crd import CLUSTER_PLANNED_EVENT, PLANNED_EVENT
-from cronhpa.api.parse import schedule_from, selector_from
+from cronhpa.api.parse import placeholders_from, schedule_from, selector_from
 from cronhpa.api.resource.events import ClusterPlannedEventSpec, EventScheduleModel, PlannedEventSpec
 from cronhpa.api.spec_errors import schema_problems
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
@@ -47,6 +47,7 @@ def parse_event(name: str, namespace: str, spec: Any) -> PlannedEvent:
         schedules=() if unreadable else schedules,
         reason=model.reason,
         suspend=model.suspend,
+        placeholders=placeholders_from(model.placeholders),
         problems=unreadable,
     )
 

@@ -24,7 +24,14 @@ from cronhpa.api.resource.behavior import BehaviorModel
 from cronhpa.api.resource.cel import FORBIDDEN, REQUIRED, SEGMENT, quoted, rule, rules
 from cronhpa.api.resource.fields import INT32_MAX, RFC3339, Instant, Model, Replicas, TimeZone
 from cronhpa.api.resource.metrics import MAX_METRICS, SOURCES, MetricSpec
-from cronhpa.api.resource.schedules import BOUND_RULES, MAX_SCHEDULES, MAX_SOURCES, ScheduleModel, ScheduleSourceModel
+from cronhpa.api.resource.schedules import (
+    BOUND_RULES,
+    MAX_SCHEDULES,
+    MAX_SOURCES,
+    PlaceholdersModel,
+    ScheduleModel,
+    ScheduleSourceModel,
+)
 from cronhpa.api.resource.status import CronHPAStatus
 
 
@@ -152,21 +159,6 @@ class FallbackModel(Model):
         le=86_400,
         description="How long at least one metric must have been unknown, without a break. A restart of the operator "
         "does not begin this anew.",
-    )
-
-
-class PlaceholdersModel(Model):
-    """
-    Holds room on nodes for the pods that the next rise of a floor adds, so that new nodes are ready before the pods
-    are: by a CapacityBuffer, or by a Deployment of low priority. The operator's setting CRONHPA_PLACEHOLDERS allows it.
-    """
-
-    max_replicas: int = Field(ge=1, le=10_000, description="The most placeholders at once, each as large as a pod.")
-    node_startup_seconds: int = Field(
-        default=300,
-        ge=15,
-        le=3600,
-        description="How long a new node takes until pods can start on it.",
     )
 
 

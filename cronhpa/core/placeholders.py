@@ -33,7 +33,7 @@ def pods_to_come(latest: Reconciliation, replicas: int, now: Nanoseconds) -> int
     with a scale-up that is disabled.
     """
     spec = latest.spec
-    settings = spec.placeholders
+    settings = spec.room
     if settings is None or spec.mode is Mode.PREVIEW or latest.decision.kind in _STUCK:
         return 0
     if latest.owner_problem is not None or latest.contested:
@@ -50,7 +50,11 @@ def _floors(latest: Reconciliation, replicas: int, now: Nanoseconds, ahead: Nano
     bounds = resolve(spec, now, memory.lead_start_up(spec), memory.leads, memory.crowd)
     # The present floor is no rise to come, but its pods may be on their way still: while a schedule leads, and for as
     # long after the rise as before it. Not longer: a target that does not follow must not hold nodes for a window.
-    if bounds.minimum > replicas and (_leads(bounds) or _minimum_at(latest, now - ahead) < bounds.minimum):
+    if (
+        bounds.minimum > replicas
+        and _has_room(spec, bounds)
+        and (_leads(bounds) or _minimum_at(latest, now - ahead) < bounds.minimum)
+    ):
         yield bounds.minimum
     yield _coming_minimum(spec, memory, bounds, now, ahead)
     yield from _forecast_floors(latest, bounds, now, ahead)
@@ -77,11 +81,19 @@ def _coming_minimum(spec: Spec, memory: Memory, bounds: Bounds, now: Nanoseconds
             if edge is None or edge.at > now + ahead:
                 break
             bounds = resolve_anew(spec, edge.at, memory.lead_start_up(spec), bounds.leads, memory.crowd)
-            highest, edge = max(highest, bounds.minimum), bounds.next_edge
+            highest, edge = max(highest, bounds.minimum if _has_room(spec, bounds) else 0), bounds.next_edge
         if edge is not None:
             end = min(end, max(edge.at - ahead, now + 1))
         kept = spec.computed["coming"] = _Coming(highest, now, end, inputs)
     return kept.minimum
+
+
+def _has_room(spec: Spec, bounds: Bounds) -> bool:
+    """Whether placeholders are asked for: by the object, or by a schedule of an event that leads or is open."""
+    if spec.placeholders is not None:
+        return True
+    asking = {schedule.name for schedule in spec.schedules if schedule.placeholders is not None}
+    return any(window.name in asking and window.state is not WindowState.CLOSED for window in bounds.windows)
 
 
 def _leads(bounds: Bounds) -> bool:
@@ -96,7 +108,7 @@ def _minimum_at(latest: Reconciliation, at: Nanoseconds) -> int:
 def _forecast_floors(latest: Reconciliation, bounds: Bounds, now: Nanoseconds, ahead: Nanoseconds) -> Iterator[int]:
     """The floors that the newest forecast will ask for, at most the present maximum; none where it abstains."""
     spec, forecast = latest.spec, latest.forecast
-    if spec.forecast is None or spec.forecast.mode is Mode.PREVIEW or forecast is None:
+    if spec.forecast is None or spec.forecast.mode is Mode.PREVIEW or forecast is None or spec.placeholders is None:
         return
     for later in range(ahead, 0, -max(forecast.step, MINUTE)):
         floor = predict(spec, latest.observation, forecast, latest.memory, bounds.headroom_percent, now + later)

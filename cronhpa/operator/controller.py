@@ -297,7 +297,7 @@ class Controller:
         else:
             self.forecast_objects[key], self._forecast_series[key] = state, series
         spec = state.served.spec
-        if spec is not None and spec.placeholders is not None:
+        if spec is not None and spec.room is not None:
             self.placeholders.note(state)
         else:
             self.placeholders.objects.pop(key, None)

@@ -311,6 +311,9 @@ class Settings(BaseSettings):
         ),
     )
     placeholder_image: str = Field("registry.k8s.io/pause:3.10", description="Their image.")
+    placeholder_owner: str = Field(
+        "", description="A Role in that namespace that owns them: without it, as when the chart has none, they go."
+    )
     placeholder_max: int = Field(100, ge=1, description="The most placeholders at once, of all objects together.")
     forecast_workers: int = Field(
         1, ge=1, le=64, description="Processes that learn and forecast; each takes some 100 MB."
@@ -420,6 +423,7 @@ class Settings(BaseSettings):
             self.placeholder_priority_class,
             self.placeholder_image,
             self.placeholder_max,
+            self.placeholder_owner,
         )
 
     @property

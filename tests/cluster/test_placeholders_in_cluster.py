@@ -84,6 +84,7 @@ def start(control_plane, earlier, tmp_path):
                 placeholder_namespace=NAMESPACE,
                 placeholder_priority_class=f"{RELEASE}-{NAMESPACE}-placeholder",
                 placeholder_image="none",
+                placeholder_owner=ROLE,
             )
         )
         running[-1].start()
@@ -209,9 +210,22 @@ def test_pods_take_the_room_of_placeholders_at_once_and_each_right_is_used(contr
         assert operator.is_running
 
     role = control_plane.get(f"{RBAC}/roles/{ROLE}")
-    own = {(verb, "apps", "deployments") for rule in role["rules"] for verb in rule["verbs"]}
+    own = {(verb, rule["apiGroups"][0], rule["resources"][0]) for rule in role["rules"] for verb in rule["verbs"]}
     assert own <= used(control_plane, earlier)
     assert set() == used(control_plane, earlier) - granted(control_plane) - own
+
+
+def test_placeholders_go_with_the_setting_that_gave_the_rights(control_plane, namespace, start):
+    """As `helm upgrade` with `placeholders.kinds: none` does: the Role goes, and the Deployment that it owns."""
+    with Nodes(control_plane, namespace, seconds=3600):
+        workload(control_plane, namespace, namespace)
+        control_plane.apply(scaler(namespace, 4, placeholders={"maxReplicas": 10, "nodeStartupSeconds": 3600}))
+        operator = start("Deployment")
+        wait_until(lambda: counts(control_plane), lambda seen: seen == [(2, 2)], within_s=60)
+        operator.kill()
+        control_plane.delete(f"{RBAC}/roles/{ROLE}")
+
+        wait_until(lambda: counts(control_plane), lambda seen: seen == [], within_s=60)
 
 
 def buffers(plane, namespace):

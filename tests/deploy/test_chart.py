@@ -246,7 +246,10 @@ def test_a_platform_may_choose_the_user_itself():
 
 
 BUFFERS = {("autoscaling.x-k8s.io", "capacitybuffers"): {"list", "create", "patch", "delete"}}
-MADE = {("apps", "deployments"): {"list", "create", "patch", "delete"}}
+MADE = {
+    ("apps", "deployments"): {"list", "create", "patch", "delete"},
+    ("rbac.authorization.k8s.io", "roles"): {"get"},
+}
 
 
 @pytest.mark.parametrize("kinds", ["none", "CapacityBuffer", "Deployment", "auto"])
@@ -267,6 +270,9 @@ def test_what_placeholders_may_be_is_in_the_rights_and_nothing_else(kinds, names
         return
     assert own is not None
     assert ("cronhpa-system", MADE) == (own["metadata"]["namespace"], rights(own))
+    # Of itself alone: it owns what it lets be made, so that both go together.
+    assert [[own["metadata"]["name"]]] == [rule["resourceNames"] for rule in own["rules"] if "resourceNames" in rule]
+    assert own["metadata"]["name"] == environment(objects)["CRONHPA_PLACEHOLDER_OWNER"]
     (priority,) = classes
     assert (-10, "Never") == (priority["value"], priority["preemptionPolicy"])
     given = environment(objects)

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field
 from cronhpa.api.resource.cel import FORBIDDEN, REQUIRED, rule, rules
 from cronhpa.api.resource.fields import Model, Timestamp, TimeZone
 from cronhpa.api.resource.metrics import LabelSelectorModel
-from cronhpa.api.resource.schedules import RULES, ScheduleModel, states
+from cronhpa.api.resource.schedules import RULES, PlaceholdersModel, ScheduleModel, states
 from cronhpa.api.resource.status import Condition, NextEdge, Text
 
 MAX_SCHEDULES_OF_EVENT = 10
@@ -87,6 +87,9 @@ class PlannedEventSpec(Model):
         description="Priority of its schedules among those of an object.",
     )
     suspend: bool = Field(default=False, description="Whether the event is ignored for now.")
+    placeholders: PlaceholdersModel | None = Field(
+        default=None, description="Room on nodes ahead of its schedules, in objects that state no placeholders."
+    )
     time_zone: TimeZone = Field(default="UTC", description="IANA time zone of the schedules without a timeZone.")
     schedules: list[EventScheduleModel] = Field(
         min_length=1,

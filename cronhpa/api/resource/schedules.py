@@ -285,3 +285,18 @@ class ScheduleSourceModel(Model):
     priority: int = Field(default=0, ge=-1000, le=1000, description="As of a schedule.")
     lead_time_seconds: int | None = Field(default=None, ge=0, le=86_400, description="As of a schedule.")
     suspend: bool = Field(default=False, description="Whether it is ignored for now.")
+
+
+class PlaceholdersModel(Model):
+    """
+    Holds room on nodes for the pods that the next rise of a floor adds, so that new nodes are ready before the pods
+    are: by a CapacityBuffer, or by a Deployment of low priority. The operator's setting CRONHPA_PLACEHOLDERS allows it.
+    """
+
+    max_replicas: int = Field(ge=1, le=10_000, description="The most placeholders at once, each as large as a pod.")
+    node_startup_seconds: int = Field(
+        default=300,
+        ge=15,
+        le=3600,
+        description="How long a new node takes until pods can start on it.",
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from cronhpa.core.model.decision import CLUSTER_EVENT_PREFIX, EVENT_PREFIX
-from cronhpa.core.model.spec import LabelSelector, Schedule
+from cronhpa.core.model.spec import LabelSelector, Placeholders, Schedule
 
 
 class EventSchedule(Struct, frozen=True):
@@ -30,6 +30,8 @@ class PlannedEvent(Struct, frozen=True):
     schedules: tuple[EventSchedule, ...] = ()
     reason: str = ""
     suspend: bool = False
+    placeholders: Placeholders | None = None
+    """Room on nodes ahead of its schedules, in objects that ask for none."""
     problems: tuple[str, ...] = ()
     """Why it cannot be read: then it has no schedules, and holds for no object."""
 

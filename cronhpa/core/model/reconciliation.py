@@ -14,6 +14,14 @@ from cronhpa.core.model.spec import Mode, Spec
 from cronhpa.core.schedules.conflicts import Conflict
 
 
+class PlaceholderProblem(Struct, frozen=True):
+    """What keeps an object's placeholders from holding room for its next rise."""
+
+    reason: str
+    message: str
+    """With what to do."""
+
+
 class Reconciliation(Struct, frozen=True):
     """The inputs of a decision, the decision, its outcome, and the facts about the object that its status states."""
 
@@ -43,6 +51,8 @@ class Reconciliation(Struct, frozen=True):
     """Who keeps setting the replicas back; "" for nobody."""
     requests_changed: str = ""
     """Who changes the requests that a utilization is divided by; "" for nobody."""
+    placeholder_problem: PlaceholderProblem | None = None
+    """None while its placeholders hold room, and without placeholders."""
 
     @property
     def spec(self) -> Spec:

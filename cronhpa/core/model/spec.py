@@ -193,6 +193,15 @@ class OnceWindow(Struct, frozen=True, tag=True, cache_hash=True):
     """The IANA time zone of both."""
 
 
+class Placeholders(Struct, frozen=True, cache_hash=True):
+    """`placeholders` of an object or an event: room on nodes for the pods of the next rise."""
+
+    max_replicas: int
+    """The most placeholders at once."""
+    node_start_up: Nanoseconds
+    """How long a new node takes until pods can start on it."""
+
+
 class Schedule(Struct, frozen=True, cache_hash=True):
     """Bounds that hold while a window is open."""
 
@@ -215,6 +224,8 @@ class Schedule(Struct, frozen=True, cache_hash=True):
     """Whether its floors are cut to the maximum: that of the spec, or a higher one that other sources state."""
     cap_percent: int | None = None
     """A cap in percent of the maximum that all other sources state at the same instant; None: none."""
+    placeholders: Placeholders | None = None
+    """Room ahead of this schedule alone, which a planned event asks for."""
 
     @property
     def is_relative(self) -> bool:
@@ -280,15 +291,6 @@ class Fallback(Struct, frozen=True):
     """How long not all metrics must have been known."""
 
 
-class Placeholders(Struct, frozen=True):
-    """`spec.placeholders`: room on nodes for the pods of the next rise."""
-
-    max_replicas: int
-    """The most placeholders at once."""
-    node_start_up: Nanoseconds
-    """How long a new node takes until pods can start on it."""
-
-
 class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     """The spec of an object."""
 
@@ -313,6 +315,17 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     calendar_problems: tuple[str, ...] = ()
     """Why calendars that the schedules name are not the present ones."""
     placeholders: Placeholders | None = None
+    """Room ahead of every rise."""
+
+    @property
+    def room(self) -> Placeholders | None:
+        """Of the object, else the largest that its planned events ask for; None for none."""
+        if self.placeholders is not None:
+            return self.placeholders
+        asked = [schedule.placeholders for schedule in self.schedules if schedule.placeholders is not None]
+        if not asked:
+            return None
+        return Placeholders(max(one.max_replicas for one in asked), max(one.node_start_up for one in asked))
 
     @cached_property
     def computed(self) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def _written_in(event: PlannedEvent, expected: ExpectedReplicas) -> Iterator[Sch
             floor=_floor(stated, by_load),
             within_maximum=not _states_maximum(schedule),
             suspend=schedule.suspend or event.suspend,
+            placeholders=event.placeholders,
         )
         if isinstance(by_load, Absent) and not event.suspend:
             # What cannot be read abstains, and only a cap scales down meanwhile.

@@ -186,6 +186,7 @@ class Reconciler:
             zone=state.served.zone,
             contested="" if local.replica_conflict is None else local.replica_conflict.problem,
             requests_changed=self._cluster.vertical_autoscalers.problem(state.target, spec),
+            placeholder_problem=local.placeholder_problem,
         )
         self.crowds.decided(state.key, spec, decision, record.memory, scales=reconciliation.scales)
         local.standing, local.basis = None, basis

@@ -19,7 +19,7 @@ from cronhpa.core.model.decision import Decision
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Pod
-from cronhpa.core.model.reconciliation import Reconciliation
+from cronhpa.core.model.reconciliation import PlaceholderProblem, Reconciliation
 from cronhpa.core.model.spec import Spec
 from cronhpa.core.schedules.conflicts import Conflict
 from cronhpa.core.standing import Standing
@@ -147,6 +147,8 @@ class LocalState(Struct):
     """Since when fewer pods are seen than the target's status states; None while none is missing."""
     other_operator: str = ""
     """Names another installation that serves the object; "" if this one does."""
+    placeholder_problem: PlaceholderProblem | None = None
+    """What keeps its placeholders from holding room."""
     kept_memory: Memory = Memory()
     """The memory without the periods for which the decision stands."""
 

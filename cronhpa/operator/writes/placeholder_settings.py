@@ -20,6 +20,8 @@ class PlaceholderSettings(Struct, frozen=True):
     image: str = ""
     most: int = 0
     """The most placeholders at once, of all objects together."""
+    owner: str = ""
+    """A Role in that namespace with which the Deployments go; "" for none."""
 
 
 NO_PLACEHOLDERS = PlaceholderSettings()

@@ -5,7 +5,9 @@ A CapacityBuffer beside the object, which a node autoscaler reads; or a Deployme
 the operator's own. Not in that of the object: there it would use up the quota of the real pods, and whoever may create
 Deployments in all namespaces may run anything anywhere.
 
-Nothing waits for placeholders. What fails is logged once, with what to do, and tried again.
+Nothing waits for placeholders. What fails is a condition of the object and a line of the log, once a rise, with what to
+do, and is tried again. Where the setting is turned off, so are the rights: the Deployments go with the chart's Role,
+which owns them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from msgspec import Struct
 
 from cronhpa.api.identity import API_VERSION, GROUP, KIND
 from cronhpa.core.model.decision import DecisionKind
-from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.instant import SECOND, Nanoseconds
+from cronhpa.core.model.reconciliation import PlaceholderProblem
 from cronhpa.core.placeholders import pods_to_come
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.clock import Clock
@@ -54,6 +57,13 @@ _AGAIN_SECONDS = 60.0
 # Of one object; beyond them all are logged again.
 _LINES_MAX = 20
 _DEPLOYMENTS = Resource("apps", "v1", "deployments")
+_ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles")
+# Of a CapacityBuffer: what its controller says of it.
+_BUFFER_READY = "ReadyForProvisioning"
+_NO_ROOM = (
+    "the cluster has no room, and gets none in time: raise placeholders.nodeStartupSeconds, or see what keeps its nodes"
+    " few"
+)
 
 
 class _Meta(ObjectMeta, frozen=True, rename="camel"):
@@ -64,8 +74,15 @@ class _Spec(Struct, frozen=True):
     replicas: int | None = None
 
 
+class _Condition(Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+    message: str = ""
+
+
 class _Status(Struct, frozen=True, rename="camel"):
     ready_replicas: int = 0
+    conditions: tuple[_Condition, ...] = ()
 
 
 class Placeholder(Struct, frozen=True):
@@ -84,6 +101,10 @@ class Placeholder(Struct, frozen=True):
 
 class _Templates(Struct, frozen=True):
     items: tuple[TemplatedWorkload, ...] = ()
+
+
+class _Identified(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
 
 
 class UnfitError(Exception):
@@ -119,6 +140,8 @@ class PlaceholderWriter:
         self.objects: dict[Key, ObjectState] = {}
         self._is_asked = asyncio.Event()
         self._made_at: dict[Key, float] = {}
+        # Those that were made and not removed: one that is missing was deleted by somebody.
+        self._made: set[Key] = set()
         # Placeholders and how many of them run, as seen at the look before this one.
         self._seen: dict[Key, tuple[int, int]] = {}
         # The lines that were logged, by object; of a kind of placeholders under an empty namespace.
@@ -162,9 +185,12 @@ class PlaceholderWriter:
         if self._settings.kinds == "none":
             for key in asking:
                 self._tell(
-                    key, "there are none: CRONHPA_PLACEHOLDERS is none: set it, or placeholders.kinds of the chart"
+                    key,
+                    "Off",
+                    "there are none: CRONHPA_PLACEHOLDERS is none: set it, or placeholders.kinds of the chart",
                 )
             return
+        self._made &= asking.keys()
         wanted = await self._count(asking, self._clock.now())
         pause = _LIST_SECONDS if self._has_some else _LIST_NONE_SECONDS
         is_recent = self._listed_at is not None and seconds - self._listed_at < pause
@@ -191,7 +217,10 @@ class PlaceholderWriter:
             missing = pods_to_come(latest, replicas, now)
             if missing > left:
                 limit = f"CRONHPA_PLACEHOLDER_MAX={self._settings.most}"
-                self._tell(key, f"some of its pods to come have none: all objects together have {limit}: raise it")
+                text = f"some of its pods to come have none: all objects together have {limit}: raise it"
+                self._tell(key, "LimitReached", text)
+            elif missing:
+                self._settle(key, "LimitReached")
             if count := min(missing, left):
                 wanted[key] = count
                 left -= count
@@ -205,7 +234,8 @@ class PlaceholderWriter:
             return await self._discovery.resource_in(BUFFER_GROUP, BUFFER_KIND)
         except ClusterError as error:
             if self._settings.kinds == "CapacityBuffer" or error.status != HTTPStatus.NOT_FOUND:
-                self._tell(("", BUFFER_KIND), f"there are none: {error.message}: install its CRD")
+                text = f"there are none: {error.message}: install its CRD"
+                self._tell(("", BUFFER_KIND), "NotServed", text)
             return None
 
     async def _keep(
@@ -216,9 +246,8 @@ class PlaceholderWriter:
             present = await self._list(resource)
         except ClusterError as error:
             self._has_some = True  # unknown: it is tried again soon
-            self._tell(
-                ("", resource.full_name), f"they cannot be listed: {error.message}: give the operator that right"
-            )
+            text = f"they cannot be listed: {error.message}: give the operator that right"
+            self._tell(("", resource.full_name), "NotListed", text)
             return
         self._told.pop(("", resource.full_name), None)
         writes: list[Coroutine[Any, Any, None]] = []
@@ -229,11 +258,12 @@ class PlaceholderWriter:
             if key in asking and not _is_decided(asking[key]):
                 continue  # what another process made stays until this one knows
             self._told.pop(key, None)  # each rise has its own lines
-            self._note_room(key, placeholder, 0, resource)
+            self._made.discard(key)
+            self._note_room(key, placeholder, 0, resource, seconds)
             writes.append(self._try(key, self._remove(resource, placeholder)))
         for key, count in wanted.items():
             if key in present:
-                self._note_room(key, present[key], count, resource)
+                self._note_room(key, present[key], count, resource, seconds)
                 if present[key].spec.replicas != count:
                     writes.append(self._try(key, self._resize(resource, present[key], count)))
             elif seconds - self._made_at.get(key, seconds - _AGAIN_SECONDS) >= _AGAIN_SECONDS:
@@ -266,6 +296,12 @@ class PlaceholderWriter:
             await self._deployment(state, count) if resource is _DEPLOYMENTS else self._buffer(resource, state, count)
         )
         await self._client.create(resource.path(body["metadata"]["namespace"]), body, Placeholder)
+        if state.key in self._made:
+            text = "somebody deleted them while they were needed: they are made again once a minute; see who does"
+            self._tell(state.key, "Deleted", text)
+        else:
+            self._made.add(state.key)
+            self._settle(state.key, "Deleted", "NoRoom", "NotWritten", "NoTemplate", "NotListed", "NotServed")
         LOG.info("%s/%s: %d placeholders for the pods of the next rise (%s)", *state.key, count, resource.full_name)
 
     async def _resize(self, resource: Resource, placeholder: Placeholder, count: int) -> None:
@@ -282,30 +318,69 @@ class PlaceholderWriter:
         try:
             await write
         except UnfitError as problem:
-            self._tell(key, str(problem))
+            self._tell(key, "NoTemplate", str(problem))
         except ClusterError as error:
             if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 advice = "the pods will wait for nodes; see docs/how-to/nodes-before-pods.md"
-                self._tell(key, f"they cannot be written: {error.message}: {advice}")
+                self._tell(key, "NotWritten", f"they cannot be written: {error.message}: {advice}")
 
-    def _note_room(self, key: Key, placeholder: Placeholder, count: int, resource: Resource) -> None:
-        """Warns of placeholders without a node when the first real pods take their places, once a rise."""
+    def _note_room(self, key: Key, placeholder: Placeholder, count: int, resource: Resource, seconds: float) -> None:
+        """
+        Warns of placeholders without a node, once a rise: once a node should have been there, and when the first real
+        pods take their places.
+        """
+        if resource is not _DEPLOYMENTS:
+            self._note_refusal(key, placeholder)
+            return
         replicas, ready = placeholder.spec.replicas or 0, placeholder.status.ready_replicas
         # As they were before the pods came: those that gave way to pods have no node any more.
         before = self._seen.get(key)
         if count >= replicas:
             self._seen[key] = (replicas, ready)
+            state, made_at = self.objects.get(key), self._made_at.get(key)
+            spec = None if state is None else state.served.spec
+            room = None if spec is None else spec.room
+            if room is None or made_at is None:
+                return
+            is_late = seconds - made_at > room.node_start_up / SECOND
+            if is_late and ready < replicas and before == (replicas, ready):
+                text = f"some have had no node for longer than nodeStartupSeconds: {_NO_ROOM}"
+                self._tell(key, "NoRoom", text)
+            elif ready >= replicas:
+                self._settle(key, "NoRoom")
             return
         self._seen.pop(key, None)
-        if before is not None and before[0] > before[1] and resource is _DEPLOYMENTS:
-            self._tell(
-                key,
-                f"{before[0] - before[1]} of {before[0]} had no node when the pods came: the cluster had no room and "
-                "got none in time; raise placeholders.nodeStartupSeconds, or see what keeps its nodes few",
-            )
+        if before is not None and before[0] > before[1]:
+            text = f"{before[0] - before[1]} of {before[0]} had no node when the pods came: {_NO_ROOM}"
+            self._tell(key, "NoRoom", text)
 
-    def _tell(self, key: Key, text: str) -> None:
-        """Logs a line about an object, once a rise."""
+    def _note_refusal(self, key: Key, buffer: Placeholder) -> None:
+        """Tells what the autoscaler of nodes says against a CapacityBuffer."""
+        ready = next((one for one in buffer.status.conditions if one.type == _BUFFER_READY), None)
+        if ready is not None and ready.status == "False":
+            text = f"the autoscaler of nodes does not take the CapacityBuffer: {ready.message or 'it does not say why'}"
+            self._tell(key, "BufferRefused", text)
+        elif ready is not None:
+            self._settle(key, "BufferRefused")
+
+    def _settle(self, key: Key, *reasons: str) -> None:
+        """Ends a problem of an object, if it is one of these."""
+        state = self.objects.get(key)
+        problem = None if state is None else state.local.placeholder_problem
+        if state is not None and problem is not None and problem.reason in reasons:
+            state.local.placeholder_problem, state.local.changed = None, True
+
+    def _tell(self, key: Key, reason: str, text: str) -> None:
+        """
+        Logs a line about an object, once a rise, and keeps it for the object's conditions.
+
+        Of a kind of placeholders, for all objects that need some.
+        """
+        problem = PlaceholderProblem(reason, f"placeholders: {text}")
+        for named in (key,) if key[0] else self._wanted:
+            state = self.objects.get(named)
+            if state is not None and state.local.placeholder_problem != problem:
+                state.local.placeholder_problem, state.local.changed = problem, True
         told = self._told.setdefault(key, set())
         if text not in told:
             if len(told) >= _LINES_MAX:
@@ -348,7 +423,7 @@ class PlaceholderWriter:
         return {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": meta,
+            "metadata": {**meta, **await self._owner()},
             "spec": {
                 "replicas": count,
                 "revisionHistoryLimit": 0,
@@ -356,6 +431,19 @@ class PlaceholderWriter:
                 "template": {"metadata": {"labels": labels}, "spec": spec},
             },
         }
+
+    async def _owner(self) -> dict[str, Any]:
+        """The owner reference to the Role of these rights, where a setting names one and it is there."""
+        name = self._settings.owner
+        if not name:
+            return {}
+        try:
+            role = await self._client.get(_ROLES.path(self._settings.namespace, name), _Identified)
+        except ClusterError as error:
+            LOG.warning("the placeholders outlive their setting: Role %s cannot be read: %s", name, error.message)
+            return {}
+        owner = {"apiVersion": f"{_ROLES.group}/v1", "kind": "Role", "name": name, "uid": role.metadata.uid}
+        return {"ownerReferences": [owner]}
 
     async def _pod_spec(self, state: ObjectState) -> dict[str, Any]:
         spec = state.served.spec

@@ -94,6 +94,7 @@ def _inputs(reconciliation: Reconciliation) -> tuple[object, ...]:
         reconciliation.conflicts,
         reconciliation.contested,
         reconciliation.requests_changed,
+        reconciliation.placeholder_problem,
     )
 
 

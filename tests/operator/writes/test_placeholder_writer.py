@@ -312,3 +312,142 @@ def test_while_nothing_is_to_come_they_are_listed_once_a_minute():
     lived(api, BEGIN - 60)
 
     assert 11 <= api.count("GET", f"/namespaces/{OWN}/deployments") <= 13
+
+
+# --- what goes wrong is a condition ------------------------------------------------------------------------------
+
+
+def told(api: ModelApi, name: str = "shop") -> str | None:
+    """The reason of the condition about its placeholders; None without one."""
+    conditions = api.objects["cronhpas"]["prod", name]["status"].get("conditions") or ()
+    found = [one for one in conditions if one["type"] == "PlaceholdersHoldRoom"]
+    assert all(one["status"] == "False" for one in found)
+    return found[0]["reason"] if found else None
+
+
+def conditions_at(
+    api: ModelApi, *moments: float, kinds: PlaceholderKinds = "auto", most: int = 100, **spec: Any
+) -> Any:
+    async def scenario() -> Any:
+        shop(api, **spec)
+        out = []
+        async with Life(api, placeholders=settings(kinds, most)):
+            for moment in moments:
+                await until(moment)
+                out.append(told(api))
+        return out
+
+    return live(scenario)
+
+
+def test_a_cluster_without_room_is_a_condition_before_the_pods_come():
+    """A node takes five minutes: from 07:19 on the ten that the model never makes ready lack one for longer."""
+    early = {**DAY, "leadTimeSeconds": 60}
+
+    assert [None, "NoRoom"] == conditions_at(world(), BEGIN + 60, RISE + 60 + 50, schedules=[early])
+
+
+@pytest.mark.parametrize(
+    ("kinds", "faults", "spec", "reason"),
+    [
+        ("none", (), {}, "Off"),
+        ("auto", (Fault("GET", f"/namespaces/{OWN}/deployments", status=403, times=None),), {}, "NotListed"),
+        ("auto", (Fault("POST", f"/namespaces/{OWN}/", status=403, times=None),), {}, "NotWritten"),
+        ("CapacityBuffer", (), {}, "NotServed"),
+        ("auto", (), {"template": {}}, "NoTemplate"),
+    ],
+)
+def test_what_cannot_be_made_is_a_condition_and_the_target_is_scaled_all_the_same(kinds, faults, spec, reason):
+    api = world()
+    api.faults += faults
+
+    assert [reason] == conditions_at(api, RISE - 30, kinds=kinds, **spec)
+    assert reason == told(api)
+    api = world()
+    api.faults += faults
+    conditions_at(api, RISE + 60, kinds=kinds, **spec)
+    assert 12 == api.replicas("prod", "shop")
+
+
+def test_a_limit_that_is_reached_is_a_condition():
+    assert [None, "LimitReached"] == conditions_at(world(), BEGIN - 60, BEGIN + 60, most=4)
+
+
+def test_placeholders_that_somebody_deletes_are_a_condition_until_the_next_rise():
+    api = world()
+
+    async def scenario() -> list[str | None]:
+        shop(api)
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN + 30)
+            seen = [told(api)]
+            for one in placeholders(api):
+                api.delete("deployments", OWN, one["metadata"]["name"])
+            await until(BEGIN + 120)
+            return [*seen, told(api)]
+
+    assert [None, "Deleted"] == live(scenario)
+    assert [10] == counts(api)
+
+
+def test_a_buffer_that_the_autoscaler_refuses_is_a_condition_until_it_takes_it():
+    api = world(buffers=True)
+
+    async def scenario() -> list[str | None]:
+        shop(api)
+        out = []
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN + 30)
+            (made,) = placeholders(api, "capacitybuffers")
+            for status in ("False", "True"):
+                ready = {"type": "ReadyForProvisioning", "status": status, "message": "quota"}
+                api.edit("capacitybuffers", "prod", made["metadata"]["name"], status={"conditions": [ready]})
+                await until(BEGIN + (90 if status == "False" else 150))
+                out.append(told(api))
+        return out
+
+    assert ["BufferRefused", None] == live(scenario)
+
+
+def test_the_role_that_a_setting_names_owns_them():
+    """With it, as when the chart has no such Role any more, they go. A Role that cannot be read holds up nothing."""
+    for status, owners in ((200, ["Role"]), (403, [])):
+        api = world()
+        api.kinds |= {("/apis/rbac.authorization.k8s.io/v1", "roles"): "Role"}
+        if status == 403:
+            api.faults.append(Fault("GET", f"/namespaces/{OWN}/roles", status=403, times=None))
+
+        async def scenario(api: ModelApi = api) -> list[Any]:
+            api.create("roles", OWN, "room", rules=[])
+            shop(api)
+            owned = PlaceholderSettings("auto", OWN, "placeholder", "pause:1", 100, "room")
+            async with Life(api, placeholders=owned):
+                await until(BEGIN + 30)
+                (made,) = placeholders(api)
+                return made["metadata"].get("ownerReferences", [])
+
+        found = live(scenario)
+        assert owners == [one["kind"] for one in found]
+        assert all(one["uid"] == api.objects["roles"][OWN, "room"]["metadata"]["uid"] for one in found)
+
+
+def test_an_event_asks_for_room_ahead_of_itself_alone():
+    """The event's 20 from 07:30 on, five minutes ahead of a lead of two: 18 from 07:23 on. Nothing for the day's 12."""
+    api = world()
+    api.kinds |= {("/apis/cronhpa.io/v1alpha1", "plannedevents"): "PlannedEvent"}
+    doors = {"name": "doors", "from": "2027-01-15T07:30", "to": "2027-01-15T08:00", "minReplicas": 20}
+    event = {
+        "selector": {}, "reason": "a sale", "schedules": [{**doors, "leadTimeSeconds": 120}], "placeholders": ROOM,
+    }  # fmt: skip
+
+    async def scenario() -> list[list[int]]:
+        api.create("plannedevents", "prod", "sale", spec=event)
+        shop(api, placeholders=None)
+        seen = []
+        async with Life(api, placeholders=settings()):
+            for moment in (RISE - 5, RISE + 120, 23 * 60 + 30):
+                await until(moment)
+                seen.append(counts(api))
+        return seen
+
+    assert [[], [], [8]] == live(scenario)
