@@ -161,9 +161,9 @@ def status_events(previous: Mapping[str, Any], status: Mapping[str, Any]) -> Ite
     """The Kubernetes events of a planned event between two of its statuses: what people act on, once each."""
     before, report = previous.get("report") or {}, status.get("report") or {}
     was_running = _is_running(before)
-    ended = [one for one in (report, *status.get("pastReports", ())) if one.get("opened") == before.get("opened")]
-    if was_running and ended and not _is_running(ended[0]):
-        told = ", ".join(f"{ended[0][key]} {name}" for key, name in _TOLD.items() if key in ended[0])
+    ended = ended_report(previous, status)
+    if ended is not None:
+        told = ", ".join(f"{ended[key]} {name}" for key, name in _TOLD.items() if key in ended)
         yield Event("Normal", "EventEnded", told)
     if _is_running(report) and not (was_running and before.get("opened") == report["opened"]):
         text = (
@@ -178,6 +178,19 @@ def status_events(previous: Mapping[str, Any], status: Mapping[str, Any]) -> Ite
             continue
         if condition["status"] == "False" and before.get(condition["type"], {}).get("status") != "False":
             yield Event("Warning", condition["reason"], condition["message"])
+
+
+def running_report(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The report of the window that is open; None if none is."""
+    report = status.get("report")
+    return report if _is_running(report) and _is_report(report) else None
+
+
+def ended_report(previous: Mapping[str, Any], status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The report that ended between two statuses; None if none did."""
+    before = running_report(previous)
+    every = [] if before is None else [status.get("report") or {}, *status.get("pastReports", ())]
+    return next((one for one in every if before and one.get("opened") == before["opened"] and "closed" in one), None)
 
 
 def _is_running(report: Any) -> bool:

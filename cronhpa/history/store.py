@@ -1,5 +1,5 @@
 """
-The operator's store: loads, fits, forecasts, spend and past decisions in one database.
+The operator's store: loads, fits, forecasts, spend, past decisions and reports of events in one database.
 
     store = Store(path)
     store.loads.record(batch)
@@ -23,6 +23,7 @@ from cronhpa.history.load.forecasts import Forecasts
 from cronhpa.history.load.load_history import LoadHistory
 from cronhpa.history.load.spend import HourlySpend
 from cronhpa.history.past.decisions import DecisionHistory
+from cronhpa.history.past.event_reports import EventReports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,7 @@ class Store:
         self.forecasts = Forecasts(self.database)
         self.spend = HourlySpend(self.database)
         self.decisions = DecisionHistory(self.database)
+        self.reports = EventReports(self.database)
 
     @classmethod
     def open_unmigrated(cls, address: StoreAddress) -> Store:
@@ -79,6 +81,7 @@ class Store:
             self.fits.compact(db)
             self.forecasts.compact(db, now)
             self.spend.compact(db, now)
+            self.reports.compact(db, now)
 
         return self.database.write(work)
 

@@ -150,6 +150,7 @@ class Operator:
             loads=self.controller.reconciler.loads.unstored,
             budgets=self.controller.reconciler.budgets,
             decisions=self.controller.writer.decisions,
+            reports=self.controller.event_statuses.ended,
             open_prometheus=None if settings.prometheus_url is None else self._open_prometheus,
             is_leading=lambda: self.replica.term > 0,
             pauses=LearningPauses(forecast=parse_duration(settings.forecast_interval) / SECOND),

@@ -28,6 +28,7 @@ from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.history.imports.backfill import Backfills
 from cronhpa.history.imports.prometheus import Prometheus
 from cronhpa.history.load.spend import SPEND_KEPT
+from cronhpa.history.past.event_reports import PastReport
 from cronhpa.history.store import Store
 from cronhpa.kube.clock import Clock
 from cronhpa.operator.loop.budget_trackers import BudgetTrackers
@@ -61,8 +62,8 @@ class LearningPauses(Struct, frozen=True):
 class Learning:
     """
     store: the address of the history; replicas share a database server. objects: returns the objects that ask for a
-    forecast, or more. loads, budgets: the loads and the spend of the reconciler since the last flush. decisions: wait
-    for the store; None: none are kept.
+    forecast, or more. loads, budgets: the loads and the spend of the reconciler since the last flush. decisions,
+    reports: wait for the store; None: none are kept.
     is_leading: whether this replica decides; otherwise it learns nothing.
     open_prometheus: opens the Prometheus from which the past is imported; None without one. open_store: opens the
     history.
@@ -78,6 +79,7 @@ class Learning:
         loads: deque[LoadSample],
         budgets: BudgetTrackers,
         decisions: DecisionRecorder | None = None,
+        reports: deque[PastReport] | None = None,
         open_prometheus: Callable[[], Prometheus] | None = None,
         open_store: Callable[[StoreAddress], Store] = Store,
         is_leading: Callable[[], bool] = lambda: True,
@@ -90,6 +92,7 @@ class Learning:
         self._loads = loads
         self._budgets = budgets
         self._decisions = decisions
+        self._reports = deque[PastReport]() if reports is None else reports
         self._open_prometheus = open_prometheus
         self._open_store = open_store
         self._is_leading = is_leading
@@ -233,6 +236,12 @@ class Learning:
             self._budgets.restore(spend)
         if problem is None and self._decisions is not None:
             problem = await self._flush_decisions(store, self._decisions)
+        if problem is None and self._reports:
+            reports = list(self._reports)
+            problem = await asyncio.to_thread(store.reports.record, reports)
+            if problem is None:
+                for _ in reports:
+                    self._reports.popleft()
         self._log_problem(problem)
 
     async def _flush_decisions(self, store: Store, decisions: DecisionRecorder) -> Fault | None:

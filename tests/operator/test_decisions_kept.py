@@ -11,6 +11,7 @@ from model_api import ModelApi, ModelClient
 from virtual_time import live
 
 from cronhpa.history.database.database import Fault
+from cronhpa.history.past.event_reports import PastReport
 from cronhpa.history.store import Store
 from cronhpa.kube.clock import Clock
 from cronhpa.operator.app import Operator
@@ -77,6 +78,18 @@ def test_what_was_decided_is_in_the_store_after_a_flush(tmp_path):
     assert len(scalings) <= len(decisions) == recorder.kept
     # A point every five minutes of twenty.
     assert 4 <= len(points) <= 5
+
+
+def test_reports_of_events_are_in_the_store_after_a_flush_and_wait_no_more(tmp_path):
+    path, report = tmp_path / "history.db", PastReport("prod", "sale", 5, {"peakPods": 9})
+    waiting = deque([report])
+
+    asyncio.run(flushed(keeper(path, None, reports=waiting)))
+
+    store = Store.open_to_read(path)
+    kept = store.reports.newest()
+    store.close()
+    assert ([report], 0) == (kept, len(waiting))
 
 
 class Faulty:

@@ -8,6 +8,8 @@ from lives import CPU, Life, cronhpa, deployment, timeline, until
 from model_api import Fault, ModelApi
 from virtual_time import live
 
+from cronhpa.core.model.instant import SECOND, parse_instant
+
 EVENTS = "/apis/cronhpa.io/v1alpha1"
 AT_ONCE = {"stabilizationWindowSeconds": 0}
 
@@ -130,3 +132,31 @@ def test_kills_and_faults_around_an_event_lower_nothing_while_it_is_open_and_cos
         report["opened"], report["closed"], report["peakPods"],
     )  # fmt: skip
     assert ("Ended", 4) == (told["state"], told["objects"])
+
+
+@pytest.mark.parametrize("ends_by", ["its end", "a deletion"])
+def test_the_report_of_an_event_waits_for_the_store_at_its_end_and_if_it_is_deleted(ends_by):
+    """It holds from 300 s to 600 s, or is deleted at 450 s."""
+    api = api_with_events()
+    window = {"name": "doors", "from": "2027-01-15T07:05", "to": "2027-01-15T07:10", "minReplicas": 6}
+
+    async def scenario():
+        deployment(api, "shop", replicas=1)
+        api.load["prod", "shop"] = 100
+        cronhpa(api, "shop")
+        spec = {"selector": {}, "reason": "a sale", "schedules": [window]}
+        api.create("plannedevents", "prod", "sale", spec=spec)
+        async with Life(api) as life:
+            await until(450)
+            if ends_by == "a deletion":
+                api.delete("plannedevents", "prod", "sale")
+            await until(700)
+            return list(life.controller.event_statuses.ended)
+
+    (kept,) = live(scenario)
+
+    assert ("prod", "sale", parse_instant("2027-01-15T07:05:00Z")) == (kept.namespace, kept.name, kept.opened)
+    assert ("a sale", 1, 6) == tuple(kept.body[key] for key in ("reason", "objects", "peakPods"))
+    closed = parse_instant(kept.body["closed"])
+    end = parse_instant("2027-01-15T07:10:00Z" if ends_by == "its end" else "2027-01-15T07:07:30Z")
+    assert 0 <= closed - end <= 16 * SECOND

@@ -294,6 +294,37 @@ def list_(store: StoreOption) -> None:
         say(line)
 
 
+@app.command(cls=PlainCommand)
+def events(store: StoreOption) -> None:
+    """
+    Print what came of planned events in the last two years: minutes of objects at the maximum and short, unneeded
+    pod-minutes.
+
+        cronhpa history events --store history.db
+
+    Exit codes: 0 done; 1 the store cannot be read.
+    """
+    from cronhpa.core.model.instant import to_datetime
+    from cronhpa.core.model.printable import printable
+    from cronhpa.history.database.database import StoreError
+
+    with _opened_to_read(store) as opened:
+        try:
+            reports = opened.reports.newest()
+        except StoreError as problem:
+            _end(problem)
+    rows = [("EVENT", "OPENED (UTC)", "OBJECTS", "PEAK", "AT-MAX", "SHORT", "UNNEEDED", "REASON")]
+    numbers = ("objects", "peakPods", "minutesAtMax", "minutesShort", "unneededPodMinutes")
+    for one in reports:
+        objects, peak, at_max, short, unneeded = (str(one.body.get(number, "")) for number in numbers)
+        name = f"{one.namespace}/{one.name}" if one.namespace else one.name
+        opened_at = to_datetime(one.opened).strftime("%Y-%m-%d %H:%M")
+        reason = printable(str(one.body.get("reason", "")))
+        rows.append((printable(name), opened_at, objects, peak, at_max, short, unneeded, reason))
+    for line in aligned(rows):
+        say(line)
+
+
 @app.command(cls=PlainCommand, name="copy")
 def copy(
     source: Annotated[

@@ -67,6 +67,7 @@ _TABLES = (
         ("step", "object"),
         "step",
     ),
+    Table("report", ("namespace", "name", "opened", "body"), ("namespace", "name", "opened"), "opened"),
 )
 # A series has 28 days of at most 1.2 kB, so these are 2 MB.
 _SERIES_AT_ONCE = 50

@@ -37,6 +37,12 @@ CREATE TABLE point (
 CREATE TABLE points (
     object INTEGER, day INTEGER, thinned INTEGER NOT NULL, packed BLOB NOT NULL, PRIMARY KEY (object, day)
 )"""
+# Reports of planned events. opened: nanoseconds. body: JSON.
+_REPORTS = """
+CREATE TABLE report (
+    namespace TEXT NOT NULL, name TEXT NOT NULL, opened INTEGER NOT NULL, body TEXT NOT NULL,
+    PRIMARY KEY (namespace, name, opened)
+)"""
 _TABLES = f"""
 CREATE TABLE series (
     id INTEGER PRIMARY KEY AUTOINCREMENT, namespace TEXT NOT NULL, name TEXT NOT NULL, metric TEXT NOT NULL,
@@ -70,6 +76,7 @@ CREATE TABLE spend (
 -- The end of the history that was asked of another source.
 CREATE TABLE backfill (series INTEGER PRIMARY KEY, until INTEGER NOT NULL);
 {_DECISIONS};
+{_REPORTS};
 """
 # Forecasts live for a day, so a migration drops those of earlier releases.
 _MIGRATIONS = {
@@ -98,6 +105,7 @@ DELETE FROM decided;
 DELETE FROM points;
 UPDATE object SET last = '', bytes = 0
 """,
+    5: _REPORTS,
 }
 
-SCHEMA = Schema(5, _TABLES, _MIGRATIONS)
+SCHEMA = Schema(6, _TABLES, _MIGRATIONS)

@@ -11,18 +11,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from zlib import crc32
 
-from cronhpa.api.event_status import EVENT_NUMBERS, EventLook, EventSums, ObjectPart, event_status, status_events
+from cronhpa.api.event_status import (
+    EVENT_NUMBERS,
+    EventLook,
+    EventSums,
+    ObjectPart,
+    ended_report,
+    event_status,
+    running_report,
+    status_events,
+)
 from cronhpa.api.identity import CLUSTER_EVENT_PLURAL, EVENT_PLURAL, GROUP, VERSION
 from cronhpa.core.model.decision import MetricProposal, WindowState
-from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.model.spec import Mode
 from cronhpa.core.schedules.events import asked_of, is_named, phase, schedule_name, starts
+from cronhpa.history.past.event_reports import PastReport
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.scale import Targets
@@ -39,6 +50,8 @@ _LOOK_SECONDS = 15.0
 _DRIFT = MINUTE
 _AT_ONCE = ("observedGeneration", "state", "objects", "short", "conditions", "nextEdge")
 _SLICE = 20
+_REPORTS_MAX = 1000
+_NOTHING: Mapping[str, Any] = {}
 # Of one core, at most, for the parts of all statuses together.
 _CPU_SHARE = 0.05
 
@@ -73,6 +86,8 @@ class EventStatusWriter:
         self._sums: dict[Key, EventSums] = {}
         # Those whose status this replica wrote.
         self._told: dict[Key, SeenEvent] = {}
+        # Reports that wait for the store.
+        self.ended: deque[PastReport] = deque(maxlen=_REPORTS_MAX)
 
     async def run(self) -> None:
         """Looks at all events from time to time, until cancelled."""
@@ -94,8 +109,8 @@ class EventStatusWriter:
             except Exception:
                 LOG.exception("the status of %s %s is not written; it is tried again", *seen.event.key)
         for key, seen in self._told.items():
-            if key not in keys and (report := seen.status.get("report")):
-                LOG.info("%s %s is deleted; its last report: %s", seen.namespace, seen.event.title, report)
+            if key not in keys:
+                self._keep(seen, running_report(seen.status), {"closed": format_instant(self._clock())})
         for known in (self._written_at, self._looked, self._sums, self._told):
             for key in [key for key in known if key not in keys]:
                 known.pop(key)
@@ -128,10 +143,18 @@ class EventStatusWriter:
         previous = seen.status
         if self._is_due(seen, status, now) and await self._write(seen, status):
             self._told[event.key] = seen
+            self._keep(seen, ended_report(previous, status))
             sums.take_whole()
             self._written_at[event.key] = now
             for told in status_events(previous, status):
                 self._recorder.record(seen, told, now)
+
+    def _keep(self, seen: SeenEvent, report: Mapping[str, Any] | None, more: Mapping[str, Any] = _NOTHING) -> None:
+        """Keeps a report that ended for the store; None is none."""
+        if report is not None:
+            about = {"reason": seen.event.reason, "objects": seen.status.get("objects", 0)}
+            opened = parse_instant(report["opened"])
+            self.ended.append(PastReport(seen.namespace, seen.name, opened, {**about, **report, **more}))
 
     def _part(
         self, seen: SeenEvent, event: PlannedEvent, state: ObjectState, instants: Sequence[Nanoseconds]

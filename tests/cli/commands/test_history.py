@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from contextlib import closing
 
 import pytest
 from typer.testing import CliRunner
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 from cronhpa.cli.commands.history import app
 from cronhpa.core.model.instant import HOUR, parse_instant
 from cronhpa.history.database.series import Series
+from cronhpa.history.past.event_reports import PastReport
 from cronhpa.history.store import Store
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
@@ -175,3 +177,24 @@ def test_a_name_in_two_namespaces_is_not_guessed(cronhpa, written, tmp_path):
 
     assert 2 == done.exit_code
     assert "is not in namespace dev" in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_what_came_of_events_is_a_table_the_newest_first(tmp_path):
+    with closing(Store(tmp_path / "h.db")) as store:
+        numbers = {"peakPods": 444, "minutesAtMax": 0, "minutesShort": 11, "unneededPodMinutes": 251}
+        sale = {"reason": "Black Friday", "objects": 30, **numbers}
+        store.reports.record(
+            [
+                PastReport("prod", "sale", parse_instant("2025-11-28T05:00:00Z"), sale),
+                PastReport("", "match", parse_instant("2026-06-11T19:00:00Z"), {"reason": "\x1b[2Jhidden"}),
+            ]
+        )
+
+    told = cronhpa_history("events", "--store", tmp_path / "h.db")
+
+    assert 0 == told.exit_code
+    first, match, year_ago = (line.split() for line in told.output.splitlines())
+    assert first[-1] == "REASON"
+    assert ["match", "2026-06-11", "19:00"] == match[:3]
+    assert "\x1b" not in told.output
+    assert ["prod/sale", "2025-11-28", "05:00", "30", "444", "0", "11", "251", "Black", "Friday"] == year_ago

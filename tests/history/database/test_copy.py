@@ -14,6 +14,7 @@ from cronhpa.history.database.series import STEP, LoadSample, Series
 from cronhpa.history.load.fits import Fit, FitInfo
 from cronhpa.history.load.spend import Spend
 from cronhpa.history.past.decisions import KeptDecision
+from cronhpa.history.past.event_reports import PastReport
 from cronhpa.history.past.past_decision import PastDecision
 from cronhpa.history.past.points import Point
 from cronhpa.history.store import Store
@@ -33,6 +34,7 @@ def fill(store):
     store.decisions.record([KeptDecision("prod", "web", "digest", decided)])
     store.decisions.record_points([("prod", "web", Point(NOON - 3 * DAY, 4, 4, 1.5, 2, 9, None))])
     assert store.decisions.tidy(NOON + MINUTE) is None  # the minute of the first object: its older days are packed
+    store.reports.record([PastReport("prod", "sale", NOON, {"peakPods": 9})])
     store.decisions.record_points([("prod", "web", Point(NOON, 5, 5, 1.5, 2, 9, None))])
 
 
@@ -49,6 +51,7 @@ def content(store):
         store.spend.since(0),
         store.decisions.at("prod", "web", NOON),
         store.decisions.points("prod", "web", 0, NOON + DAY),
+        store.reports.newest(),
     )
 
 
