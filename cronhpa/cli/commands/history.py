@@ -297,8 +297,7 @@ def list_(store: StoreOption) -> None:
 @app.command(cls=PlainCommand)
 def events(store: StoreOption) -> None:
     """
-    Print what came of planned events in the last two years: minutes of objects at the maximum and short, unneeded
-    pod-minutes.
+    Print what came of planned events in two years.
 
         cronhpa history events --store history.db
 
