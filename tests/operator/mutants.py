@@ -10,7 +10,8 @@ import argparse
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -28,7 +29,7 @@ from cronhpa.core.schedules.bounds import resolve
 from cronhpa.kube.resource_versions import SeenVersions
 from cronhpa.operator.leader.election import Leadership
 from cronhpa.operator.loop import standing_decisions
-from cronhpa.operator.loop.namespace_tasks import NamespaceTasks
+from cronhpa.operator.loop.pod_metric_lists import PodMetricLists
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.owners import Owners
 from cronhpa.operator.writes import writer
@@ -97,19 +98,15 @@ def never_forgotten(*_: Any) -> None:
     """An object that is deleted is decided on and on."""
 
 
-def one_after_another(self: NamespaceTasks, work: Coroutine[Any, Any, None], namespace: str) -> None:
-    """A namespace is reconciled when the one before it has been."""
-    turn = _TURNS.setdefault(self, asyncio.Lock())
-
-    async def in_turn() -> None:
-        async with turn:
-            await work
-
-    _SPAWN(self, in_turn(), namespace)
+@asynccontextmanager
+async def one_after_another(self: PodMetricLists, namespace: str) -> AsyncIterator[None]:
+    """A namespace's pod metrics are requested once those of the one before have come."""
+    async with _TURNS.setdefault(self, asyncio.Lock()), _HOLDING(self, namespace):
+        yield
 
 
-_SPAWN = NamespaceTasks.spawn
-_TURNS: WeakKeyDictionary[NamespaceTasks, asyncio.Lock] = WeakKeyDictionary()
+_HOLDING = PodMetricLists.holding
+_TURNS: WeakKeyDictionary[PodMetricLists, asyncio.Lock] = WeakKeyDictionary()
 
 MUTANTS = (
     Mutant("beyond bounds", ("S1", "L1"), range(20), deciding=too_many),
@@ -130,7 +127,7 @@ MUTANTS = (
             (writer, "need", lambda *_: StatusWrite.STATUS),
         ),
     ),
-    Mutant("one object after another", ("S8",), range(6, 200, 8), ((NamespaceTasks, "spawn", one_after_another),)),
+    Mutant("one namespace after another", ("S8",), range(6, 200, 8), ((PodMetricLists, "holding", one_after_another),)),
     Mutant("another owner", ("S10",), range(23, 80), ((Owners, "problem", lambda *_: None),)),
     Mutant("a deleted object", ("S11",), range(20, 200), ((Inventory, "drop", never_forgotten),)),
     Mutant(

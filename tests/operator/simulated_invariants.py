@@ -240,9 +240,9 @@ class Judge:
         return what in self.since and self.world.seconds() - self.since[what] > seconds
 
     def _is_disturbed(self) -> bool:
-        """Whether anything of late may have delayed a reconciliation of the object."""
+        """Whether anything of late may delay a reconciliation: a Lease that runs out, an event that no watch told."""
         now = self.world.seconds()
-        recent = [what for at, what in self.stirs if now - at < _ONE_RECONCILIATION]
+        recent = [what for at, what in self.stirs if now - at < _SWEPT]
         return any(not what.startswith(_NEIGHBOURLY) for what in (*recent, *self.since))
 
     def _stirred(self, what: str, seconds: float) -> bool:
