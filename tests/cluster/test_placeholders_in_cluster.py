@@ -263,6 +263,34 @@ def test_a_cluster_with_capacity_buffers_has_one_beside_the_object(control_plane
         control_plane.kubectl("delete", "crd", "capacitybuffers.autoscaling.x-k8s.io")
 
 
+def learnt(plane, namespace, name):
+    """The start-up times in an object's status, once it has that of pods which waited for a node."""
+    path = f"/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas/{name}"
+    status = wait_until(
+        lambda: plane.get(path).get("status", {}), lambda seen: "podStartupWithNodeSeconds" in seen, within_s=60
+    )
+    return {key: status.get(key) for key in ("podStartupSeconds", "podStartupWithNodeSeconds", "nextEdge")}
+
+
+def test_the_wait_for_a_node_is_learnt_apart_and_leads_the_next_rise(control_plane, namespace, start):
+    """Six pods of a core on nodes of four that take 30 s: two find room at once, the others wait."""
+    start("none")
+    with Nodes(control_plane, namespace, seconds=30):
+        workload(control_plane, namespace, namespace)
+        control_plane.apply(scaler(namespace, 6, starts=timedelta(seconds=-60)))
+        wait_until(lambda: ready(control_plane, namespace), lambda seen: seen == 6, within_s=120)
+        opens = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=10)
+        control_plane.apply(scaler(namespace, 9, starts=opens - datetime.now(UTC) + timedelta(seconds=1), lead=None))
+        starts = learnt(control_plane, namespace, "shop")
+
+    assert starts["podStartupSeconds"] <= 20
+    assert starts["podStartupWithNodeSeconds"] >= 30
+    edge = starts["nextEdge"]
+    assert "Leading" == edge["state"]
+    ahead = opens - datetime.fromisoformat(edge["time"])
+    assert timedelta(seconds=starts["podStartupWithNodeSeconds"]) <= ahead
+
+
 @pytest.mark.long
 def test_with_nodes_of_ninety_seconds_pods_are_ready_at_the_start(control_plane, namespace, start, record_property):
     """
@@ -299,12 +327,11 @@ def test_with_nodes_of_ninety_seconds_pods_are_ready_at_the_start(control_plane,
             f"{extra:.0f} node-seconds more, {len(early.added)} and {len(late.added)} nodes",
         )
         # Learnt apart, and remembered: the next rise of the one without placeholders leads by the wait for nodes, too.
-        told = control_plane.get(f"/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas/without")
-        starts = {key: told["status"].get(key) for key in ("podStartupSeconds", "podStartupWithNodeSeconds")}
         opens = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=5)
         body = scaler(namespace, 20, "without", starts=opens - datetime.now(UTC), lead=None)
         body["spec"]["behavior"] = {"scaleUp": {"policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}}
         control_plane.apply(body)
+        starts = learnt(control_plane, namespace, "without")
         while ready(control_plane, namespace, "without") < 20 and time.time() < opens.timestamp() + 180:
             time.sleep(0.5)
         later = time.time() - opens.timestamp()
