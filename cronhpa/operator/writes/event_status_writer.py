@@ -51,7 +51,6 @@ _DRIFT = MINUTE
 _AT_ONCE = ("observedGeneration", "state", "objects", "short", "conditions", "nextEdge")
 _SLICE = 20
 _REPORTS_MAX = 1000
-_NOTHING: Mapping[str, Any] = {}
 # Of one core, at most, for the parts of all statuses together.
 _CPU_SHARE = 0.05
 
@@ -110,7 +109,7 @@ class EventStatusWriter:
                 LOG.exception("the status of %s %s is not written; it is tried again", *seen.event.key)
         for key, seen in self._told.items():
             if key not in keys:
-                self._keep(seen, running_report(seen.status), {"closed": format_instant(self._clock())})
+                self._keep(seen, running_report(seen.status), closed=format_instant(self._clock()))
         for known in (self._written_at, self._looked, self._sums, self._told):
             for key in [key for key in known if key not in keys]:
                 known.pop(key)
@@ -149,7 +148,7 @@ class EventStatusWriter:
             for told in status_events(previous, status):
                 self._recorder.record(seen, told, now)
 
-    def _keep(self, seen: SeenEvent, report: Mapping[str, Any] | None, more: Mapping[str, Any] = _NOTHING) -> None:
+    def _keep(self, seen: SeenEvent, report: Mapping[str, Any] | None, **more: str) -> None:
         """Keeps a report that ended for the store; None is none."""
         if report is not None:
             about = {"reason": seen.event.reason, "objects": seen.status.get("objects", 0)}
