@@ -162,3 +162,11 @@ def test_the_last_week_is_judged_after_two_days_of_load_at_least(days, span):
 
 def test_a_load_without_points_is_left_out():
     assert "there is no load of it" in target([]).why
+
+
+def test_a_gap_in_the_judged_time_is_told_as_a_doubt():
+    """Six of 24 hours are missing."""
+    begin = MONDAY + 3 * DAY
+    load = [(at, value) for at, value in points(4, lambda _: 6.0) if not begin + 6 * HOUR <= at < begin + 12 * HOUR]
+
+    assert "the load of 25 % of the judged time is not known, and counts for nothing" in judged(load, days=4).doubts

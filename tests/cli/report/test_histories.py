@@ -105,3 +105,10 @@ async def test_the_matcher_chooses_among_clusters():
         await read(server, matcher='cluster="prod"')
 
     assert 'count(count by (cluster) (up{cluster!="", cluster="prod"}))' in [query for query, *_ in server.asked]
+
+
+async def test_a_series_that_the_server_does_not_have_is_named():
+    async with Answering(lambda _at: None) as server:
+        history, _ = await read(server)
+
+    assert ((), "nothing is known of the load of cpu") == (history.load, history.problem)
