@@ -101,7 +101,8 @@ class ControlLoop:
 
     def oldest_reconcile(self) -> Nanoseconds:
         """How long the longest reconciliation under way has taken; 0 without one."""
-        return self._clock() - min(self._queue.under_way.values(), default=self._clock())
+        under_way = self._queue.under_way
+        return self._clock() - min(under_way.values()) if under_way else 0
 
     def note_tick(self) -> None:
         """Notes that the process makes progress, for /healthz."""

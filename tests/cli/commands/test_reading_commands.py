@@ -63,4 +63,4 @@ def test_a_store_of_a_later_release_is_refused_in_words(earlier):
     done = CliRunner().invoke(app, ["list", "--store", str(earlier)])
 
     assert 1 == done.exit_code
-    assert "schema version 9: this release reads versions 1 to 5; use the release that wrote it" in done.stderr
+    assert "schema version 9: this release reads versions 1 to 6; use the release that wrote it" in done.stderr

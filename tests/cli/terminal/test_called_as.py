@@ -223,7 +223,7 @@ def test_a_malformed_commit_is_not_written(checkout, tmp_path, stated, said):
     ("words", "found"),
     [
         (["pre"], ["preview"]),
-        (["history", ""], ["import", "export", "list", "copy"]),
+        (["history", ""], ["import", "export", "list", "events", "copy"]),
         (["preview", "--output", ""], ["table", "json"]),
         (["explain", "--kubec"], ["--kubeconfig"]),
         (["preview", "'; rm -rf x"], []),
