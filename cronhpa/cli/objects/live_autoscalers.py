@@ -28,18 +28,21 @@ async def read_autoscalers(client: Client, namespace: str | None) -> tuple[list[
 
     discovery = Discovery(client)
     bodies: list[dict[str, Any]] = []
+    found: set[str] = set()
     missing: list[str] = []
     for group, kind in LIVE_KINDS:
         try:
             resource = await discovery.resource_in(group, kind)
             bodies += await read_kind(client, resource, kind, namespace)
+            found.add(kind)
         except ClusterError as error:
             # Rights in a namespace often come without rights to cluster-scoped kinds.
             is_hidden = error.status == HTTPStatus.FORBIDDEN and kind in _CLUSTER_SCOPED
             if error.status != HTTPStatus.NOT_FOUND and not is_hidden:
                 raise
             missing.append(f"{kind} (not to be read)" if is_hidden else kind)
-    return bodies, missing
+    # Several groups have a CronHorizontalPodAutoscaler.
+    return bodies, [kind for kind in dict.fromkeys(missing) if kind not in found]
 
 
 async def read_kind(

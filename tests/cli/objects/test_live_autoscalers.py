@@ -31,6 +31,8 @@ def test_kinds_that_a_cluster_does_not_know_keep_none_of_the_others_back(cluster
     assert 0 == result.exit_code, result.stderr
     assert "shop" == yaml.safe_load(result.stdout)["metadata"]["name"]
     assert "not in this cluster: ScaledObject, " in result.stderr
+    # Found: four times, for its four groups.
+    assert 1 == result.stderr.count("CronHorizontalPodAutoscaler")
 
 
 def test_a_cluster_that_refuses_ends_it_with_2(cluster, cronhpa):
