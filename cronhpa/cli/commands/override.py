@@ -23,7 +23,7 @@ from cronhpa.cli.objects.cluster import (
 from cronhpa.cli.objects.named import label_of, parse_name, read_named
 from cronhpa.cli.objects.object_names import OneObject
 from cronhpa.cli.tables.time_format import format_length, format_moment, parse_length, parse_moment
-from cronhpa.cli.terminal.console import say
+from cronhpa.cli.terminal.console import complain, fail, say
 from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.spec import ControllerOptions, Override, Spec
@@ -99,7 +99,7 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             else:
                 wanted = _wanted(asked, before, now)
                 for remark in remarks(wanted, before, now, above_max=above_max):
-                    say(f"cronhpa override: {label_of(before)}: {remark}", err=True)
+                    complain("override", f"{label_of(before)}: {remark}")
             after = await cluster.client.merge_patch(
                 path_of_object(before["metadata"]["namespace"], before["metadata"]["name"]),
                 {"spec": {"override": wanted}},
@@ -292,8 +292,7 @@ def _parsed(body: Json) -> Spec:
     try:
         return parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())
     except SpecError as error:
-        say(f"cronhpa override: {label_of(body)} cannot be read: {error}", err=True)
-        raise typer.Exit(1) from error
+        fail("override", f"{label_of(body)} cannot be read: {error}")
 
 
 def _zone(body: Json) -> str:
@@ -303,9 +302,9 @@ def _zone(body: Json) -> str:
 def _refuse(label: str, error: Any) -> NoReturn:
     """Prints each refused field on a line of its own, or else the API's message; ends the command."""
     if error.causes:
-        say(f"cronhpa override: {label}: the API server refused it:", err=True)
+        complain("override", f"{label}: the API server refused it:")
         for cause in error.causes:
             say(f"  {cause.field}: {cause.message}", err=True)
     else:
-        say(f"cronhpa override: {error}", err=True)
+        complain("override", error)
     raise typer.Exit(1)

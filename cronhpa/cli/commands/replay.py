@@ -12,7 +12,7 @@ from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace, NotAllNa
 from cronhpa.cli.objects.named import ObjectName, parse_name
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.past.past_source import OPERATOR, At, Operator, PastLocation, ServiceAccount, StoreFile, TokenFile
-from cronhpa.cli.terminal.console import fail, say, show
+from cronhpa.cli.terminal.console import complain, fail, say, show
 
 # How many differences are printed: more of them mean another algorithm.
 _DIFFERENCES_MAX = 20
@@ -82,13 +82,13 @@ def _replay_past(named: ObjectName, at: str, where: PastLocation) -> int:
     try:
         answer, zone = asyncio.run(read())
     except (PastSourceError, ClusterError) as problem:
-        say(f"cronhpa replay: {problem}", err=True)
+        complain("replay", problem)
         return 1
     decided = f"{found.label}, decided {format_moment(answer.decision.at, zone)}"
     try:
         differing = differences(answer.decision)
     except NotDecidableError as problem:
-        say(f"cronhpa replay: {decided}: {problem}", err=True)
+        complain("replay", f"{decided}: {problem}")
         return _NOT_DECIDABLE
     brief = change_of(answer.decision)
     if not differing:

@@ -21,7 +21,7 @@ from cronhpa.api.explained.object_rows import ObjectRow, rows_of
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connected, read_all
 from cronhpa.cli.objects.named import ObjectName, label_of, parse_name, read_named
 from cronhpa.cli.objects.object_names import object_names
-from cronhpa.cli.terminal.console import aligned, fail, paint, say
+from cronhpa.cli.terminal.console import aligned, complain, fail, paint, say
 from cronhpa.core.model.instant import parse_instant
 from cronhpa.core.model.local_time import format_length
 from cronhpa.core.model.printable import printable
@@ -114,7 +114,7 @@ def status(  # noqa: PLR0913, PLR0917 - each is an option of the command line
                 except ClusterError as error:
                     if not watch:
                         raise
-                    say(f"cronhpa status: {error}", err=True)  # and again in a moment: a watch outlives an API server
+                    complain("status", error)  # and again in a moment: a watch outlives an API server
                 if not watch:
                     return rows
                 await asyncio.sleep(_REFRESH_SECONDS)

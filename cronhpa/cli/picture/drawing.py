@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from cronhpa.cli.terminal.console import say
+from cronhpa.cli.terminal.console import complain
 
 
 def check_picture(path: Path, command: str) -> None:
@@ -17,5 +17,5 @@ def check_picture(path: Path, command: str) -> None:
         import matplotlib as mpl  # noqa: F401 - the question is whether it is there
     except ImportError as error:
         missing = "a picture is drawn by matplotlib, which is not installed: pip install 'cronhpa[plot]'"
-        say(f"cronhpa {command}: {missing}", err=True)
+        complain(command, missing)
         raise typer.Exit(1) from error

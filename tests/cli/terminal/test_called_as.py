@@ -68,6 +68,14 @@ def test_usage_examples_and_errors_have_the_name_it_was_called_by(tmp_path, prog
     assert (1, 2) == (refused.returncode, misused.returncode)
 
 
+def test_no_command_writes_its_name_before_a_problem_itself():
+    """Found: `cronhpa override: ...` for whoever had typed `kubectl cronhpa override`. `complain` knows the name."""
+    names = "|".join({command.split()[0] for command in COMMANDS} | {r"\{command\}"})
+    written = re.compile(rf'"cronhpa (?:{names}): ')
+
+    assert [] == [path.name for path in (PROJECT / "cronhpa").rglob("*.py") if written.search(path.read_text("utf-8"))]
+
+
 # --- help --------------------------------------------------------------------------------------------------------
 
 
