@@ -184,7 +184,7 @@ def _advised(error: ClusterError, access: Access) -> ClusterError:
     elif error.status == HTTPStatus.FORBIDDEN:
         text = f"{error}: ask for that right in the cluster of {of}"
     elif error.status == HTTPStatus.NOT_FOUND and (error.reason != "NotFound" or error.message == UNKNOWN_RESOURCE):
-        install = "install it: cronhpa crd | kubectl apply -f -"
+        install = "install the operator: https://cronhpa.github.io/cronhpa/how-to/install/"
         text = f"the cluster of {of} has no CustomResourceDefinition {PLURAL}.{GROUP}/{VERSION}: {install}"
     elif error.status == HTTPStatus.NOT_FOUND:
         text = f"{error} ({of})"

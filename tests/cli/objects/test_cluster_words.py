@@ -52,7 +52,7 @@ def test_a_missing_crd_is_told_from_a_missing_object(served, cronhpa):
     """An API server answers a group that it does not know with a page, and a resource that it does not know so."""
     crd_is_missing = (
         "cronhpa explain: the cluster of context prod has no CustomResourceDefinition "
-        "cronhpas.cronhpa.io/v1alpha1: install it: cronhpa crd | kubectl apply -f -\n"
+        "cronhpas.cronhpa.io/v1alpha1: install the operator: https://cronhpa.github.io/cronhpa/how-to/install/\n"
     )
     served.answers[SHOP] = page_not_found
     assert crd_is_missing == cronhpa("explain", "shop").stderr
