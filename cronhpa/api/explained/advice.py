@@ -22,12 +22,20 @@ _REGISTERED = {
     "custom": ("v1beta2.custom.metrics.k8s.io", "an adapter for custom metrics"),
     "external": ("v1beta1.external.metrics.k8s.io", "an adapter for external metrics"),
 }
+# An API server answers a group that nobody registered with "404 page not found".
 _NOT_THERE = re.compile(
-    r"could not find the requested resource|not registered|no custom metrics API|no version", re.IGNORECASE
+    r"could not find the requested resource|404 page not found|not registered|no custom metrics API|no version",
+    re.IGNORECASE,
 )
 _FORBIDDEN = re.compile(r"forbidden|cannot (get|list|patch|update) ", re.IGNORECASE)
 _REQUEST = re.compile(r"missing request for (\S+) in container (\S+) of Pod (\S+)")
 _CONTAINER = re.compile(r"container (\S+) not found in Pod (\S+)")
+# What conditions begin with, in the upstream's words: no HPA need be there.
+_UPSTREAM = re.compile(r"the HPA (?:controller )?was unable to [^:]*: ")
+_AGAINST_SPEC = {
+    "Spec for at most": "raise maxReplicas or lower",
+    "Spec asks for at least": "lower minReplicas or raise",
+}
 _NO_KIND = re.compile(r"no matches for kind|could not find the requested resource|no kind", re.IGNORECASE)
 
 
@@ -81,11 +89,28 @@ def about_metric(message: str) -> Problem:
         return _about_api(match[1], match[2], message)
     if match := re.search(r"no metrics returned from (resource|custom|external) metrics API", message):
         return Problem(
-            f"the {match[1]} metrics API knows no value of it",
-            "new pods take it a minute; then ask it: " + _ask(match[1]),
+            f"the {match[1]} metrics API has no value of it",
+            "wait a minute if its pods are new, else see what there is: " + _ask(match[1]),
             message,
         )
     return Problem("it could not be measured", "", message)
+
+
+def about_bounds(reason: str, message: str) -> Problem:
+    """Schedules contradict each other or the spec, or a window is odd. reason: of the condition BoundsConsistent."""
+    if reason != "Contradiction":
+        return Problem(message)
+    do = [f"{change} the bound of the schedule" for words, change in _AGAINST_SPEC.items() if words in message]
+    if do:
+        return Problem(f"a schedule contradicts the spec: {message}", "; ".join(do))
+    return Problem(
+        f"schedules contradict each other: {message}", "give one of them a priority, or change when it is open"
+    )
+
+
+def own_words(message: str) -> str:
+    """The message of a condition without the upstream's words before it."""
+    return _UPSTREAM.sub("", message, count=1)
 
 
 def _about_api(api: str, answer: str, message: str) -> Problem:

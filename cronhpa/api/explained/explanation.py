@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.api.columns import StatusWord
-from cronhpa.api.explained.advice import Problem, about_metric, about_scale, about_target
+from cronhpa.api.explained.advice import Problem, about_bounds, about_metric, about_scale, about_target, own_words
 from cronhpa.api.maxed import MAXED_OUT
 from cronhpa.api.range_text import range_text
 from cronhpa.core.model.decision import EVENT_PREFIX
@@ -213,9 +213,12 @@ def _problems(word: str, target: str, conditions: Json, metrics: tuple[Explained
             continue
         covered.append(message)
         if kind == "BoundsConsistent":
-            yield Problem(
-                f"schedules contradict each other: {message}", "give one of them a priority, or change when it is open"
-            )
+            yield about_bounds(condition.get("reason", ""), message)
+        elif kind == "ScalingActive" and own_words(message) != message:
+            yield about_metric(own_words(message))
+        elif kind == "AbleToScale":
+            about = about_scale if condition.get("reason") == "FailedUpdateScale" else about_target
+            yield about(target, own_words(message))
         else:
             yield Problem(message)
 

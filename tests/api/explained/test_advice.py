@@ -2,7 +2,7 @@
 
 import pytest
 
-from cronhpa.api.explained.advice import about_metric, about_scale, about_target
+from cronhpa.api.explained.advice import about_bounds, about_metric, about_scale, about_target
 
 SHOP = "Deployment/shop"
 FETCH = "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from"
@@ -43,6 +43,11 @@ def test_a_target(message, what, do):
             "the cluster has no external metrics API",
             "v1beta1.external.metrics.k8s.io",
         ),
+        (
+            f"{FETCH} external metrics API: 404 page not found",
+            "the cluster has no external metrics API",
+            "v1beta1.external.metrics.k8s.io",
+        ),
         (f"{FETCH} resource metrics API: pods.metrics.k8s.io is forbidden", "may not read", "role"),
         (f"{FETCH} resource metrics API: timeout", "did not answer as it should", "kubectl get apiservice"),
         ("no pods returned by selector while calculating replica count", "the target has no pod", "kubectl describe"),
@@ -51,8 +56,8 @@ def test_a_target(message, what, do):
             "no pod has a sample",
             "kubectl top pods",
         ),
-        ("no metrics returned from resource metrics API", "knows no value of it", "kubectl top pods"),
-        ("no metrics returned from custom metrics API", "knows no value of it", "/apis/custom.metrics.k8s.io"),
+        ("no metrics returned from resource metrics API", "has no value of it", "kubectl top pods"),
+        ("no metrics returned from custom metrics API", "has no value of it", "/apis/custom.metrics.k8s.io"),
         ("container app not found in Pod shop-1", "pod shop-1 has no container app", "correct the container"),
     ],
 )
@@ -83,3 +88,36 @@ def test_a_scale_that_is_refused(message, do):
 
     assert "the operator could not scale Deployment/shop" == told.what
     assert do in told.do
+
+
+@pytest.mark.parametrize(
+    ("message", "what", "do"),
+    [
+        (
+            "Schedule/day asks for at least 130, Spec for at most 120: Schedule/day is of higher rank and wins",
+            "a schedule contradicts the spec: ",
+            "raise maxReplicas or lower the bound of the schedule",
+        ),
+        (
+            "Spec asks for at least 2, Schedule/night for at most 0: Schedule/night is of higher rank and wins",
+            "a schedule contradicts the spec: ",
+            "lower minReplicas or raise the bound of the schedule",
+        ),
+        (
+            "Schedule/day asks for at least 20, Schedule/noon for at most 10, at equal rank: the maximum wins",
+            "schedules contradict each other: ",
+            "give one of them a priority, or change when it is open",
+        ),
+    ],
+)
+def test_bounds_that_contradict_each_other(message, what, do):
+    """Found: a floor above maxReplicas, and the advice to give it a priority."""
+    told = about_bounds("Contradiction", message)
+
+    assert (what + message, do) == (told.what, told.do)
+
+
+def test_a_window_that_is_odd_contradicts_nothing():
+    told = about_bounds("NeverOpens", "Schedule/day never opens: exclude and only leave it no start")
+
+    assert ("Schedule/day never opens: exclude and only leave it no start", "") == (told.what, told.do)

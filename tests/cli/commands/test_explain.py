@@ -178,6 +178,32 @@ def test_a_scale_that_was_refused_is_told_with_what_to_do():
     )
 
 
+def test_a_held_object_whose_metric_is_missing_is_told_of_no_hpa():
+    """Found: "the HPA was unable to compute the replica count" of two CronHPAs on one target."""
+    made = body(
+        stated(),
+        lambda of: observe_blind(of, NO_API),
+        owner_problem="CronHPA first is older and scales Deployment/shop too: delete one of them",
+    )
+
+    screen = lines(made)
+
+    assert [] == [line for line in screen if "HPA was unable" in line]
+    assert "  ! the cluster has no resource metrics API" in screen
+    assert "  cpu: not known, as said above" in screen
+
+
+def test_a_target_that_cannot_be_read_is_told_beside_an_unreadable_schedule():
+    broken = {**DAY, "start": "what"}
+
+    screen = lines(
+        body(stated(schedules=[broken]), Observation(Absent("FailedGetScale", 'deployments "shop" not found')))
+    )
+
+    assert "  ! there is no Deployment/shop" in screen
+    assert [] == [line for line in screen if "HPA controller was unable" in line]
+
+
 def test_times_are_local_and_how_far_off_they_are():
     """18:00 in Berlin is 17:00 UTC. From the day before, it is named with its date."""
     shop = body(stated(schedules=[DAY]), pods_of(20, 580))
