@@ -112,7 +112,8 @@ async def newest_decision(source: PastSource, found: PastObject, now: Nanosecond
     if newest is None:
         raise PastSourceError(
             f"{found.label}: no decision is kept of it, or not for you: is its name right, may you get it, and "
-            "does the operator keep its history?"
+            "does the operator keep its history? A replica has what it decided while it led: if --operator names one, "
+            "name all"
         )
     return newest
 

@@ -159,6 +159,8 @@ def test_an_object_without_decisions_is_named_with_what_to_look_at(path):
 
     assert 1 == done.exit_code
     assert "prod/cart: no decision is kept of it, or not for you" in done.stderr
+    # Found: a replica that never led was asked alone.
+    assert "A replica has what it decided while it led: if --operator names one, name all" in done.stderr
 
 
 def test_a_store_of_an_earlier_release_is_told_as_such(tmp_path):
