@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.glance import NOW, OTHER, SITUATIONS, body, maxed, pods_of, scaled, stated
+from cronhpa.api.explained.explanation_text import summary
 from cronhpa.api.explained.object_rows import object_row, rows_of
 from cronhpa.core.model.instant import MINUTE
 from cronhpa.core.model.observation import Absent, Observation
@@ -71,6 +72,24 @@ def test_the_note_says_how_many_are_asked_for_and_since_when():
     assert ("197 replicas are asked for, and 12 are allowed, since 10:40 +01:00",) == object_row(maxed(), NOW).notes
     # 12 x 60 / 60 = 12: all are in use, and no more are asked for.
     assert ("all 12 replicas of its maximum are in use, since 10:40 +01:00",) == object_row(maxed(milli=600), NOW).notes
+
+
+def test_explain_tells_it_and_which_number_would_have_to_rise():
+    """Found: no word of it in `explain`, which `status` sends to."""
+    was = {"type": "MaxedOut", "status": "True", "lastTransitionTime": "2026-11-23T09:40:00Z"}
+    day = {"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", "maxReplicas": 12}
+    by_day = body(
+        stated(schedules=[day]), pods_of(12, 9_810), previous=scaled("2026-11-23T09:40:00Z", conditions=[was])
+    )
+
+    assert [
+        "  ! 197 replicas are asked for, and 12 are allowed, since 10:40 +01:00",
+        "    cpu is at 981 % of 60 %: if more pods are meant to run, raise maxReplicas",
+    ] == summary(maxed(), NOW)[1:3]
+    assert [
+        "  ! all 12 replicas of its maximum are in use, since 10:40 +01:00",
+        "    cpu is at 981 % of 60 %: if more pods are meant to run, raise the maximum of Schedule/day",
+    ] == summary(by_day, NOW)[1:3]
 
 
 def test_it_stands_above_those_that_learn_and_first_once_it_needs_a_person():

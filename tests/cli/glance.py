@@ -120,7 +120,12 @@ def two_owners():
 
 
 def no_metric():
-    return body(stated(), lambda of: observe_blind(of, NO_API), previous=scaled("2026-11-23T09:15:00Z"))
+    return no_metric_since("2026-11-23T09:15:00Z")
+
+
+def no_metric_since(since):
+    was = {"type": "ScalingActive", "status": "False", "lastTransitionTime": since}
+    return body(stated(), lambda of: observe_blind(of, NO_API), previous=scaled(since, conditions=[was]))
 
 
 def no_target():

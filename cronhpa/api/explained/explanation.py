@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.explained.advice import Problem, about_bounds, about_metric, about_scale, about_target, own_words
-from cronhpa.api.maxed import MAXED_OUT
+from cronhpa.api.maxed import MAXED_OUT, maxed_since
 from cronhpa.api.range_text import range_text
 from cronhpa.core.model.decision import EVENT_PREFIX
 from cronhpa.core.model.instant import Nanoseconds, format_instant, parse_instant
@@ -122,6 +122,19 @@ class Explanation(Struct, frozen=True):
     edge: ExplainedEdge | None = None
     fallback: str = ""
     """What the fallback does, or for what it waits; "" if all metrics are known, or without a fallback."""
+    maxed_since: Nanoseconds | None = None
+    """Since when the object, which acts, runs at its maximum; None if it does not."""
+    ready: int | None = None
+    """The Ready pods of the target, which no status has; None if they are not known."""
+
+    @property
+    def at_maximum(self) -> str:
+        """What the maximum withholds, in words, with an instant as RFC 3339; "" if it withholds nothing."""
+        since = "" if self.maxed_since is None else f", since {format_instant(self.maxed_since)}"
+        cut = next((step for step in self.steps if step.rule == "TooManyReplicas"), None)
+        if cut is not None:
+            return f"{cut.before} replicas are asked for, and {cut.after} are allowed{since}"
+        return f"all {self.maximum} replicas of its maximum are in use{since}" if since else ""
 
 
 def explanation(body: Json, spec: Spec | None = None) -> Explanation:
@@ -153,6 +166,7 @@ def current_explanation(body: Json) -> Explanation:
     word = (status.get("columns") or {}).get("status") or ready.get("reason", "")
     metrics = tuple(_metrics(decision))
     bounds = tuple(_bounds(spec, status, decision))
+    scales = not preview and owned.get("status") != "False"
     return Explanation(
         namespace=namespace,
         name=name,
@@ -160,7 +174,7 @@ def current_explanation(body: Json) -> Explanation:
         decided=True,
         is_stale=ready.get("observedGeneration", 0) < body["metadata"].get("generation", 0),
         preview=preview,
-        scales=not preview and owned.get("status") != "False",
+        scales=scales,
         beside=beside,
         word=word,
         target=status.get("target", ""),
@@ -182,6 +196,7 @@ def current_explanation(body: Json) -> Explanation:
         bounds=bounds,
         forecast=_forecast(spec, status, decision, conditions),
         fallback=_fallback(conditions),
+        maxed_since=maxed_since(conditions.values()) if scales else None,
     )
 
 
@@ -376,11 +391,13 @@ def as_json(it: Explanation) -> dict[str, Any]:
         "target": it.target,
         "currentReplicas": it.current,
         "desiredReplicas": it.desired,
+        "readyReplicas": it.ready,
         "decidedBy": it.decided_by or None,
         "reason": it.reason or None,
         "scaledToZero": it.asleep,
         "scaledToZeroByHand": bool(it.by_hand),
         "lastScaleTime": _stamp(it.last_scaled),
+        "maxedSince": _stamp(it.maxed_since),
         "problems": [msgspec.to_builtins(problem) for problem in it.problems],
         "metrics": [
             {

@@ -37,19 +37,26 @@ _WHOLE = re.compile(
 _JOINT = "\ue000"
 
 
-def explained(body: dict[str, Any], now: Nanoseconds, zone: str | None = None, spec: Spec | None = None) -> list[str]:
+def explained(
+    body: dict[str, Any],
+    now: Nanoseconds,
+    zone: str | None = None,
+    spec: Spec | None = None,
+    ready: int | None = None,
+) -> list[str]:
     """
     The lines that explain an object at `now`.
 
-    zone: of its times; None: that of the object. spec: with calendars and planned events, where they are known.
+    zone: of its times; None: that of the object. spec: with calendars and planned events, where they are known. ready:
+    the Ready pods of its target, where they are known.
     """
-    it = explanation(body, spec)
+    it = replace(explanation(body, spec), ready=ready)
     return [*_lines(it if zone is None else replace(it, zone=zone), now)]
 
 
-def summary(body: dict[str, Any], now: Nanoseconds) -> list[str]:
+def summary(body: dict[str, Any], now: Nanoseconds, ready: int | None = None) -> list[str]:
     """The first lines of `explained`: how many replicas, why, and until when."""
-    it = explanation(body)
+    it = replace(explanation(body), ready=ready)
     return [*_lines(it, now, ("", "Next"))]
 
 
@@ -103,14 +110,7 @@ def _why(it: Explanation, now: Nanoseconds) -> Iterator[str]:
         yield "its last edit has not been decided upon yet: is the operator running? This is what was before it."
     for problem in it.problems:
         yield from _problem(problem)
-    if it.preview:
-        yield "mode is Preview: it decides and reports, and scales nothing"
-    if it.beside:
-        yield f"{it.beside}, and may until mode is Active"
-    if it.by_hand:
-        yield it.by_hand
-    if it.asleep:
-        yield "it was scaled to zero by this object, and wakes when something asks for more"
+    yield from _standing(it)
     is_told = any(problem.message and problem.message in it.reason for problem in it.problems)
     if it.reason and not is_told and it.word != StatusWord.NO_TARGET:
         yield f"{it.reason}{_of_override(it)}"
@@ -121,6 +121,35 @@ def _why(it: Explanation, now: Nanoseconds) -> Iterator[str]:
         yield step.message or _step(step.rule, step.before, step.after)
     if it.last_scaled is not None:
         yield f"scaled last {_when(it.last_scaled, it.zone, now)}"
+
+
+def _standing(it: Explanation) -> Iterator[str]:
+    """What holds for longer than one decision: the maximum, pods that are not Ready, the mode, a zero."""
+    if it.maxed_since is not None:
+        yield f"! {it.at_maximum}"
+        yield f"  {_to_rise(it)}"
+    if it.ready is not None and it.current is not None and it.ready < it.current:
+        yield f"{it.ready} of the {it.current} pods are Ready: kubectl get pods -n {it.namespace} shows the others"
+    if it.preview:
+        yield "mode is Preview: it decides and reports, and scales nothing"
+    if it.beside:
+        yield f"{it.beside}, and may until mode is Active"
+    if it.by_hand:
+        yield it.by_hand
+    if it.asleep:
+        yield "it was scaled to zero by this object, and wakes when something asks for more"
+
+
+def _to_rise(it: Explanation) -> str:
+    """What asks for most of an object at its maximum, and which number would have to rise."""
+    of = next((bound.by for bound in it.bounds if bound.role == "Cap" and bound.holds), Source.SPEC.value)
+    do = f"if more pods are meant to run, raise {'maxReplicas' if of == Source.SPEC.value else f'the maximum of {of}'}"
+    most = max((metric for metric in it.metrics if metric.replicas is not None), key=_asked, default=None)
+    return do if most is None else f"{most.name} is at {_value(most)}: {do}"
+
+
+def _asked(metric: ExplainedMetric) -> int:
+    return metric.replicas or 0
 
 
 def _of_override(it: Explanation) -> str:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.explained.explanation import Explanation, current_explanation
-from cronhpa.api.maxed import PATIENCE, maxed_since
-from cronhpa.core.model.instant import Nanoseconds, format_instant
+from cronhpa.api.maxed import PATIENCE
+from cronhpa.core.model.instant import MINUTE, Nanoseconds, parse_instant
 from cronhpa.core.model.local_time import local_times
 
 Json = dict[str, Any]
 
 _UNDECIDED = "Undecided"
+# So long an object may be without metrics before it needs a person: new pods have none, nor do those of a new object.
+_UNMEASURED_PATIENCE: Nanoseconds = 2 * MINUTE
 # The most urgent first.
 _ORDER = (
     StatusWord.SPEC_UNREADABLE,
@@ -75,7 +77,13 @@ def row_of(body: Json, it: Explanation, now: Nanoseconds, zone: str | None) -> O
     word = _UNDECIDED if ready is None else texts.get("status") or ready.get("reason", "")
     notes: list[str] = []
     urgency = _urgency(word)
-    needs_person = ready is None or ready.get("status") != "True"
+    waits: list[Nanoseconds] = []  # until when something needs no person
+    unmeasured_since = conditions.get("ScalingActive", {}).get("lastTransitionTime")
+    if word == StatusWord.NO_METRICS and len(it.problems) == 1 and unmeasured_since is not None:
+        waits.append(parse_instant(unmeasured_since) + _UNMEASURED_PATIENCE)
+        needs_person = False
+    else:
+        needs_person = ready is None or ready.get("status") != "True" or bool(it.problems)
     if ready is None:
         notes.append("nothing was decided yet: is the operator running, and does it watch this namespace?")
     elif it.by_hand:
@@ -84,24 +92,21 @@ def row_of(body: Json, it: Explanation, now: Nanoseconds, zone: str | None) -> O
         needs_person, urgency = True, min(urgency, _urgency(_UNDECIDED))
         notes.append("its last edit has not been decided upon yet: is the operator running?")
     for problem in it.problems:
-        needs_person, urgency = True, min(urgency, _urgency(StatusWord.HOLDING))
+        urgency = min(urgency, _urgency(StatusWord.HOLDING))
         notes.append("; ".join(part for part in (problem.what or problem.message, problem.do) if part))
-    waits_until = None
-    since = maxed_since(conditions.values()) if it.scales else None
-    limits = [*_limit_notes(state, since)]
-    if limits:
+    if it.at_maximum:
         urgency = min(urgency, _urgency(StatusWord.MAXED))
-    if since is not None:
-        needs_person = needs_person or now - since >= PATIENCE
-        waits_until = None if needs_person else since + PATIENCE
-    notes += limits
+        notes.append(it.at_maximum)
+    if it.maxed_since is not None:
+        waits.append(it.maxed_since + PATIENCE)
+    needs_person = needs_person or any(until <= now for until in waits)
     return ObjectRow(
         namespace=meta["namespace"],
         name=meta["name"],
         word=word,
         urgency=urgency,
         needs_person=needs_person,
-        needs_person_from=waits_until,
+        needs_person_from=None if needs_person else min(waits, default=None),
         scales=it.scales,
         current=it.current,
         desired=it.desired,
@@ -111,16 +116,6 @@ def row_of(body: Json, it: Explanation, now: Nanoseconds, zone: str | None) -> O
         targets=texts.get("targets", ""),
         notes=tuple(note if zone is None else local_times(note, zone, now) for note in notes if note),
     )
-
-
-def _limit_notes(state: Json, maxed: Nanoseconds | None) -> Iterator[str]:
-    """What the maximum withholds. maxed: since when the object runs at it, None if it does not."""
-    since = "" if maxed is None else f", since {format_instant(maxed)}"
-    cut = [step for step in (state.get("decision") or {}).get("steps") or () if step["rule"] == "TooManyReplicas"]
-    if cut:
-        yield f"{cut[0]['from']} replicas are asked for, and {cut[0]['to']} are allowed{since}"
-    elif maxed is not None:
-        yield f"all {state.get('effectiveMaxReplicas')} replicas of its maximum are in use{since}"
 
 
 def _urgency(word: str) -> int:

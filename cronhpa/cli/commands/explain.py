@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from cronhpa.api.explained.costs import costs_of
 from cronhpa.api.explained.explanation import as_json, explanation
@@ -93,22 +94,29 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         return
     import asyncio
 
+    from cronhpa.cli.objects.target_pods import ready_pods
     from cronhpa.kube.errors import ClusterError
 
     named = parse_name(name, namespace)
 
-    async def read() -> dict[str, Any]:
+    async def read() -> tuple[dict[str, Any], int | None]:
         async with connected(kubeconfig, context, namespace) as cluster:
-            return await read_named(cluster, named)
+            body = await read_named(cluster, named)
+            return body, await ready_pods(cluster.client, body)
 
     try:
-        body = asyncio.run(read())
+        body, ready = asyncio.run(read())
     except ClusterError as error:
         fail("explain", error)
     costs = costs_of(body, Prices(pod_price, core_price, gib_price))
     if output is ExplainOutput.JSON:
-        show(json.dumps({**as_json(explanation(body)), **({"costs": costs} if costs else {})}, indent=2))
+        show(
+            json.dumps(
+                {**as_json(replace(explanation(body), ready=ready)), **({"costs": costs} if costs else {})}, indent=2
+            )
+        )
         return
-    for line in (*(explained if verbose else summary)(body, time.time_ns()), *([f"  {costs}"] if costs else ())):
+    told = (explained if verbose else summary)(body, time.time_ns(), ready=ready)
+    for line in (*told, *([f"  {costs}"] if costs else ())):
         for part in folded(line, shutil.get_terminal_size().columns):
             say(part)

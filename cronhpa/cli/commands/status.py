@@ -83,8 +83,8 @@ def status(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     REPLICAS is 12 -> 20 for an object that scales, and 12 (20) for one that only would: a preview, or beside another
     owner.
 
-    STATUS is the most urgent of: SpecUnreadable, NoTarget, NoMetrics, OtherOwner, Undecided (no operator has seen it),
-    Holding, Maxed (at its maximum; it needs a person after 15 minutes), Learning, Preview, Deciding.
+    STATUS is the most urgent of: SpecUnreadable, NoTarget, NoMetrics (it needs a person after 2 minutes), OtherOwner,
+    Undecided (no operator has seen it), Holding, Maxed (at its maximum; after 15 minutes), Learning, Preview, Deciding.
     `cronhpa explain NAME --verbose` shows everything about one object.
 
         cronhpa status -A

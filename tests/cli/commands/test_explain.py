@@ -17,6 +17,7 @@ from cli.glance import (
     body,
     explanation_of,
     named,
+    no_metric_since,
     now_of,
     observe_blind,
     pods_of,
@@ -28,7 +29,7 @@ from cronhpa.api.columns import StatusWord
 from cronhpa.api.explained.costs import costs_of
 from cronhpa.api.explained.explanation import as_json, explanation
 from cronhpa.api.explained.explanation_text import explained, folded, summary
-from cronhpa.api.explained.object_rows import rows_of
+from cronhpa.api.explained.object_rows import object_row, rows_of
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
@@ -37,10 +38,12 @@ from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import Failed, Withheld
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY as ONE_DAY
+from cronhpa.core.model.instant import SECOND
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent, Observation, Scale
 from cronhpa.core.model.prices import Prices
 from cronhpa.core.model.spec import ControllerOptions
+from kube.fake_api import answering
 
 
 def lines(made, now=NOW):
@@ -176,6 +179,54 @@ def test_a_scale_that_was_refused_is_told_with_what_to_do():
     assert ["  ! the operator could not scale Deployment/shop", "    give its role the right: see deploy/chart"] == (
         lines(refused)[1:3]
     )
+
+
+@pytest.mark.parametrize(("seconds", "needs"), [(5, False), (119, False), (120, True), (9_000, True)])
+def test_without_metrics_it_needs_a_person_after_two_minutes(seconds, needs):
+    """Found: 23 objects needed a person seconds after they were made."""
+    row = object_row(no_metric_since("2026-11-23T10:00:00Z"), NOW + seconds * SECOND)
+
+    assert ("NoMetrics", needs) == (row.word, row.needs_person)
+    assert (None if needs else NOW + 120 * SECOND) == row.needs_person_from
+    assert row.notes[0].startswith("the cluster has no resource metrics API")
+
+
+def test_another_problem_needs_a_person_at_once():
+    made = no_metric_since("2026-11-23T10:00:00Z")
+    made["status"]["conditions"].append({"type": "Odd", "status": "False", "reason": "x", "message": "something else"})
+
+    assert object_row(made, NOW).needs_person
+
+
+def pods_ready(served, ready):
+    resources = {"resources": [{"name": "deployments", "kind": "Deployment"}]}
+    served.answers["/apis/apps/v1"] = answering(resources)
+    status = {"replicas": 12, **({} if ready is None else {"readyReplicas": ready})}
+    served.answers["/apis/apps/v1/namespaces/prod/deployments/shop"] = answering({"status": status})
+
+
+@pytest.mark.parametrize(
+    ("ready", "told"), [(5, ["  5 of the 12 pods are Ready: kubectl get pods -n prod shows the others"]), (12, [])]
+)
+def test_pods_that_are_not_ready_are_counted(served, cronhpa, ready, told):
+    """Found: 23 of 30 pods were Ready, and `explain`, which the runbook names first, said nothing of it."""
+    served.hold(body(stated(), pods_of(12, 580)))
+    pods_ready(served, ready)
+
+    done = cronhpa("explain", "shop")
+
+    assert told == [line for line in done.stdout.splitlines() if "Ready" in line]
+    assert ready == json.loads(cronhpa("explain", "shop", "-o", "json").stdout)["readyReplicas"]
+
+
+def test_a_target_that_states_no_ready_pod_has_none_and_one_that_may_not_be_read_is_left_out(served, cronhpa):
+    served.hold(body(stated(), pods_of(12, 580)))
+    pods_ready(served, None)
+    assert "  0 of the 12 pods are Ready" in cronhpa("explain", "shop").stdout
+
+    served.refuse("/apis/apps/v1/namespaces/prod/deployments/shop", 403, "Forbidden", "not yours")
+    done = cronhpa("explain", "shop")
+    assert (0, False) == (done.exit_code, "Ready" in done.stdout)
 
 
 def test_a_held_object_whose_metric_is_missing_is_told_of_no_hpa():
