@@ -140,6 +140,22 @@ def test_any_instant_of_the_picture_says_what_was_decided_then(opened, url):
     expect(sentence).to_contain_text("Schedule/sale")
 
 
+@pytest.mark.parametrize("view", ["object", "what-if"])
+def test_whoever_waits_for_the_first_answer_reads_that_it_is_computed(opened, url, view):
+    """Found: nothing, and an ellipsis, while the first worker process started."""
+    page, held = opened(url), []
+    page.wait_for_selector(".rows .row")
+    page.route("**/api/objects/**", lambda route: held.append(route))  # noqa: PLW0108 - it takes no builtin
+    path, shown = VIEWS[view]
+    page.evaluate("(hash) => { location.hash = hash; }", f"#/{path}")
+
+    expect(page.locator("p.wait")).to_contain_text("being computed")
+
+    held.pop().continue_()
+    page.wait_for_selector(shown)
+    expect(page.locator("p.wait")).to_have_count(0)
+
+
 def test_an_object_of_this_minute_is_shown_with_the_little_that_is_known(opened, tmp_path):
     """One point, one decision, no usual load; and one that was never decided at all."""
     store = Store(tmp_path / "history.db")

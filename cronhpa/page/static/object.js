@@ -217,7 +217,7 @@ export function object(main, namespace, name, {banner, onError}) {
   const ranges = el("div.ranges", {role: "group", "aria-label": "Span of the picture"});
   const panels = el("div.panels");
   replace(main, el("p.crumbs", {}, el("a", {href: "#/"}, "Fleet"), ` / ${namespace}`), heading);
-  replace(heading, el("h1", {}, name));
+  replace(heading, el("h1", {}, name), el("p.wait", {role: "status"}, "A week back and a week ahead are being computed…"));
 
   const SPANS = [["14 days", () => [view.since, view.until]], ["2 days", () => [view.now - DAY, view.now + DAY]],
     ["6 hours", () => [view.now - 5 * 3600, view.now + 3600]]];

@@ -152,7 +152,7 @@ export function whatIf(main, namespace, name, {banner, onError}) {
   let view = null;
   const back = `#/object/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   replace(main, el("p.crumbs", {}, el("a", {href: "#/"}, "Fleet"), ` / ${namespace} / `, el("a", {href: back}, name)),
-    el("h1", {}, `What if: ${name}`), el("p.wait", {role: "status"}, "…"));
+    el("h1", {}, `What if: ${name}`), el("p.wait", {role: "status"}, "The object as it is, and its past, are being computed…"));
 
   const text = el("textarea", {id: "yaml", spellcheck: "false", rows: 26, autocapitalize: "off", autocomplete: "off"});
   const formHost = el("div");
