@@ -135,6 +135,23 @@ def roles(objects):
     ]
 
 
+def test_a_test_that_failed_leaves_no_pod_behind():
+    """`helm uninstall` leaves what a hook made; Helm 4 prints the log before the pod goes."""
+    annotations = only(render(), "Pod")["metadata"]["annotations"]
+
+    assert {"before-hook-creation", "hook-succeeded", "hook-failed"} == set(
+        annotations["helm.sh/hook-delete-policy"].split(",")
+    )
+    assert "hook-failed" == annotations["helm.sh/hook-output-log-policy"]
+
+
+def test_the_notes_say_where_the_commands_come_from():
+    notes = (CHART / "templates" / "NOTES.txt").read_text("utf-8")
+
+    assert "https://cronhpa.github.io/cronhpa/how-to/install/" in notes
+    assert "**The commands**" in (PROJECT / "docs" / "how-to" / "install.md").read_text("utf-8")
+
+
 def test_it_may_do_what_it_does_and_nothing_else():
     assert {**RIGHTS, **OF_CLUSTER, **REVIEWS, LEASES: {"get"}} == rights(own_role(render()))
 
