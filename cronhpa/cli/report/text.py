@@ -34,7 +34,7 @@ def as_text(answer: ClusterReport, width: int, *, is_wide: bool = False) -> str:
         for number, judged in enumerate(worthwhile, 1):
             lines += _worth_doing(number, judged, answer, width)
     elif answer.judged:
-        lines.append("Nothing to gain for any target.")
+        lines.append("Nothing to gain for any of the targets that were judged:")
     if worthwhile and others:
         lines += ["", "Nothing to gain:"]
     lines += [line for one in others for line in _wrapped(f"{one.target.label}: {nothing_to_gain(one)}", width)]
