@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from cronhpa.api.status_text import Status
 from cronhpa.core.model.decision import Decision
 from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent, Observation, PodCounts, ScalarReading, Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 
@@ -28,6 +29,20 @@ _DRIFTING = ("currentMetrics", "podStartupSeconds", "podStartupWithNodeSeconds",
 # Texts derived from other fields. If only they differ, as after an upgrade, they are written as drifted numbers.
 _DERIVED = "columns"
 _DRIFTING_MEMORY = ("startUpSeconds", "nodeStart", "requestPerPod", "crowd")
+
+
+def _fields(of: type[Struct], *, without: set[str]) -> tuple[str, ...]:
+    """The fields that are compared as they are. One that is added is, too: at worst a status is rendered in vain."""
+    return tuple(name for name in of.__struct_fields__ if name not in without)
+
+
+# Their parts are compared by what follows.
+_STATED = _fields(Reconciliation, without={"record", "decision", "memory"})
+# Of the others `_numbers` compares what a status shows.
+_LEARNT = {"start_up", "node_start", "request_per_pod", "crowd"}
+_OBSERVED = _fields(Observation, without={"scale", "readings", *_LEARNT})
+# Of the others `WrittenStatus.until` tells when their part in the status changes.
+_REMEMBERED = _fields(Memory, without={"recommendations", "scale_ups", "scale_downs", *_LEARNT})
 
 
 class StatusWrite(Enum):
@@ -81,20 +96,12 @@ def need(before: Status, after: Status) -> StatusWrite:
 
 
 def _inputs(reconciliation: Reconciliation) -> tuple[object, ...]:
-    decision, memory = reconciliation.decision, reconciliation.memory
     return (
-        _undated(decision),
-        memory.zero,
-        memory.scheduled_zero,
-        reconciliation.generation,
-        reconciliation.owner_problem,
-        reconciliation.spec_problems,
-        reconciliation.forecast,
-        reconciliation.budget_used,
-        reconciliation.conflicts,
-        reconciliation.contested,
-        reconciliation.requests_changed,
-        reconciliation.placeholder_problem,
+        _undated(reconciliation.decision),
+        reconciliation.spec,
+        *(getattr(reconciliation, name) for name in _STATED),
+        *(getattr(reconciliation.observation, name) for name in _OBSERVED),
+        *(getattr(reconciliation.memory, name) for name in _REMEMBERED),
     )
 
 
@@ -105,10 +112,8 @@ def _undated(decision: Decision) -> Decision:
 
 def _numbers(reconciliation: Reconciliation) -> tuple[object, ...]:
     """The numbers of a status that may drift."""
-    memory = reconciliation.memory
-    pods = _pod_counts(reconciliation.observation)
-    starts = (memory.start_up, memory.node_start)
-    return reconciliation.decision.metrics, pods, *starts, memory.request_per_pod, memory.crowd
+    learnt = (getattr(reconciliation.memory, name) for name in sorted(_LEARNT))
+    return reconciliation.decision.metrics, _pod_counts(reconciliation.observation), *learnt
 
 
 def _pod_counts(observation: Observation) -> tuple[int | Absent, ...]:
