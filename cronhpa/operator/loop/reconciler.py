@@ -77,11 +77,11 @@ class Reconciler:
         check_standing: bool = False,
     ) -> None:
         self.loads = MinuteLoads()
-        self.standing = StandingDecisions(self.loads, decide, check=check_standing)
         self.budgets = BudgetTrackers()
         """The pod-seconds that forecasts add."""
         self.crowds = Crowds()
         """The objects that start together."""
+        self.standing = StandingDecisions(self.loads, self.crowds, decide, check=check_standing)
         self._observer = Observer(cluster, self.crowds, clock)
         self._cluster = cluster
         self._inventory = inventory
@@ -144,14 +144,14 @@ class Reconciler:
             return None
         was_changed, local.changed = local.changed, False
         observation, now, basis = await self._observer.observe(state, spec, queries)
+        if local.resumed:  # a new process believes the remembered crowd
+            observation = replace(observation, crowd=self.crowds.crowd_of(state.key, now))
         if (
             not was_changed
             and claim is None
             and await self.standing.stands_after(state, spec, observation, basis, queries, now)
         ):
             return None
-        if local.resumed:  # a new process believes the remembered crowd
-            observation = replace(observation, crowd=self.crowds.crowd_of(state.key, now))
         held_until = self._resume(state, spec, observation, now)
         self.loads.observed(state, spec, observation, now)
         forecast, limited = self._forecast(state, spec, now)

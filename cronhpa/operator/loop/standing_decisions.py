@@ -23,6 +23,7 @@ from cronhpa.core.model.spec import ResourceMetric, Spec
 from cronhpa.core.standing import Standing, standing
 from cronhpa.core.sync_grid import caused_at, following, latest
 from cronhpa.kube.metrics import PodMetricsByName
+from cronhpa.operator.loop.crowds import Crowds
 from cronhpa.operator.loop.metric_queries import MetricQueries
 from cronhpa.operator.loop.minute_loads import MinuteLoads
 from cronhpa.operator.objects.object_state import Basis, ObjectState
@@ -36,12 +37,13 @@ _FULL_PERIOD = 5 * MINUTE
 class StandingDecisions:
     """decide: with `check`, each decision that stands is made as well, and compared."""
 
-    def __init__(self, loads: MinuteLoads, decide: Decide, *, check: bool) -> None:
+    def __init__(self, loads: MinuteLoads, crowds: Crowds, decide: Decide, *, check: bool) -> None:
         self.stood = 0
         """The periods for which a decision stood."""
         self.differed = 0
         """Those of them, where each is decided as well, for which another decision would have been made."""
         self._loads = loads
+        self._crowds = crowds
         self._decide = decide
         self._check = check
         self._reported_at: Nanoseconds = 0
@@ -56,7 +58,7 @@ class StandingDecisions:
         basis, stands = local.basis, local.standing
         if stands is None or basis is None or local.changed or not basis.is_listed or self._check:
             return False
-        if now >= stands.until or not basis.is_current:
+        if now >= stands.until or not basis.is_current or self._has_another_crowd(state, now):
             return False
         usages = _usages(stands, basis, pod_metrics, now)
         if usages is None or not stands.covers(usages, now):
@@ -79,6 +81,8 @@ class StandingDecisions:
         if stands is None or held is None or basis is None or not held.is_current or held.match is not basis.match:
             return False
         if held.pod_names != basis.pod_names:  # of the same pods the target may own others by now
+            return False
+        if self._has_another_crowd(state, now):
             return False
         usages = stands.usages_of(observation.readings)
         if self._check and held.is_listed:
@@ -109,6 +113,13 @@ class StandingDecisions:
             # Contradictions are looked for a period late: other objects may share the edge.
             stands.until = min(stands.until, following(state.uid, _FULL_PERIOD, now), local.conflicts_until + period)
         return stands
+
+    def _has_another_crowd(self, state: ObjectState, now: Nanoseconds) -> bool:
+        """Whether others have joined or left an object's next start, so that its lead may begin at another time."""
+        latest, spec = state.local.latest, state.served.spec
+        if latest is None or spec is None or not spec.schedules:
+            return False
+        return self._crowds.crowd_of(state.key, now) is not latest.observation.crowd
 
     def _stand(
         self, state: ObjectState, stands: Standing, basis: Basis, usages: tuple[int, ...], now: Nanoseconds

@@ -202,3 +202,29 @@ def test_objects_that_start_together_ask_earlier_by_what_their_crowd_takes(objec
         return {second for number in range(objects) for second, _, _ in timeline(api, f"prod/shop-{number}")}
 
     assert live(scenario) == {1: {545}, 60: {535}}[objects]
+
+
+def test_an_object_whose_decision_stands_asks_earlier_once_others_join_its_start():
+    """
+    Ten objects from the beginning, 20 pods: each would ask 55 s ahead. Fifty more come two minutes before the start:
+    all ask 65 s ahead, as if they had been there before.
+
+    Found: the decisions of the ten stood, for up to five minutes, by the crowd that they were made with.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        api.start_up = 39.0
+        day = {"name": "day", "start": "10 7 * * *", "end": "0 18 * * *", "minReplicas": 3}
+        for number in range(60):
+            deployment(api, name=f"shop-{number}", replicas=1)
+            if number < 10:
+                cronhpa(api, name=f"shop-{number}", metrics=None, maxReplicas=50, schedules=[day])
+        async with Life(api, check_standing=False):
+            await until(480)
+            for number in range(10, 60):
+                cronhpa(api, name=f"shop-{number}", metrics=None, maxReplicas=50, schedules=[day])
+            await until(547)
+        return {second for number in range(10) for second, _, _ in timeline(api, f"prod/shop-{number}")}
+
+    assert {535} == live(scenario)
