@@ -96,7 +96,7 @@ def written(page: str, published: Mapping[str, Any]) -> str:
             "\n".join(
                 [
                     f"| | {' | '.join(names)} |",
-                    "| --- |" + " ---: |" * len(names),
+                    "|---|" + "---:|" * len(names),
                     *(f"| {' | '.join(row)} |" for row in rows_of(figures)),
                 ]
             ),

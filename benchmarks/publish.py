@@ -35,7 +35,7 @@ def tables(scores: Scores) -> str:
     """A row a policy, then a row a series. Units are in the headings."""
     lines = [
         "| policy | stressed minutes, % | even, odd places, % | pod-hours, mean / worst, % | actions x, mean / most |",
-        "| --- | --- | --- | --- | --- |",
+        "|---|---|---|---|---|",
     ]
     for policy in next(iter(scores.values())):
         of_all = summary(scores, policy)
@@ -45,7 +45,7 @@ def tables(scores: Scores) -> str:
             f"| {of_all.actions:.2f} / {of_all.actions_most:.2f} |"
         )
     budgets = " | ".join(f"{budget} % | pod-hours, %" for budget in BUDGETS)
-    lines += ["", f"| series | reactive, min a day | {budgets} |", "| --- | --- |" + " --- | --- |" * len(BUDGETS)]
+    lines += ["", f"| series | reactive, min a day | {budgets} |", "|---|---|" + "---|---|" * len(BUDGETS)]
     for name, policy_scores in scores.items():
         plain = policy_scores[REACTIVE]
         cells = [
@@ -62,7 +62,7 @@ def settings_table(base: Scores, slow: Scores, high: Scores) -> str:
     Mean, least and most of the stressed series: minutes with pods that take 120 s and 240 s, at a budget of 5 %, and
     the pod-hours of the higher target where it has no more minutes than the lower one without a forecast.
     """
-    lines = ["| stressed series | 120 s, % | 240 s, % | at 80 %: pod-hours, % |", "| --- | --- | --- | --- |"]
+    lines = ["| stressed series | 120 s, % | 240 s, % | at 80 %: pod-hours, % |", "|---|---|---|---|"]
     rows: list[list[float | None]] = []
     for name, policy_scores in base.items():
         if policy_scores[REACTIVE].minutes >= STRESSED_MINUTES and name in slow:

@@ -59,7 +59,8 @@ class Limits(Struct, frozen=True):
         """
         The count, raised to the floor, then lowered to the cap; each change as a step.
 
-        This is how floors and caps meet the count of the metrics. `forecasting/columns` has the same rule for arrays.
+        This is how floors and caps meet the count of the metrics, and how a stabilized count is kept within them: it
+        must be idempotent. `forecasting/columns` and `reporting/screening` have the same rule for arrays.
         """
         raised = replicas if self.floor is None else max(replicas, self.floor)
         lowered = raised if self.cap is None else min(raised, self.cap)

@@ -161,7 +161,7 @@ def standing(
     record: Record, pods: Sequence[Pod], decision: Decision, memory: Memory, *, foreseen: bool = False
 ) -> Standing | None:
     """
-    How long a decision stands; None if the next period must be decided.
+    How long a decision stands; None if the next period must be decided. The caller may end it earlier.
 
     pods: those of the observation. memory: after the reconciliation. foreseen: whether the caller asks `foresees` in
     each period; without it no decision with a forecast stands.

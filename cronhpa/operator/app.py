@@ -46,7 +46,7 @@ from cronhpa.operator.readers.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.settings import Settings
 from cronhpa.operator.writes.placeholder_settings import NO_PLACEHOLDERS, PlaceholderSettings
 from cronhpa.ports.connections import ConnectionLimits
-from cronhpa.sources.file import SourcesFile
+from cronhpa.sources.sources_file import SourcesFile
 
 if TYPE_CHECKING:
     from cronhpa.operator.monitoring.tracing import Tracing

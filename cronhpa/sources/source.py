@@ -52,7 +52,8 @@ class MetricSource(Protocol):
         """
         The measurement of an object, or why there is none.
 
-        External: one number in milli-units. Pods: the samples by pod name.
+        External: one number in milli-units. Pods: the samples by pod name. It ends by a deadline of its own: the
+        object's reconciliation waits for it. A tenant reads the message of an Absent: no address, path or login.
         """
 
     async def close(self) -> None:

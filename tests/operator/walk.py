@@ -37,18 +37,18 @@ PERIODS = 40
 # The model begins on a Friday at 07:00 UTC.
 WINDOW = {"name": "day", "start": "0 6 * * *", "end": "0 18 * * *", "timeZone": "UTC"}
 # (file, class): values that carry a reconciliation, or a part of one, without a field that is declared as a decision or
-# as an observation. The first four are those of trees before `core/standing`.
+# as an observation. The first five are those of trees before `core/standing`.
 CARRIERS = {
     ("noted", "Noted"),
     ("pending_write", "PendingWrite"),
     ("repeatable", "Seen"),
     ("rest", "_Reconciliation"),
+    ("written_status", "_Numbers"),
     ("decisions", "KeptDecision"),
     ("object_state", "Basis"),
     ("past_decision", "PastDecision"),
     ("recorded_change", "RecordedChange"),
     ("written_status", "WrittenStatus"),
-    ("written_status", "_Numbers"),
 }
 # What somebody reads who adds a field of the status, to learn what else is to be done: the files that find out whether
 # a status must be written, or a decision be made. The first six are those of trees before `core/standing`.

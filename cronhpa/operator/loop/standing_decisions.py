@@ -1,9 +1,9 @@
 """
 Which decisions stand: those of which nothing has changed on which they rest (`core/standing`).
 
-Spec, status, memory, target, pods and owners are compared by identity here, usage by its band. Every five minutes each
-object is decided in any case: that writes numbers that have drifted, records a point of its past, and bounds what a
-mistake in here can do.
+Whoever changes spec, status or memory sets `LocalState.changed`; target, pods and owners tell by `Basis.is_current`.
+Here the crowd of the next start is compared, and usage by its band. Every five minutes each object is decided in any
+case: that writes numbers that have drifted, records a point of its past, and bounds what a mistake in here can do.
 """
 
 from __future__ import annotations

@@ -53,9 +53,9 @@ _DRIFT = 5 * MINUTE
 _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # Kubernetes' service level objective for mutating calls assumes up to 20 a second; drifting numbers stay below that.
 _WRITES_PER_SECOND = 20
-# Without these a restart would decide otherwise.
 # Kinds of problems with other installations that were logged: one for each of their Leases.
 _TOLD = 20
+# Without these a restart would decide otherwise.
 _NEEDED = {"memory", "operator"}
 
 

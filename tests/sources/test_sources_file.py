@@ -1,11 +1,11 @@
-"""cronhpa.sources.file: the file while the operator runs."""
+"""cronhpa.sources.sources_file: the file while the operator runs."""
 
 import pytest
 
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import ExternalMetric, MetricTarget
-from cronhpa.sources.file import SourcesFile
 from cronhpa.sources.metric_sources import MetricSources
+from cronhpa.sources.sources_file import SourcesFile
 from sources.answering_sources import NOON, measured
 
 GOOD = "sources: {%s: {prometheus: {url: 'http://127.0.0.1:9', query: up}}}"
