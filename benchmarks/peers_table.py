@@ -73,16 +73,16 @@ def table_of(figures: Mapping[str, Any]) -> Table:
 
 
 def missing_of(figures: Mapping[str, Any]) -> list[str]:
-    """What could not be measured, and why: a line each."""
-    lines = []
+    """What could not be measured, and why: a line for each product and reason."""
+    parts: dict[tuple[str, str], list[str]] = {}
     for name in NAMES:
         of_product = figures.get(name, {})
         if "missing" in of_product:
-            lines.append(f"{name}: {of_product['missing'].splitlines()[0]}")
+            parts[name, of_product["missing"].splitlines()[0]] = []
         for part, of_part in of_product.items():
             if isinstance(of_part, dict) and "missing" in of_part:
-                lines.append(f"{name}, {part}: {of_part['missing'].splitlines()[0]}")
-    return lines
+                parts.setdefault((name, of_part["missing"].splitlines()[0]), []).append(part)
+    return [f"{', '.join([name, *of])}: {why}" for (name, why), of in parts.items()]
 
 
 def written(page: str, published: Mapping[str, Any]) -> str:
@@ -95,12 +95,12 @@ def written(page: str, published: Mapping[str, Any]) -> str:
             f"**{title_of(figures)}**, KEDA {figures['settings']['keda']}; {calibration_line(figures['machine'])}.",
             "\n".join(
                 [
-                    f"| | {' | '.join(names)} |",
+                    f"||{'|'.join(names)}|",
                     "|---|" + "---:|" * len(names),
-                    *(f"| {' | '.join(row)} |" for row in rows_of(figures)),
+                    *(f"|{'|'.join(row)}|".replace(" / ", "/") for row in rows_of(figures) if {*row[1:]} != {"-"}),
                 ]
             ),
-            *(f"Not measured: {line}." for line in missing_of(figures)),
+            f"Not measured: {'; '.join(missing_of(figures)) or 'nothing'}.",
         ]
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytestmark = pytest.mark.usefixtures("benchmark_scripts")
@@ -37,9 +39,10 @@ def test_a_product_that_was_not_run_has_no_column():
 def test_what_could_not_be_measured_is_named_with_the_first_line_of_its_reason():
     import peers_table
 
-    lost = {"HPA": FIGURES["HPA"], "KEDA": {"missing": "no module proxy\nand more"}}
+    none = {"missing": "an HPA has no schedules\nat all"}
+    lost = {"HPA": {"kill": none, "edge": none}, "KEDA": {"missing": "no module proxy\nand more"}}
 
-    assert ["HPA, kill: an HPA has no schedules", "KEDA: no module proxy"] == peers_table.missing_of(lost)
+    assert ["HPA, kill, edge: an HPA has no schedules", "KEDA: no module proxy"] == peers_table.missing_of(lost)
 
 
 def test_the_page_has_a_table_for_each_number_of_objects_between_its_markers():
@@ -53,5 +56,27 @@ def test_the_page_has_a_table_for_each_number_of_objects_between_its_markers():
     assert (written[:7], written[-7:]) == ("before\n", "\nafter\n")
     assert "old" not in written
     assert written.index("**100 objects of 2 pods") < written.index("**1000 objects of 2 pods")
-    assert "| edge: objects Ready at it | - | 0 | 100 |" in written
+    assert "|edge: objects Ready at it|-|0|100|" in written
     assert "Not measured: HPA, kill: an HPA has no schedules." in written
+
+
+def test_the_page_shows_the_published_figures_and_they_are_of_the_peers_that_are_built():
+    """A newer KEDA, another setting or a row more: `make bench-peers`, and `python benchmarks/peers_table.py`."""
+    import peers
+    import peers_products
+    import peers_table
+
+    from testbed import build
+
+    published = json.loads(peers_table.PUBLISHED.read_text())
+    page = peers_table.PAGE.read_text()
+
+    assert peers_table.written(page, published) == page
+    for figures in published.values():
+        settings = figures["settings"]
+        assert (build.keda_version(), peers_products.PODS, peers_products.PODS_UP, peers.START_UP) == (
+            settings["keda"],
+            settings["pods"],
+            settings["pods_in_window"],
+            settings["start_up"],
+        )
