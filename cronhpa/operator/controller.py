@@ -109,8 +109,6 @@ class Controller:
         self.forecast_objects: dict[Key, ObjectState] = {}
         self._forecast_series: dict[Key, Series] = {}
         self._pods = PodIndexer()
-        # Whether the first calendars and planned events are read: decisions wait for no later ones.
-        self._has_begun = False
         # Pods that are too large to be counted; each is logged once.
         self._uncounted: set[Key] = set()
         self.vertical_autoscalers = VerticalAutoscalers(client, namespaces, lambda: self.inventory)
@@ -253,10 +251,7 @@ class Controller:
     @property
     def _are_read(self) -> bool:
         """Whether the planned events and calendars were read, which are parts of specs; it stays so."""
-        if not self._has_begun:
-            are_read = self.calendars is None or self.calendars.is_settled
-            self._has_begun = are_read and self.planned_events.is_synced
-        return self._has_begun
+        return (self.calendars is None or self.calendars.is_settled) and self.planned_events.is_synced
 
     def _leads(self, namespace: str) -> bool:
         return self.replica.term > 0 and self._serves(namespace)
