@@ -234,7 +234,7 @@ class ControlLoop:
             self._end(states)
             return
         except Exception:  # each reconciliation says so itself
-            LOG.debug("the pod metrics", exc_info=True)
+            LOG.debug("the pod metrics of %s", states[0].namespace, exc_info=True)
         await self._reconcile_together(states, pod_metrics, queries, requested_at)
 
     async def _reconcile_together(

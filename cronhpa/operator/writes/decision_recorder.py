@@ -132,11 +132,19 @@ class DecisionRecorder:
         noted.allowed -= 1
         noted.key = key
         try:
-            change = _kept(state, generation, key, now, status, record, noted.left_out)
+            decision = PastDecision(
+                at=now,
+                body=_body(state, generation, status),
+                inputs=Raw(_ENCODER.encode(None if record is None else _decided_from(record))),
+                release=RELEASE,
+                left_out=noted.left_out,
+            )
         except (TypeError, ValueError, RecursionError):  # a tenant's text may contain half a surrogate pair
             self.dropped["unwritable"] += 1
             return
-        self._changes.append(change)
+        # With the uid: the first decision of an object that was deleted and created again is a new one, even if equal.
+        digest = blake2b(repr((state.uid, *key)).encode(), digest_size=8).hexdigest()
+        self._changes.append(KeptDecision(state.namespace, state.name, digest, decision))
         noted.left_out = 0
         self._bound()
 
@@ -146,28 +154,11 @@ class DecisionRecorder:
             self.dropped["queue"] += 1
 
 
-def _kept(
-    state: ObjectState,
-    generation: int,
-    key: tuple[object, ...],
-    now: Nanoseconds,
-    status: dict[str, Any],
-    record: Record | None,
-    left_out: int,
-) -> KeptDecision:
-    """A change in its stored form. Raises TypeError, ValueError or RecursionError if JSON cannot represent it."""
+def _body(state: ObjectState, generation: int, status: dict[str, Any]) -> Raw:
+    """The object as it was. Raises TypeError, ValueError or RecursionError if JSON cannot represent it."""
     meta = {"namespace": state.namespace, "name": state.name, "uid": state.uid, "generation": generation}
     spec = Raw(text_of(state.served.spec_text) if state.served.spec_text else b"{}")
-    decision = PastDecision(
-        at=now,
-        body=Raw(_ENCODER.encode({"metadata": meta, "spec": spec, "status": status})),
-        inputs=Raw(_ENCODER.encode(None if record is None else _decided_from(record))),
-        release=RELEASE,
-        left_out=left_out,
-    )
-    # With the uid: the first decision of an object that was deleted and created again is a new one, even if equal.
-    digest = blake2b(repr((state.uid, *key)).encode(), digest_size=8).hexdigest()
-    return KeptDecision(state.namespace, state.name, digest, decision)
+    return Raw(_ENCODER.encode({"metadata": meta, "spec": spec, "status": status}))
 
 
 def _decided_from(record: Record) -> Record:
