@@ -152,7 +152,7 @@ def test_explain_and_status_tell_of_an_object_that_runs(control_plane, namespace
     assert (0, 0) == (explained.exit_code, table.exit_code), explained.output + table.output
     text = " ".join(explained.stdout.split())
     assert f"{namespace}/web: 2 replicas of Deployment/web" in text
-    assert re.search(r"cpu:? .*[0-9]+ % .*; asks for [0-2]", text), text
+    assert re.search(r"cpu: [0-9]+ % of 50 % over 2 pods(, [12] of them .*)?; asks for [0-2]", text), text
     assert re.search(r"web +Deciding +2 +1\.\.20 +cpu: [0-9]+%/50%", table.stdout), table.stdout
     told = json.loads(as_json.stdout)
     assert (2, []) == (told["currentReplicas"], told["problems"])
