@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -55,8 +56,15 @@ def counts(api: ModelApi, plural: str = "deployments") -> list[int]:
     return [one["spec"]["replicas"] for one in placeholders(api, plural)]
 
 
-def lived(api: ModelApi, *moments: float, kinds: PlaceholderKinds = "auto", most: int = 100, **spec: Any) -> list[Any]:
-    """The placeholders at some moments of a life, as (Deployments, CapacityBuffers)."""
+def looks(
+    api: ModelApi,
+    look: Callable[[ModelApi], Any],
+    *moments: float,
+    kinds: PlaceholderKinds = "auto",
+    most: int = 100,
+    **spec: Any,
+) -> list[Any]:
+    """What is seen at some moments of a life."""
 
     async def scenario() -> Any:
         shop(api, **spec)
@@ -64,10 +72,15 @@ def lived(api: ModelApi, *moments: float, kinds: PlaceholderKinds = "auto", most
         async with Life(api, placeholders=settings(kinds, most)):
             for moment in moments:
                 await until(moment)
-                out.append((counts(api), counts(api, "capacitybuffers")))
+                out.append(look(api))
         return out
 
     return live(scenario)
+
+
+def lived(api: ModelApi, *moments: float, **how: Any) -> list[Any]:
+    """The placeholders at some moments of a life, as (Deployments, CapacityBuffers)."""
+    return looks(api, lambda api: (counts(api), counts(api, "capacitybuffers")), *moments, **how)
 
 
 def test_a_deployment_holds_the_missing_pods_from_five_minutes_before_the_rise_until_they_are_there():
@@ -325,19 +338,8 @@ def told(api: ModelApi, name: str = "shop") -> str | None:
     return found[0]["reason"] if found else None
 
 
-def conditions_at(
-    api: ModelApi, *moments: float, kinds: PlaceholderKinds = "auto", most: int = 100, **spec: Any
-) -> Any:
-    async def scenario() -> Any:
-        shop(api, **spec)
-        out = []
-        async with Life(api, placeholders=settings(kinds, most)):
-            for moment in moments:
-                await until(moment)
-                out.append(told(api))
-        return out
-
-    return live(scenario)
+def conditions_at(api: ModelApi, *moments: float, **how: Any) -> list[Any]:
+    return looks(api, told, *moments, **how)
 
 
 def test_a_cluster_without_room_is_a_condition_before_the_pods_come():
