@@ -37,6 +37,10 @@ LOG = logging.getLogger(__name__)
 LEASE_SECONDS_MAX = 60
 # The holder in a Lease that took the place of one that somebody deleted.
 UNKNOWN = "unknown"
+_DELETED = "somebody deleted it, and its last holder may still write"
+_NOT_FOUND = (
+    "there is none, and objects may name it or no Lease yet: a leader whose Lease was just deleted may still write"
+)
 # A released Lease is free at once; client-go writes this duration into it.
 _RELEASED_SECONDS = 1
 # If the API server hangs, a process that may not even hold the Lease must still be able to end.
@@ -295,7 +299,8 @@ class Elector:
             lease = await self._leases.get(self._name)
             if lease is None:
                 self._lease = None
-                is_free = not await self._may_somebody_lead() if self._record is None else self._leads_still()
+                is_deleted = self._record is not None
+                is_free = self._leads_still() if is_deleted else not await self._may_somebody_lead()
                 spec = self._spec(LeaseSpec()) if is_free else self._unknown()
                 # If the creation fails, it may have been done, and somebody else may lead at the next attempt.
                 self._record = self._record or LeaseSpec()
@@ -304,8 +309,9 @@ class Elector:
                     self._lead(begun)
                     return
                 LOG.warning(
-                    "Lease %s: somebody deleted it, and its last holder may still write: a replica takes it in %d s",
+                    "Lease %s: %s: a replica takes it in %d s",
                     self._name,
+                    _DELETED if is_deleted else _NOT_FOUND,
                     spec.lease_duration_seconds,
                 )
             else:

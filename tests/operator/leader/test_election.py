@@ -540,6 +540,31 @@ def test_it_says_who_holds_a_lease_that_is_not_renewed_and_when_it_is_taken(capl
     )
 
 
+@pytest.mark.parametrize("is_first_look", [True, False])
+def test_it_says_why_it_waits_where_there_is_no_lease_and_when_it_is_taken(is_first_look, caplog):
+    """At the first look nobody knows whether there ever was one."""
+
+    async def scenario():
+        leases = ModelLeases()
+        leases.version = 1  # objects name the Lease, or none
+        if not is_first_look:
+            leases.put(None, LeaseSpec("gone", 15))
+        one = Replica(leases, "one")
+        await one.elector.step()
+        if not is_first_look:
+            leases.lease = None
+            await one.elector.step()
+
+    with caplog.at_level(logging.WARNING):
+        live(scenario)
+
+    (line,) = caplog.messages
+    assert line.startswith("Lease cronhpa-system/cronhpa: ")
+    assert line.endswith(": a replica takes it in 15 s")
+    assert ("there is none, and objects may name it or no Lease yet" in line) is is_first_look
+    assert (": somebody deleted it" in line) is not is_first_look
+
+
 def test_transitions_stop_at_what_the_field_holds():
     async def scenario():
         leases = ModelLeases()
