@@ -13,8 +13,9 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -32,15 +33,26 @@ def programs(version: int = 18) -> Path:
     return Path(spec.submodule_search_locations[0]) / {16: "pginstall", 18: "pginstall18"}[version] / "bin"
 
 
+def programs_with_tls() -> Path | None:
+    """Debian's PostgreSQL, where it is installed: the wheel's is built without TLS."""
+    for program in Path("/usr/lib/postgresql").glob("*/bin/pg_config"):
+        told = subprocess.run([program, "--configure"], capture_output=True, text=True, check=False)
+        if "openssl" in told.stdout:
+            return program.parent
+    return None
+
+
 class PostgresServer:
     """
     A server of its own with a database `test`. `stop` and `start` keep its data and its port.
 
     settings: lines of postgresql.conf. file_bytes_max: of each file that the server writes, as if its disk were full.
     The role `app` needs the password "first"; all others are trusted. follows: a server whose standby this one is.
+    tls: its certificate; then its programs are those of `programs_with_tls`, and no connection without TLS is accepted.
     """
 
-    def __init__(self, settings=(), file_bytes_max=None, follows=None):
+    def __init__(self, settings=(), file_bytes_max=None, follows=None, tls=None):
+        self._programs = programs() if tls is None else programs_with_tls()
         self.folder = Path(tempfile.mkdtemp(prefix="cronhpa-postgres-"))
         self.port = _free_port()
         self._process = None
@@ -60,18 +72,22 @@ class PostgresServer:
             lines = [
                 f"port = {self.port}", "listen_addresses = '127.0.0.1'", "unix_socket_directories = ''", "fsync = off",
                 "full_page_writes = off", "synchronous_commit = off", "shared_buffers = 32MB", "max_connections = 60",
-                "autovacuum = off", "io_method = sync", *settings,
+                "autovacuum = off", *(["io_method = sync"] if tls is None else ["ssl = on"]), *settings,
             ]  # fmt: skip
             conf.write("\n".join(lines) + "\n")
         (self.data / "pg_hba.conf").write_text(
             "host all app 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n"
             "host replication all 127.0.0.1/32 trust\n"
+            if tls is None
+            else "hostssl all all 127.0.0.1/32 trust\n"
         )
+        if tls is not None:
+            self.prove_by(tls)
 
     def start(self):
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._limited(), programs() / "postgres", "-D", self.data],
+                [*self._limited(), self._programs / "postgres", "-D", self.data],
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 cwd=self.folder,
@@ -79,11 +95,21 @@ class PostgresServer:
             )
         deadline = time.monotonic() + _READY_SECONDS
         while subprocess.run(
-            [programs() / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False
+            [self._programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False
         ).returncode:
             assert time.monotonic() < deadline, (self.folder / "log").read_text()
             time.sleep(0.02)
         return self
+
+    def prove_by(self, certificate):
+        """The server proves itself by this certificate of trustme: from its start, or from the next reload on."""
+        for name, pem in (("server.key", certificate.private_key_pem), ("server.crt", certificate.cert_chain_pems[0])):
+            pem.write_to_path(self.data / name)
+            (self.data / name).chmod(0o600)
+            if os.geteuid() == 0:
+                os.chown(self.data / name, _NOBODY, _NOBODY)
+        if self._process is not None:
+            self._process.send_signal(signal.SIGHUP)
 
     def has_replayed(self, followed):
         """Whether a standby has all that the server that it follows has committed, which is written a moment later."""
@@ -123,7 +149,7 @@ class PostgresServer:
             return cursor.fetchall() if cursor.description else []
 
     def _run(self, program, *arguments):
-        command = [programs() / program, *arguments]
+        command = [self._programs / program, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.folder, **_as_nobody())
         assert not done.returncode, done.stderr
 
@@ -135,6 +161,58 @@ def running(**more):
         yield server.start()
     finally:
         server.remove()
+
+
+class Proxy:
+    """
+    Passes bytes on between clients and a server until `is_silent`. tls: required of clients, from the next one on.
+    """
+
+    def __init__(self, port, tls=None):
+        self._server_port = port
+        self.tls = tls
+        self.is_silent = False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._sockets = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self._listener.accept()
+                if self.tls is not None:
+                    client.recv(8)  # SSLRequest
+                    client.sendall(b"S")
+                    client = self.tls.wrap_socket(client, server_side=True)
+                server = socket.create_connection(("127.0.0.1", self._server_port))
+            except OSError:
+                if self._listener.fileno() < 0:
+                    return
+                continue
+            self._sockets += [client, server]
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+
+    def _pass_on(self, source, sink):
+        try:
+            while data := source.recv(65536):
+                if not self.is_silent:
+                    sink.sendall(data)
+        except OSError:
+            pass
+
+    def cut(self):
+        """Ends all connections; new ones are accepted."""
+        for connection in self._sockets:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+        self._sockets.clear()
+
+    def close(self):
+        self._listener.close()
+        self.cut()
 
 
 def _as_nobody():

@@ -4,16 +4,13 @@ import os
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import psycopg
 import pytest
-import trustme
 
 from cronhpa.core.model.instant import DAY, MILLISECOND, MINUTE, SECOND
 from cronhpa.history.database.address import PostgresAddress, store_address
@@ -23,7 +20,7 @@ from cronhpa.history.database.series import LoadSample, RecordedBatch, Series
 from cronhpa.history.load.fits import Fit, FitInfo
 from cronhpa.history.store import Store
 from history.samples import API, NOON, WEB, everything, forecast, raw, sample
-from testbed.postgres import running
+from testbed.postgres import Proxy, running
 from testbed.wait import wait_until
 
 
@@ -98,48 +95,6 @@ def test_a_writer_that_is_stopped_in_its_transaction_holds_up_others_no_longer_t
         assert RecordedBatch(1) == store.loads.record([sample(0, 1.0)])
 
 
-class Proxy:
-    """Passes bytes on between a client and the server until it is told to hold them. tls: required of clients."""
-
-    def __init__(self, port, tls=None):
-        self._server_port = port
-        self._tls = tls
-        self.is_silent = False
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._sockets = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                client, _ = self._listener.accept()
-                if self._tls is not None:
-                    client.recv(8)  # SSLRequest
-                    client.sendall(b"S")
-                    client = self._tls.wrap_socket(client, server_side=True)
-                server = socket.create_connection(("127.0.0.1", self._server_port))
-            except OSError:
-                if self._listener.fileno() < 0:
-                    return
-                continue
-            self._sockets += [client, server]
-            for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
-
-    def _pass_on(self, source, sink):
-        try:
-            while data := source.recv(65536):
-                if not self.is_silent:
-                    sink.sendall(data)
-        except OSError:
-            pass
-
-    def close(self):
-        for connection in (self._listener, *self._sockets):
-            connection.close()
-
-
 def test_a_server_that_is_cut_off_is_given_up_after_a_second_more_than_a_statement_may_take(postgres, address):
     """The peer acknowledges every byte and sends none: TCP sees no fault, and the server ends no statement."""
     with closing(Proxy(postgres.port)) as proxy:
@@ -185,6 +140,25 @@ def test_a_disk_that_is_full_costs_what_does_not_fit_and_the_next_writes_go_on()
         assert {len(outcomes) - 1} == {len(everything(store, series)) for series in (many[0], many[250], many[499])}
         raw(store.address, "TRUNCATE step", "TRUNCATE minute")
         assert RecordedBatch(500) == store.loads.record([LoadSample(series, NOON + 2 * DAY, 1.0) for series in many])
+
+
+def test_a_server_without_a_free_connection_is_named_and_found_once_there_is_one():
+    """max_connections counts three reserved for the superuser: one for the role `app`, and it is taken."""
+    with running(
+        settings=("max_connections = 4", "superuser_reserved_connections = 3", "max_wal_senders = 0")
+    ) as server:
+        server.execute("CREATE ROLE app LOGIN PASSWORD 'first'; GRANT ALL ON SCHEMA public TO app")
+        address = PostgresAddress(server.url(user="app:first"))
+        with closing(Store(address)) as store:
+            with pytest.raises(StoreError, match="remaining connection slots are reserved"):
+                Store(address)
+            server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'")
+            assert isinstance(store.loads.record([sample(0, 1.0)]), Fault)
+            with closing(wait_until(lambda: psycopg.connect(address.url))):
+                refused = store.loads.record([sample(60, 2.0)])
+
+            assert "remaining connection slots are reserved" in refused.message
+            assert RecordedBatch(1) == wait_until(lambda: store.loads.record([sample(120, 3.0)]), is_recorded)
 
 
 def test_a_role_without_rights_is_told_what_it_may_not(postgres, address):
@@ -304,25 +278,6 @@ def test_no_fault_tells_the_password(postgres):
 
     assert "password authentication failed" in str(caught.value)
     assert "geheim" not in f"{caught.value} {wrong}"
-
-
-def test_tls_is_what_the_url_demands(postgres, new_schema, tmp_path):
-    """verify-full: a certificate of the named authority for the named host; another authority's is refused."""
-    authority, stranger = trustme.CA(), trustme.CA()
-    for name, ca in (("ca", authority), ("stranger", stranger)):
-        ca.cert_pem.write_to_path(tmp_path / f"{name}.pem")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    schema = new_schema().url.rpartition("%3D")[2]
-
-    with pytest.raises(StoreError, match="server does not support SSL"):
-        Store(PostgresAddress(postgres.url(schema) + "&sslmode=require"))
-    with closing(Proxy(postgres.port, context)) as proxy:
-        verified = postgres.url(schema, port=proxy.port) + f"&sslmode=verify-full&sslrootcert={tmp_path}"
-        with closing(Store(PostgresAddress(f"{verified}/ca.pem"))) as store:
-            assert RecordedBatch(1) == store.loads.record([sample(0, 1.0)])
-        with pytest.raises(StoreError, match="certificate verify failed"):
-            Store(PostgresAddress(f"{verified}/stranger.pem"))
 
 
 def test_a_standby_that_is_promoted_takes_the_place_of_the_server_that_is_lost():
