@@ -52,12 +52,16 @@ check: $(VENV)/.ready  ## format, lint, types, layers
 	$(RUN)/lint-imports --no-cache
 
 # Four workers for two cores: the cluster tests mostly wait, in two of them (tests/distribution.py).
-test: $(VENV)/.ready  ## run every test, the cluster tests on a real control plane too (built at the first run)
+test: $(VENV)/.ready  ## run the tests, those of the cluster on a real control plane too (built at the first run)
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
-	$(RUN)/pytest -n 4 --dist loadscope -m "not long and not faults" $(ARGS)
+	$(RUN)/pytest -n 4 --dist loadscope -m "not slow and not long and not faults" $(ARGS)
+
+test-slow: $(VENV)/.ready  ## run the tests of which each takes seconds, as CI does after `make test` (10 min)
+	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
+	$(RUN)/pytest -n 4 --dist loadscope -m slow $(ARGS)
 
 # More than five failures are no race. `--lfnf none`: with nothing to run again, the first run failed otherwise.
-test-again: $(VENV)/.ready  ## run what failed in the last `make test` once more, alone: a test that passes now raced with the others
+test-again: $(VENV)/.ready  ## run what failed in the last run once more, alone: a test that passes now raced with the others
 	@failed=$$($(RUN)/pytest --cache-show cache/lastfailed -q 2>/dev/null | grep -c "::"); \
 		if [ "$$failed" -gt 5 ]; then echo "$$failed tests failed: too many to be races with other tests"; exit 1; fi
 	$(RUN)/pytest -rA --lf --lfnf none $(ARGS)
@@ -71,7 +75,7 @@ test-faults: $(VENV)/.ready  ## break the API server, its etcd, its certificates
 	$(RUN)/pytest -m faults $(ARGS)
 
 unit: $(VENV)/.ready  ## run the tests that need no control plane
-	$(RUN)/pytest -n 2 -m "not cluster and not long and not faults" $(ARGS)
+	$(RUN)/pytest -n 2 -m "not cluster and not slow and not long and not faults" $(ARGS)
 
 ROOM ?=
 coverage: $(VENV)/.ready  ## print what each module's own tests run of it, and fail below tests/own_coverage.py's least (ROOM=core: of one room)
@@ -227,4 +231,4 @@ artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes int
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-peers bench-edge bench-event bench-reaction bench-report bench-forecast bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts
+.PHONY: help setup lock check test test-slow coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-peers bench-edge bench-event bench-reaction bench-report bench-forecast bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts

@@ -79,6 +79,7 @@ def head(line):
 QUANTITY_LIKE = st.from_regex(re.compile(r"[ ]?[-+]?[0-9.]{0,6}([eE][+-]?[0-9]|[numkMGTix]{0,2})?[ ]?"), fullmatch=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(QUANTITY_LIKE)
 @example("0.0")

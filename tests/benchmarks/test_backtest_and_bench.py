@@ -51,6 +51,7 @@ def backtested(series, folder):
     ]
 
 
+@pytest.mark.slow
 def test_backtest_gives_the_figures_of_the_bench(tmp_path):
     """Eight days of a jump a day amid noise, in points of a minute; the last one is run."""
     import decided

@@ -78,6 +78,7 @@ def assert_alike(load):
     np.testing.assert_array_less(np.abs(columns - decisions), np.broadcast_to(slack, columns.shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_steepest_hours_of_a_series_are_alike(name):
     assert_alike(busiest(load_of(name)))

@@ -200,6 +200,7 @@ def test_rivals_look_at_nothing_that_comes_later(tmp_path, name):
     np.testing.assert_allclose(floors[0][: 7 * 288], floors[1][: 7 * 288], rtol=0.02)
 
 
+@pytest.mark.slow
 def test_a_forecast_beats_plain_scaling_on_a_daily_jump_within_its_budget(tmp_path):
     """The whole bench on a made series: ten days of one jump a day."""
     import closed_loop
@@ -219,6 +220,7 @@ def test_a_forecast_beats_plain_scaling_on_a_daily_jump_within_its_budget(tmp_pa
     assert scores["oracle"].minutes <= five.minutes
 
 
+@pytest.mark.slow
 def test_the_whole_bench_on_a_folder_says_who_was_left_out_and_ends_with_one_line(tmp_path, monkeypatch, capsys):
     import forecast_value
     import report

@@ -33,6 +33,7 @@ def unchanged(folder, per_step):
     return series, policy_floors.replayed(series, AutoscalerModel(), (5, 10)).floors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "per_step", [1, pytest.param(5, marks=pytest.mark.long)], ids=["points of five minutes", "single minutes"]
 )
@@ -61,6 +62,7 @@ def test_no_floor_up_to_an_instant_changes_when_the_future_does(tmp_path_factory
     np.testing.assert_array_equal(plain[:, :ticks_known], with_noise[:, :ticks_known])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_step", [1, 5], ids=["points of five minutes", "single minutes"])
 def test_the_floors_of_the_bench_are_those_of_the_policy_day_by_day(tmp_path, per_step):
     """

@@ -37,6 +37,7 @@ def test_the_figures_are_of_todays_limits_of_the_budget(figures):
     assert publish.limits() == figures["limits"], REFRESH
 
 
+@pytest.mark.slow
 def test_the_figures_are_what_the_shipped_path_gives_today(figures):
     """
     Three days of k8s_app11 by `decide`: whatever changes a choice, a floor or a decision changes them; what changes the

@@ -42,6 +42,7 @@ def go(page, view):
     page.wait_for_selector(shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "size"), [("light", WIDE), ("dark", WIDE), ("dark", NARROW)])
 def test_no_view_has_a_barrier_that_axe_finds(opened, url, axe, scheme, size):
     """Contrast, names, roles, keyboard: of every view, in light and dark, on a phone."""
@@ -82,6 +83,7 @@ def test_whoever_needs_a_person_comes_first_and_filters_find_the_rest(opened, ur
     assert {"OtherOwner"} == set(page.locator(".rows .c-status").all_text_contents())
 
 
+@pytest.mark.slow
 def test_ten_thousand_objects_are_as_many_rows_of_the_document_as_fit_the_screen(opened):
     with served(MadeObjects(fleet_of(10_000))) as url:
         page = opened(url)
@@ -213,6 +215,7 @@ def barriers(page):
     return [(violation["id"], [node["html"][:120] for node in violation["nodes"][:3]]) for violation in violations]
 
 
+@pytest.mark.slow
 def test_what_if_is_run_from_the_form_and_its_yaml_is_there_to_copy(opened, lived, axe):
     """Without a forecast and with a reconciliation a minute, as that is quick."""
     path, shop = lived
@@ -237,6 +240,7 @@ def test_what_if_is_run_from_the_form_and_its_yaml_is_there_to_copy(opened, live
         expect(yaml).to_have_value(re.compile(r"\n  minReplicas: 3\n"))
 
 
+@pytest.mark.slow
 def test_a_caller_signs_in_and_sees_what_is_theirs(opened, lived):
     path, shop = lived
     body = named("plain")
@@ -372,6 +376,7 @@ def test_a_metric_that_is_unknown_is_not_cut_where_the_table_is_narrow(opened, w
         assert 0 >= page.locator(".rows").evaluate("rows => rows.firstChild.scrollWidth - rows.clientWidth")
 
 
+@pytest.mark.slow
 def test_ready_stands_first_and_the_other_conditions_are_folded(opened, url):
     page = opened(url)
     go(page, "object")
@@ -381,6 +386,7 @@ def test_ready_stands_first_and_the_other_conditions_are_folded(opened, url):
     expect(page.get_by_text("ScalingActive")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_yaml_to_copy_has_the_order_of_the_reference_and_no_defaults(opened, tmp_path):
     """As the API server has it: sorted by letter, with its defaults."""
     schedule = {

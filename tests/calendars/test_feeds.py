@@ -320,6 +320,7 @@ async def test_reading_leaves_the_event_loop_to_others():
     assert longest < 0.5
 
 
+@pytest.mark.slow
 async def test_a_rule_that_takes_for_ever_ends_with_its_process():
     """Every hour since the year 1: 17 million steps before today."""
     text = ics("DTSTART:00010101T000000Z|DURATION:PT1H|RRULE:FREQ=HOURLY;BYMINUTE=0,1,2,3,4,5,6,7,8,9")

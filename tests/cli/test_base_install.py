@@ -116,6 +116,7 @@ def test_a_command_runs_without_extras_or_says_which_one_it_needs(based, tmp_pat
     assert code == ended.returncode, output
 
 
+@pytest.mark.slow
 def test_the_modules_that_need_an_extra_are_known(base):
     """Each is imported, also those that a command imports late."""
     modules = [

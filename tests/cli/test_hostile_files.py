@@ -212,6 +212,7 @@ def packed(path, rows, times):
             writer.write_table(table, row_group_size=rows)
 
 
+@pytest.mark.slow
 def test_a_small_parquet_file_of_very_many_rows_is_refused(imported, tmp_path):
     packed(tmp_path / "rows.parquet", 1_000_000, 21)
     assert (tmp_path / "rows.parquet").stat().st_size < MIB

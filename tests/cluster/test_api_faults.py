@@ -80,6 +80,7 @@ HELD = {
 QUICK = {"500 on everything", "no metrics with 200", "each connection is cut"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "troubles",
     [pytest.param(fault, id=name, marks=[] if name in QUICK else pytest.mark.faults) for name, fault in HELD.items()],
@@ -95,6 +96,7 @@ def test_nothing_falls_while_requests_fail_and_a_step_is_followed_after_it(shop,
     assert all(trouble.met for trouble in troubles)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "how"),
     [
@@ -112,6 +114,7 @@ def test_a_write_that_is_refused_is_made_after_it(shop, plant, proxy, path, how)
     shop.reaches(8, within_s=30)
 
 
+@pytest.mark.slow
 def test_a_throttled_write_is_sent_no_sooner_than_asked_and_another_object_does_not_wait(
     control_plane, plant, proxy, shop
 ):
@@ -133,6 +136,7 @@ def test_a_throttled_write_is_sent_no_sooner_than_asked_and_another_object_does_
     shop.reaches(8, within_s=30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [1, pytest.param(3, marks=pytest.mark.faults)])
 def test_a_lost_answer_of_a_scale_write_doubles_no_step(control_plane, shop, plant, proxy, lost):
     """Two pods in 60 s: the write succeeds and its answer is lost, several times. One step is made, not two."""

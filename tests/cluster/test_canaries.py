@@ -88,6 +88,7 @@ def settings(backend, tmp_path):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_operator")
 def test_no_secret_of_the_operator_is_in_what_it_writes(control_plane, namespace, backend, settings, tmp_path):
     kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)

@@ -26,6 +26,7 @@ def may(control_plane, verb, resource, subresource=""):
     return json.loads(answer)["status"]["allowed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [

@@ -26,6 +26,7 @@ def names(control_plane, namespace, kind):
     return control_plane.kubectl("get", kind, "-n", namespace, "-o", "name").split()
 
 
+@pytest.mark.slow
 def test_one_replica_becomes_two_in_place_and_gets_its_budget(control_plane, namespace, helm, stateful_set):
     code, said = helm("install", RELEASE, str(CHART), values=SMALL)
     assert 0 == code, said
@@ -39,6 +40,7 @@ def test_one_replica_becomes_two_in_place_and_gets_its_budget(control_plane, nam
     assert ["poddisruptionbudget.policy/upgraded"] == names(control_plane, namespace, "poddisruptionbudget")
 
 
+@pytest.mark.slow
 def test_a_store_in_place_of_the_volumes_needs_the_command_that_the_documentation_names(
     control_plane, namespace, helm, stateful_set
 ):
@@ -57,6 +59,7 @@ def test_a_store_in_place_of_the_volumes_needs_the_command_that_the_documentatio
     assert "volumeClaimTemplates" not in stateful_set()["spec"]
 
 
+@pytest.mark.slow
 def test_values_that_are_reused_lack_what_a_release_has_added_and_get_its_defaults(
     tmp_path, namespace, helm, stateful_set
 ):

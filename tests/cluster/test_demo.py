@@ -125,6 +125,7 @@ def test_a_given_cluster_is_left_as_it_was_after_an_interrupt(given, demo, tmp_p
     assert [] == list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_given_cluster_is_left_as_it_was_when_the_setting_up_is_ended(given, demo, tmp_path):
     before = objects(given)
     process = demo(DEMO_KUBECONFIG=str(given.admin_kubeconfig), DEMO_STARTUP_SECONDS="60")

@@ -56,6 +56,7 @@ def held(ports, sent):
             sock.close()
 
 
+@pytest.mark.slow
 def test_the_soft_limit_of_files_is_raised_to_the_hard_one(short_of_files):
     soft, hard = resource.prlimit(short_of_files.pid, resource.RLIMIT_NOFILE)
 
@@ -63,6 +64,7 @@ def test_the_soft_limit_of_files_is_raised_to_the_hard_one(short_of_files):
     assert FILES < soft
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent", [b"GET /healthz HTTP/1.1\r\nHost: op", b"GET /metrics HTTP/1.1\r\nHost: op\r\n\r\n"], ids=["half", "slow"]
 )

@@ -185,6 +185,7 @@ def hand_over(plane, replicas, how):
     return took, wrote
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("busy")
 def test_after_sigterm_sigkill_sigstop_and_a_partition_another_replica_decides_and_the_old_one_writes_nothing(
     control_plane, replicas, record_property
@@ -206,6 +207,7 @@ def test_after_sigterm_sigkill_sigstop_and_a_partition_another_replica_decides_a
     assert len(taken) >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("busy")
 def test_a_second_installation_holds_while_the_first_ones_lease_is_renewed(control_plane, replicas, busy):
     replicas.start()

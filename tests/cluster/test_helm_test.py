@@ -41,6 +41,7 @@ def kubelet(control_plane, namespace):
     thread.join(90)
 
 
+@pytest.mark.slow
 def test_a_release_whose_account_reads_the_objects_passes(helm, kubelet, namespace):
     code, text = helm("install", RELEASE, str(CHART), values=VALUES | {"namespaces": [namespace]})
     assert 0 == code, text

@@ -78,6 +78,7 @@ READ: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_operator")
 @pytest.mark.parametrize("case", READ)
 def test_targets_read_as_those_of_an_hpa(server, namespace, case):
@@ -181,6 +182,7 @@ def test_desired_is_blank_before_the_first_decision_and_never_zero(control_plane
     assert ["lone", "cpu:", "<unknown>/50%", "1", "5", "NoTarget"] == row.split()[:-1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_operator")
 def test_the_situations_read_as_they_did_when_a_person_looked_at_them(server, namespace):
     """The table is what the real kubectl printed; ages apart."""

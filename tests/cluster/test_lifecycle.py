@@ -55,6 +55,7 @@ def test_many_objects_and_targets_deleted_at_once_are_gone_and_no_error_is_logge
     assert len(told) == len(set(told))
 
 
+@pytest.mark.slow
 def test_a_status_of_any_depth_takes_nothing_from_anybody(control_plane, namespace, plant, operator, tmp_path):
     """Any JSON is taken as `status.memory`: no list of a process that starts then may end at one object."""
     forged, other = (Scaled(control_plane, namespace, name, replicas=2) for name in ("forged", "other"))

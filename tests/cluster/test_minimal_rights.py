@@ -112,6 +112,7 @@ def _right_to(request):
     return "*" if request.group in NAMED_BY_METRICS else request.resource
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_operator")
 def test_every_right_is_used_and_everything_used_is_a_right(
     control_plane, plant, namespace, earlier, own_operator, give_back

@@ -36,6 +36,7 @@ def stays(shop, replicas):
         time.sleep(0.5)
 
 
+@pytest.mark.slow
 def test_an_override_of_nine_on_four_that_is_taken_back_at_eight_stays_at_eight(shop):
     """`override --min 9`: 4 -> 8. Taken back, it went on to 9."""
     shop.patch(override={"minReplicas": 9, **UNTIL})
@@ -53,6 +54,7 @@ def test_an_override_of_nine_on_four_that_is_taken_back_at_eight_stays_at_eight(
     assert f"8 held by stabilization: {words}" in decision["reason"]
 
 
+@pytest.mark.slow
 def test_fifty_typed_for_five_stays_where_it_got_to(shop):
     """8 of 60, and replaced by 5 before the next reconciliation: not 16."""
     shop.patch(override={"minReplicas": 50, **UNTIL})

@@ -51,6 +51,7 @@ def next_of(plane, shop):
     return plane.kubectl("get", "chpa", "web", "-n", shop.namespace, "--no-headers").split()[8:-1]
 
 
+@pytest.mark.slow
 def test_an_override_holds_until_it_is_taken_back_and_next_names_its_end(shop, override, stored, control_plane):
     assert [] == next_of(control_plane, shop)
     before = time.time_ns()

@@ -16,6 +16,7 @@ def counted(shop):
     return [metric.get("pods") for metric in shop.status.get("decision", {}).get("metrics", ())]
 
 
+@pytest.mark.slow
 def test_foreign_pods_with_the_same_labels_do_not_count_nor_in_a_rolling_update(control_plane, namespace, plant):
     """
     Two pods of another Deployment have the label app=web, too, and take their part of 3 cores: of 4 own pods each uses

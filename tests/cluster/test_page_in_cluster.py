@@ -28,6 +28,7 @@ def token_of_reader(control_plane, namespace):
     return control_plane.kubectl(*asked).strip()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not there: it brings the browser")
 def test_a_reader_signs_in_and_watches_their_object_scale(control_plane, operator, namespace, plant):
     shop = Scaled(control_plane, namespace, "web", replicas=2, timeZone="Europe/Berlin")

@@ -70,6 +70,7 @@ def kept(operator, namespace):
         store.close()
 
 
+@pytest.mark.slow
 def test_what_was_explained_then_is_explained_again_after_a_sigkill(shop, command, operator, namespace):
     """Word for word. An edit moves a bound and no count, so that the status stands still while it is read."""
     shop.patch(minReplicas=2)
@@ -101,6 +102,7 @@ def test_what_was_explained_then_is_explained_again_after_a_sigkill(shop, comman
     assert (0, True) == (again.exit_code, "the same again: 2 replicas, by Metric/cpu" in again.stdout), again.output
 
 
+@pytest.mark.slow
 def test_a_timeline_tells_each_change_of_the_count(shop, command, plant, tmp_path):
     plant.set_load(shop.load, 2.9)
     shop.reaches(6)
@@ -122,6 +124,7 @@ def test_a_timeline_tells_each_change_of_the_count(shop, command, plant, tmp_pat
     assert "desired replicas" in picture.read_text()
 
 
+@pytest.mark.slow
 def test_who_may_get_the_object_reads_its_past_and_nobody_else(shop, command, control_plane, namespace):
     """Of somebody else's namespace, of an account that is gone, and of no account at all there is nothing to read."""
     time.sleep(FLUSHED_SECONDS)
@@ -144,6 +147,7 @@ def test_who_may_get_the_object_reads_its_past_and_nobody_else(shop, command, co
     assert "the API server does not know your token" in unknown.stderr
 
 
+@pytest.mark.slow
 def test_a_kubeconfig_without_a_token_asks_by_a_token_for_the_operator_alone(shop, command, control_plane, namespace):
     """The token is made for cronhpa.io: the API server itself does not take it."""
     time.sleep(FLUSHED_SECONDS)

@@ -186,6 +186,7 @@ def counts(plane):
     return [(one["spec"]["replicas"], one["status"].get("readyReplicas", 0)) for one in placeholders(plane)]
 
 
+@pytest.mark.slow
 def test_pods_take_the_room_of_placeholders_at_once_and_each_right_is_used(control_plane, namespace, start, earlier):
     """
     A node of four cores, two pods, and a window of four in ten minutes: two placeholders. Two pods of somebody else
@@ -215,6 +216,7 @@ def test_pods_take_the_room_of_placeholders_at_once_and_each_right_is_used(contr
     assert set() == used(control_plane, earlier) - granted(control_plane) - own
 
 
+@pytest.mark.slow
 def test_placeholders_go_with_the_setting_that_gave_the_rights(control_plane, namespace, start):
     """As `helm upgrade` with `placeholders.kinds: none` does: the Role goes, and the Deployment that it owns."""
     with Nodes(control_plane, namespace, seconds=3600):
@@ -236,6 +238,7 @@ def buffers(plane, namespace):
         return []
 
 
+@pytest.mark.slow
 def test_a_cluster_with_capacity_buffers_has_one_beside_the_object(control_plane, namespace, start, earlier):
     control_plane.apply(BUFFER_CRD)
     try:
@@ -272,6 +275,7 @@ def learnt(plane, namespace, name):
     return {key: status.get(key) for key in ("podStartupSeconds", "podStartupWithNodeSeconds", "nextEdge")}
 
 
+@pytest.mark.slow
 def test_the_wait_for_a_node_is_learnt_apart_and_leads_the_next_rise(control_plane, namespace, start):
     """Six pods of a core on nodes of four that take 30 s: two find room at once, the others wait."""
     start("none")

@@ -65,6 +65,7 @@ def status(plane, namespace, name, plural="plannedevents"):
     return plane.get(f"{API}/{within}{plural}/{name}").get("status", {})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("operator")
 def test_an_event_raises_the_objects_that_it_picks_and_leaves_the_others(control_plane, plant, namespace):
     """shop and cart have tier web, jobs has not. 200 % of 2 are 4; edited to 6; deleted: 2 again."""
@@ -97,6 +98,7 @@ def test_an_event_raises_the_objects_that_it_picks_and_leaves_the_others(control
     becomes(control_plane, namespace, {"shop": 2, "cart": 2, "jobs": 2})
 
 
+@pytest.mark.slow
 def test_an_operator_that_is_killed_while_an_event_is_open_comes_back_into_it(
     control_plane, plant, namespace, operator
 ):
@@ -124,6 +126,7 @@ def test_an_operator_that_is_killed_while_an_event_is_open_comes_back_into_it(
     assert replicas(control_plane, namespace, "shop") == 5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("operator")
 def test_a_cluster_event_picks_by_the_labels_of_namespaces_and_a_namespaced_one_never_leaves_its_own(
     control_plane, plant, namespace
@@ -183,6 +186,7 @@ def test_what_cannot_be_meant_is_refused_by_the_api_server_in_words(control_plan
     assert words in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("operator")
 def test_an_event_that_concerns_nobody_or_is_over_says_so(control_plane, namespace):
     control_plane.apply(
@@ -202,6 +206,7 @@ def test_an_event_that_concerns_nobody_or_is_over_says_so(control_plane, namespa
     assert json.loads(control_plane.kubectl("get", "pev", "nobody", "-n", namespace, "-o", "json"))
 
 
+@pytest.mark.slow
 def test_an_expected_load_of_a_window_shorter_than_a_step_leaves_the_operator_running(
     control_plane, plant, namespace, operator
 ):
@@ -235,6 +240,7 @@ def says(plane, namespace, name, kind, within_s=90, plural="plannedevents"):
     return wait_until(read, within_s=within_s, every_s=1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("operator")
 def test_two_hundred_events_of_one_object_with_the_longest_names_are_told_which_of_them_hold(
     control_plane, plant, namespace
@@ -263,6 +269,7 @@ def test_two_hundred_events_of_one_object_with_the_longest_names_are_told_which_
     becomes(control_plane, namespace, {"shop": 2}, within_s=60)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("operator")
 def test_a_cap_for_all_namespaces_but_some_never_holds_in_a_new_one_of_these(control_plane, plant, namespace):
     """The namespace, its label and the object come at the same instant; later the label goes, and the cap holds."""
@@ -295,6 +302,7 @@ def test_a_cap_for_all_namespaces_but_some_never_holds_in_a_new_one_of_these(con
         control_plane.kubectl("delete", "namespace", new, "--wait=false")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("operator")
 def test_edits_in_the_seconds_of_the_start_end_in_the_last_one(control_plane, plant, namespace):
     for name in ("shop", "cart"):
@@ -313,6 +321,7 @@ def test_edits_in_the_seconds_of_the_start_end_in_the_last_one(control_plane, pl
     assert told["report"]["opened"] == start.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@pytest.mark.slow
 def test_an_operator_that_is_away_over_the_end_of_an_event_reports_the_end_that_it_had(
     control_plane, plant, namespace, operator
 ):
@@ -340,6 +349,7 @@ def test_an_operator_that_is_away_over_the_end_of_an_event_reports_the_end_that_
     assert "NoWindow" == says(control_plane, namespace, "sale", "Scheduled")["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("operator")
 def test_two_events_that_contradict_and_a_percentage_of_nothing_say_so(control_plane, plant, namespace):
     workload(control_plane, plant, namespace, "shop", tier="web")
@@ -359,6 +369,7 @@ def test_two_events_that_contradict_and_a_percentage_of_nothing_say_so(control_p
     assert "Event/least asks for at least 5, Event/most for at most 3" in told
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_operator")
 @pytest.mark.parametrize("is_given", [False, True])
 def test_an_operator_of_some_namespaces_reads_cluster_events_where_it_has_the_right(
@@ -391,6 +402,7 @@ def test_an_operator_of_some_namespaces_reads_cluster_events_where_it_has_the_ri
         control_plane.kubectl("delete", "clusterplannedevent", name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("operator")
 def test_the_how_to_page_is_followed_by_a_team_that_may_only_edit_its_namespace(
     control_plane, plant, namespace, tmp_path

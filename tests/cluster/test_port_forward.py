@@ -103,6 +103,7 @@ def explain(plane, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_a_reader_with_the_two_rights_of_the_page_reads_the_past_through_port_forward(explain):
     told = explain("reader")
 
@@ -166,6 +167,7 @@ def ask(url, *, token=None, body=None):
         return json.load(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "user"),
     [

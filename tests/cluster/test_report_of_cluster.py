@@ -67,6 +67,7 @@ def reader(control_plane, namespace):
     return control_plane.service_account_kubeconfig(namespace, "reporter")
 
 
+@pytest.mark.slow
 def test_a_reader_of_one_namespace_gets_its_report_and_changes_nothing(shop, control_plane, server):
     kubeconfig = reader(control_plane, shop)
     arguments = ["--prometheus", server.url, "-n", shop, "--weeks", "0.6", "--jobs", "1", "-o", "json"]
@@ -82,6 +83,7 @@ def test_a_reader_of_one_namespace_gets_its_report_and_changes_nothing(shop, con
     assert {"get", "list"} == {request.verb for request in control_plane.requests() if request.user == user}
 
 
+@pytest.mark.slow
 def test_a_selector_is_read_as_kubectl_reads_it(shop, control_plane, server):
     """The HPA has the label app=shop; the API server reads sets and inequalities, too."""
     arguments = ["report", "--prometheus", server.url, "-n", shop, "--weeks", "0.6", "--jobs", "1", "-o", "json"]

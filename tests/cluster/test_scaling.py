@@ -106,6 +106,7 @@ def test_a_floor_comes_from_a_forecast_before_the_load_does(web, plant, operator
     assert any("reason: Forecast/cpu asks for at least" in event for event in wait_until(shop.events))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -133,6 +134,7 @@ def test_an_answer_that_says_nothing_changes_nothing(web, plant, fault, words):
         assert 8 == shop.replicas
 
 
+@pytest.mark.slow
 def test_replicas_hold_while_the_metrics_api_is_gone_and_move_when_it_is_back(web, plant):
     shop = web(replicas=8)
     load = plant.add_target(shop.namespace, shop.labels, 4.0)
@@ -167,6 +169,7 @@ def test_samples_older_than_allowed_count_as_none(web, plant):
         assert held == shop.replicas
 
 
+@pytest.mark.slow
 def test_a_kill_in_a_stabilization_window_changes_nothing_about_the_scale_down(web, plant, operator):
     """Two twins under one load that drops: the operator is killed in between, and both go down when the window ends."""
     window = 20
@@ -209,6 +212,7 @@ def test_a_usage_beyond_all_counts_asks_for_the_most_that_is_allowed(web, plant)
     shop.says("ScalingLimited", "True", "TooManyReplicas")
 
 
+@pytest.mark.slow
 def test_a_metrics_api_that_hangs_for_one_namespace_holds_it_and_delays_no_other(web, plant, control_plane):
     """The answers about one namespace never come; the other follows a step meanwhile, and the one does afterwards."""
     hanging = web(replicas=6)
@@ -254,6 +258,7 @@ def test_office_hours_of_other_weekdays_are_closed_and_those_of_today_are_open(w
     assert "Schedule/today" == wait_until(lambda: shop.decided_by, lambda by: by == "Schedule/today")
 
 
+@pytest.mark.slow
 def test_noise_within_the_tolerance_scales_nothing_and_is_not_written(control_plane, web, plant):
     """2 pods at 50 % of 50 %; 1.04 cores are 52 %, and 52 / 50 is within a tolerance of 0.1."""
     shop = web(replicas=2)
@@ -272,6 +277,7 @@ def test_noise_within_the_tolerance_scales_nothing_and_is_not_written(control_pl
     assert 2 == shop.replicas
 
 
+@pytest.mark.slow
 def test_an_edited_spec_is_obeyed_at_once(web, plant):
     shop = web(replicas=6, syncPeriodSeconds=60)
     plant.add_target(shop.namespace, shop.labels, 3.0)
@@ -312,6 +318,7 @@ def test_a_deleted_object_leaves_its_target_alone(web, plant, control_plane):
     assert 2 == shop.replicas
 
 
+@pytest.mark.slow
 def test_broken_objects_do_not_slow_the_good_ones(web, plant, control_plane, namespace):
     """A schedule that the API server takes and nobody can meet, a target that is not there, a kind that is not."""
     broken = [
@@ -348,6 +355,7 @@ def never():
     return {"name": "leap", "start": "0 8 30 2 *", "durationMinutes": 60, "minReplicas": 3}
 
 
+@pytest.mark.slow
 def test_a_schedule_that_cannot_be_read_blocks_scale_down_only(web, plant):
     shop = web(replicas=6, schedules=[never()])
     load = plant.add_target(shop.namespace, shop.labels, 1.0)
@@ -393,6 +401,7 @@ def test_a_preview_decides_and_reports_and_never_scales(web, plant):
     assert "Preview" == shop.condition("Ready")["reason"]
 
 
+@pytest.mark.slow
 def test_a_scheduled_zero_is_left_again_when_it_ends(web, plant):
     """Zero by an override, and then the metric alone: at zero no pod is measured, so the lower bound wakes it."""
     until = (datetime.now(UTC) + timedelta(seconds=12)).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -98,6 +98,7 @@ def test_a_floor_is_ready_at_its_start_also_where_a_cap_closes_then(slow, record
     assert ["Closed", "Open"] == [window["state"] for window in opened]
 
 
+@pytest.mark.slow
 def test_a_window_that_leads_says_so(slow):
     start = minute_after(60)
     shop = slow("web", schedules=[day(start, leadTimeSeconds=3600)])
@@ -113,6 +114,7 @@ def test_a_window_that_leads_says_so(slow):
     assert any(event.startswith(told) for event in wait_until(shop.events))
 
 
+@pytest.mark.slow
 def test_an_override_by_kubectl_patch_holds_at_once_until_it_expires(slow):
     shop = slow("web", start_up_time="1s", behavior=None, schedules=[day(minute_after(3600))])
     shop.says("Ready", "True", "Deciding")

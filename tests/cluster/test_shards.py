@@ -158,6 +158,7 @@ def has_written_since(fleet, name, at):
     )
 
 
+@pytest.mark.slow
 def test_two_replicas_share_the_objects_and_one_takes_those_of_a_killed_one(fleet, busy, record_property):
     first = fleet.start()
     wait_until(lambda: fleet.are_served(16))
@@ -265,6 +266,7 @@ def _lived(fleet, record_property, by_server):
         assert asked
 
 
+@pytest.mark.slow
 def test_two_replicas_tell_one_story_of_a_cluster_event_and_then_are_silent(fleet, busy, control_plane):
     """
     Each replica knows half of the eight objects, one of which is short: totals and conditions are those of all, and a

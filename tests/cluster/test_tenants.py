@@ -120,6 +120,7 @@ ELSEWHERE = {"f:spec": {"f:maxReplicas": {}}}
 OWNER = {"f:spec": {"f:override": {".": {}, "f:until": {}, "f:reason": {}, "f:minReplicas": {}}}}
 
 
+@pytest.mark.slow
 def test_managed_fields_of_ones_own_make_no_override_longer(control_plane, policed):
     """The length is measured from when the API server itself noted the write."""
 

@@ -71,6 +71,7 @@ def test_two_pods_share_the_load_in_two_and_three_in_three(control_plane, plant,
     wait_until(lambda: measured(control_plane, namespace), lambda seen: seen == [400, 400, 400])
 
 
+@pytest.mark.slow
 def test_kubectl_top_and_the_upstream_hpa_read_the_plant(control_plane, plant, namespace):
     """1.5 cores over 1 pod that requests 1 core, target 50 %: 3 pods."""
     control_plane.apply(deployment("web", namespace=namespace, replicas=None))
@@ -130,6 +131,7 @@ def test_a_service_account_may_do_what_its_roles_say_and_no_more(control_plane, 
         control_plane.kubectl(kubeconfig, "delete", "pod", "web", "--namespace", namespace)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_behind(number, tmp_path):
     """After SIGKILL the folder is still there, and the next start removes it."""

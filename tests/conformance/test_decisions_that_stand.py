@@ -33,6 +33,7 @@ HELD = (
 )
 
 
+@pytest.mark.slow
 def test_a_decision_that_stands_is_the_one_that_would_be_made():
     """Readings, decision and memory, over every tenth life."""
     stood, differences = compared(islice(read(LIVES), 0, None, 10))

@@ -98,6 +98,7 @@ def test_replicas_status_conditions_and_events_are_the_upstreams():
 NEVER_OPEN = (Schedule("past", OnceWindow("2001-01-01T00:00", "2001-01-02T00:00", "UTC"), floor=50),)
 
 
+@pytest.mark.slow
 def test_an_object_with_a_schedule_that_never_opens_follows_the_recorded_lives():
     """
     Each life up to the first count outside the spec's bounds, or at zero: there an object with schedules does not jump,

@@ -1,5 +1,6 @@
 """cronhpa.core.standing: a decision that stands is, to the last field, the one that would be made."""
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -259,6 +260,7 @@ loaded_metrics = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 12),
     loaded_metrics,

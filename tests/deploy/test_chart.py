@@ -482,6 +482,7 @@ def test_the_history_has_a_volume_claim():
     assert ["tmp", "sources"] == [volume["name"] for volume in spec["template"]["spec"]["volumes"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period", ["15s", "0.5s", "1m30s", "0h10s", "100ms", "10.05s", "0.10m"])
 def test_a_duration_of_any_length_is_a_setting(period):
     assert {"name": "CRONHPA_SYNC_PERIOD", "value": period} in container(render(syncPeriod=period))["env"]

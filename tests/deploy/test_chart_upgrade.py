@@ -70,6 +70,7 @@ def test_a_chart_from_before_all_values_upgrades_to_their_defaults(rendered_over
     assert of_today == rendered_over({})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path, named in maps() if named], ids=".".join)
 def test_a_chart_from_before_the_values_of_a_block_upgrades_to_their_defaults(rendered_over, of_today, path):
     assert of_today == rendered_over(emptied(path))
@@ -119,6 +120,7 @@ FORMER_NAMES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("former", "others", "advanced"), FORMER_NAMES, ids="+".join)
 def test_a_setting_that_moved_is_read_by_its_former_name(rendered_over, of_today, former, others, advanced):
     """In the values of a user, and in the former defaults; what is set under the present name wins over the latter."""

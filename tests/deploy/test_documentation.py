@@ -59,6 +59,7 @@ def test_each_link_leads_to_a_file_and_a_heading_that_are_there(page):
     assert [] == broken
 
 
+@pytest.mark.slow
 def test_the_conditions_page_names_each_type_and_reason_that_the_code_has():
     """Texts in CamelCase of the packages that state conditions and events, but for names of other things."""
     others = {
@@ -96,6 +97,7 @@ def words_of_the_code():
     }
 
 
+@pytest.mark.slow
 def test_the_map_names_each_module_once_and_adds_up_the_rooms():
     def printed(*rooms):
         return subprocess.run([sys.executable, DOCS / "map.py", *rooms], capture_output=True, text=True, check=False)
@@ -112,6 +114,7 @@ def test_the_map_names_each_module_once_and_adds_up_the_rooms():
     assert (1, "found attic; accepted are api, ") == (unknown.returncode, unknown.stderr[:31])
 
 
+@pytest.mark.slow
 def test_the_site_is_built_without_a_warning():
     """As `make docs` does."""
     config = tomllib.loads((PROJECT / "zensical.toml").read_text())["project"]

@@ -128,6 +128,7 @@ spec:
 OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "code", "says"),
     [(GOOD, 0, "shop"), (OTHER, 0, ""), (GOOD.replace("maxReplicas", "maxReplica"), 1, "did you mean maxReplicas?")],

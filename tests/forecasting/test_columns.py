@@ -46,6 +46,7 @@ def test_a_floor_that_stands_before_the_jump_avoids_all_of_it():
     assert 0 == outcomes.under.sum()
 
 
+@pytest.mark.slow
 def test_candidates_do_not_see_each_other():
     floors = none(3)
     floors[1, 5 * 60 :] = 15
@@ -70,6 +71,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 @pytest.mark.parametrize("wild", [2.0, 40.0], ids=["wild", "calm"])
 def test_columns_decide_every_tick_as_decide_does(model, wild):
@@ -89,6 +91,7 @@ def test_columns_decide_every_tick_as_decide_does(model, wild):
     assert expected.score.under_provisioned > 0, "a load that is never short proves nothing"
 
 
+@pytest.mark.slow
 def test_days_side_by_side_are_those_of_one_long_run():
     """Three days in columns, of which each knows two hours of the day before, against one run."""
     draw = np.random.default_rng(7)

@@ -57,6 +57,7 @@ def test_a_day_that_was_not_recorded_to_its_end_is_shorter():
     assert not day.by_minute
 
 
+@pytest.mark.slow
 def test_it_has_fitted_for_two_weeks_when_it_begins_and_evaluates_each_day_once():
     """
     As an operator that ran for a while. Before day 16 are 14 fits, at the begins of days 2 to 15, and each evaluates
@@ -168,6 +169,7 @@ def known(request):
 
 
 # A walk takes seconds: what fails is not made smaller.
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(
     cut=st.integers(4 * STEPS_PER_DAY, 6 * STEPS_PER_DAY - 1),

@@ -196,6 +196,7 @@ async def test_an_object_that_asks_for_a_method_of_statsmodels_is_forecast_by_it
     assert 9.0 <= max(made.load) <= 12.0
 
 
+@pytest.mark.slow
 async def test_an_object_that_asks_for_a_method_of_another_package_is_forecast_by_it(store, installed):
     service = patient(store)
     try:
@@ -230,11 +231,13 @@ async def test_a_method_of_another_package_that_misbehaves_costs_its_object_alon
     assert isinstance(lost, Absent)
 
 
+@pytest.mark.slow
 def test_of_the_named_methods_the_one_that_does_best_on_past_days_is_used(store):
     """The last value knows nothing of a rise before it comes."""
     assert "ExponentialSmoothing" == answer(store, "LastValue", "ExponentialSmoothing").model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "why", "seconds"),
     [
@@ -329,6 +332,7 @@ print(*(answer.model for answer in answers.values()), sorted({"pandas", "scipy",
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "imported"),
     [

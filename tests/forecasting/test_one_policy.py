@@ -57,6 +57,7 @@ def walked(recording):
     return DailyWalk(load, target).day(load.row(load.begin + (TESTED_DAY - FIRST_DAY) * DAY))
 
 
+@pytest.mark.slow
 def test_the_worker_forecasts_each_minute_what_the_day_as_a_whole_asks_for(recording, walked, tmp_path):
     target, load = recording
     begin = load.begin + (TESTED_DAY - FIRST_DAY) * DAY
@@ -92,6 +93,7 @@ def test_the_worker_forecasts_each_minute_what_the_day_as_a_whole_asks_for(recor
     }
 
 
+@pytest.mark.slow
 def test_the_worker_fits_what_the_walk_fits(recording, tmp_path):
     target, load = recording
     row = load.row(load.begin + (TESTED_DAY - FIRST_DAY) * DAY)

@@ -92,6 +92,7 @@ def test_the_floors_of_a_recorded_day_are_those_that_are_pinned(name):
     assert json.loads(PINNED.read_text())[name]["day"] == floors_of_the_day(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SERIES)
 def test_the_worker_forecasts_of_a_recorded_day_are_those_that_are_pinned(name):
     expected = json.loads(PINNED.read_text())[name]["worker"]

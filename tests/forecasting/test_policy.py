@@ -119,6 +119,7 @@ def test_an_hourly_recording_learns_from_two_days_of_24_steps():
     assert "Learning" == fit(KnownLoad(hourly[:47], steps_per_day=24)).reason
 
 
+@pytest.mark.slow
 def test_what_the_decisions_do_not_bear_out_is_not_used():
     """Ten pods are the most there may be, and run anyway: the vectorized autoscaler knows no maximum."""
     fitted = fit(KnownLoad(daily_jump()), capped(WEB, 10))
@@ -129,6 +130,7 @@ def test_what_the_decisions_do_not_bear_out_is_not_used():
     assert asked(fitted, RecentLoad(np.full(3, 12.0))) is None
 
 
+@pytest.mark.slow
 def test_the_days_that_were_evaluated_are_not_evaluated_again():
     """Eight of nine days at first, one a day later, none at the same instant; all ten when the pods turn out slower."""
     load = daily_jump(12)
@@ -158,6 +160,7 @@ def test_a_fit_that_comes_an_hour_late_evaluates_the_same_days():
     assert [MIDNIGHT + 55 * MINUTE] == tried
 
 
+@pytest.mark.slow
 def test_days_are_evaluated_anew_when_other_spans_are_ignored_or_other_methods_may_be_chosen():
     """They were evaluated with an incident in them, or fitted on it; then only the newest is new."""
     load = daily_jump(12)
@@ -336,6 +339,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", BROKEN.values(), ids=BROKEN)
 def test_a_method_that_fails_in_every_fit_is_not_chosen_and_costs_no_other(method):
     history = KnownLoad(daily_jump(3))

@@ -71,6 +71,7 @@ async def processes():
     await made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "said"),
     [
@@ -100,6 +101,7 @@ async def test_a_deadline_ends_the_process_and_the_next_task_has_another(process
     assert (before,) != processes.pids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["hangs", "dies"])
 async def test_what_a_task_has_forked_ends_with_its_process(processes, tmp_path, how):
     """The child has the pipes of a process that died, whose end is therefore known at the deadline alone."""

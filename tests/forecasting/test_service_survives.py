@@ -82,6 +82,7 @@ async def test_learning_takes_hardly_any_time_of_the_process_that_decides(path, 
     assert all(isinstance(forecaster.latest(series), Forecast) for series in many)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [dies_on_jobs, raises_on_jobs])
 async def test_a_series_that_breaks_the_worker_costs_the_others_one_round(path, made, task):
     """All in one task: the first round is lost to all three, the second to the guilty one only."""

@@ -130,6 +130,7 @@ def test_where_an_object_has_nothing_of_its_own_the_vectorized_autoscaler_says_w
     assert said.extra == pytest.approx(decided.extra, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "own",
     [

@@ -54,6 +54,7 @@ def burst(at):
     return 10.0 if comes and 30 <= minute < 37 else 1.0
 
 
+@pytest.mark.slow
 def test_a_jump_is_asked_for_by_the_minute_in_which_it_is_due(store):
     """Bursts at half past: at 27 a pod asked for now is Ready in time, at 10 it would wait for nothing."""
     until = MIDNIGHT + 10 * HOUR
@@ -156,6 +157,7 @@ def capped(subject, replicas):
     return msgspec.structs.replace(subject, spec=msgspec.structs.replace(subject.spec, max_replicas=replicas))
 
 
+@pytest.mark.slow
 def test_what_the_decisions_do_not_bear_out_is_not_used(store):
     """
     At most 2 pods, which 1.1 cores of the night need anyway: the columns know no maximum and choose a forecast that no
@@ -176,6 +178,7 @@ def test_what_the_decisions_do_not_bear_out_is_not_used(store):
     )
 
 
+@pytest.mark.slow
 def test_an_edit_of_the_spec_is_confirmed_anew(store):
     """What was found for a maximum of 99 says nothing of one of 2, and the other way round."""
     remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)

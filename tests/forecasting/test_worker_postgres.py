@@ -2,6 +2,8 @@
 
 from contextlib import closing
 
+import pytest
+
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY, HOUR, parse_instant
 from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
@@ -15,6 +17,7 @@ MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 WEB = Series("shop", "web", "cpu")
 
 
+@pytest.mark.slow
 def test_a_policy_is_fitted_and_forecast_from_postgresql_as_from_a_file(tmp_path, new_schema):
     """One core until 06:00, ten after: a forecast at 05:55 that is the same to the last bit, kept in both stores."""
     metrics = (ResourceMetric("cpu", MetricTarget("AverageValue", average_value=1000)),)

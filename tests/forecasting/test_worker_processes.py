@@ -5,6 +5,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.forecasting import service as module
 from cronhpa.forecasting.pool import ProcessPool
@@ -33,6 +35,7 @@ async def test_without_the_forecast_extra_it_abstains_and_says_what_to_install(p
     assert () == workers.pids
 
 
+@pytest.mark.slow
 def test_the_controller_imports_no_pandas_numpy_or_method():
     services = ("forecasting.service", "history.database.database", "history.imports.files")
     modules = ", ".join(f"cronhpa.{name}" for name in (*services, "cli.commands.history", "operator.app"))

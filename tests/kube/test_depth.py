@@ -81,6 +81,7 @@ levels = st.sampled_from([0, 1, 2, 3, 99, 100, 101, 102, 198, 199, 200, 201, 202
 texts = st.sampled_from(["", "[", "]]", '"', "\\", '\\"[', "a" * 2050]) | st.text(max_size=5)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(levels, levels, texts), max_size=30))
 @settings(max_examples=300)
 def test_a_scan_by_blocks_leaves_out_the_same_parts_as_a_scan_by_tokens(pieces):
@@ -110,6 +111,7 @@ def test_a_long_string_beside_a_deep_part_takes_neither_memory_nor_time(text, en
     assert peak < 2 * len(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeated", ["[],", "[[]],", "[" * 101 + "]" * 101 + ","])
 def test_a_megabyte_takes_less_than_half_the_time_of_a_scan_by_tokens(repeated):
     """As long as a status may be: a scan by tokens took half a second of each read, and all objects waited for it."""

@@ -67,6 +67,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "metric", "bound"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 async def test_reading_a_metric_of_any_kind_ends_at_its_bound(path, metric, bound, packed):
@@ -149,6 +150,7 @@ class Answered:
         return self.body
 
 
+@pytest.mark.slow
 async def test_the_loop_goes_on_while_a_long_list_of_pods_is_read():
     """100,000 pods, 16 MB. msgspec blocks the event loop while it decodes: decoded at once, they block it too long."""
     body = ('{"items": [' + pod_list(100_000) + "]}").encode()
@@ -189,6 +191,7 @@ async def _longest_pause(work):
     return task.result(), longest
 
 
+@pytest.mark.slow
 async def test_of_many_long_answers_of_an_api_two_are_read_at_a_time_and_all_come_in_the_end():
     """Twelve of 24 MiB each would be 288 MiB at once. A waiting request reads nothing: sockets hold 8 MiB."""
     gate, far = asyncio.Event(), set()

@@ -354,6 +354,7 @@ DIALECTS = {
 SELDOM_COMPARED = {"aliyun", "kapacity"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_drawn_schedule_means_what_it_meant(dialect):
     compared = 0

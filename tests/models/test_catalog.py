@@ -80,6 +80,7 @@ def test_variants_of_a_method_share_it_and_keep_its_order():
     assert {} == selection.unavailable
 
 
+@pytest.mark.slow
 def test_a_method_of_another_package_forecasts_beside_the_others(installed):
     """statsmodels' Theta, fitted daily, on a rhythm with 10 % of noise: its 0.9 quantile covers about as much."""
     load = rhythm(24)

@@ -219,6 +219,7 @@ def test_many_origins_at_once_are_what_they_are_one_by_one():
     assert alone == together[::31].tolist()
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=4), st.integers(0, 10**6))
 def test_several_hazards_at_once_are_what_they_are_one_by_one(seeds, seed):

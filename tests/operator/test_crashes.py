@@ -81,6 +81,7 @@ def test_the_reference_life_is_as_described():
     assert [3, 4, 3, 2, 1, 0, 1, 2] == [new for _, _, new in timeline(api)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_stopped_at_any_write_nothing_is_scaled_down_earlier_and_all_ends_alike(after):
     undisturbed = live(undisturbed_life)

@@ -218,6 +218,7 @@ def test_a_restart_over_objects_that_stay_as_they_are_writes_nothing():
     assert 0 == live(scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "done"), [(7, range(1, 100)), (30, [100])], ids=["some", "all but their statuses"])
 def test_a_stop_among_a_hundred_pending_writes_loses_nothing_that_the_next_process_does_not_do(seconds, done):
     """Sixteen at a time, 2 s for the intent and 2 s for the scale: 100 take 28 s, and their statuses follow."""
@@ -260,6 +261,7 @@ class _Deaf(ModelClient):
             yield line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["/deployments", "/pods"])
 def test_whichever_event_of_a_watch_is_lost_the_end_is_the_same(monkeypatch, kind):
     """A life up and down by its load, once for each event: 2 cores need 4 pods, 0.9 cores two, and 3 cores six."""

@@ -52,6 +52,7 @@ def test_while_events_cannot_be_listed_nothing_is_scaled_down_and_scale_ups_wait
     assert down <= idle < down + 40
 
 
+@pytest.mark.slow
 def test_the_last_of_many_edits_holds_in_all_objects():
     """Edits come while former ones are taken over, an object at a time: none of 200 objects keeps a former count."""
     api = api_with_events()
@@ -73,6 +74,7 @@ def test_the_last_of_many_edits_holds_in_all_objects():
     assert {5} == live(scenario)  # 2 + 59 % 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_kills_and_faults_around_an_event_lower_nothing_while_it_is_open_and_cost_no_report(seed):
     """

@@ -13,6 +13,7 @@ from simulated_life import live_through
 _SEEDS = 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(_SEEDS))
 def test_an_hour_holds_every_invariant(seed):
     live_through(seed)
@@ -26,6 +27,7 @@ def test_a_seed_is_the_same_hour_each_time():
     assert len(once.scalings) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_broken_rule_is_found(mutant, monkeypatch):
     """The seeds begin with one that finds it today: a search from 0 on would take a minute."""

@@ -19,6 +19,7 @@ def figures():
     return walk.measured(walk.OWN_TREE)
 
 
+@pytest.mark.slow
 def test_a_period_in_which_the_decision_stands_passes_28_files_at_most(figures):
     assert figures["walks"]["quiet"]["files"] <= 28
 

@@ -46,6 +46,7 @@ def result(lived, spec=PLAIN, text=None, **more):
     return json.loads(rerun(ENCODER.encode(question(lived, spec, text, **more))))
 
 
+@pytest.mark.slow
 def test_the_week_is_decided_as_it_is_and_as_it_would_be(lived, tmp_path):
     """
     Six pods at least instead of three: more pod-hours in the nights and at the weekend, no minute less.
@@ -372,6 +373,7 @@ def test_a_week_needs_a_load(tmp_path):
     assert "cpu" in problem
 
 
+@pytest.mark.slow
 def test_a_planned_event_holds_in_both_runs(lived):
     """It held all week, with 40 pods at least: as it is, and with six pods at least instead of three."""
     picked = live("prod", "shop", PLAIN, {}, events=[sale(opens="2026-11-01T00:00", closes="2026-12-01T00:00")])

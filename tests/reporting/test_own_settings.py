@@ -1,5 +1,7 @@
 """What a report says of forecasts and schedules that an object has already."""
 
+import pytest
+
 from cronhpa.core.model.instant import DAY
 from cronhpa.core.model.spec import Span
 from cronhpa.reporting.suggestions import judge
@@ -22,6 +24,7 @@ def changes(found):
     return [one.change for one in found.suggestions]
 
 
+@pytest.mark.slow
 def test_a_window_that_no_minute_needs_is_named_with_its_pods():
     """30 pods in the evening, where 3 are enough: 27 pods for two hours, and their lead."""
     found = judged(points(DAYS, rush), schedules=[window("0 20 * * *", "0 22 * * *", 30)])
@@ -32,6 +35,7 @@ def test_a_window_that_no_minute_needs_is_named_with_its_pods():
     assert "schedules" not in without.spec or [] == without.spec["schedules"]
 
 
+@pytest.mark.slow
 def test_a_window_that_is_too_low_is_raised_to_what_its_minutes_needed():
     """12 cores at 0.6 a pod are 20 pods; 5 are stated."""
     found = judged(points(DAYS, rush), schedules=[window("0 8 * * *", "0 10 * * *", 5)])
@@ -39,6 +43,7 @@ def test_a_window_that_is_too_low_is_raised_to_what_its_minutes_needed():
     assert "minReplicas 20 instead of 5 in schedule rush" in changes(found)
 
 
+@pytest.mark.slow
 def test_a_lead_of_nothing_is_too_short_for_pods_that_take_a_minute():
     found = judged(points(DAYS, rush), schedules=[window("0 8 * * *", "0 10 * * *", 20, leadTimeSeconds=0)])
 
@@ -54,6 +59,7 @@ def test_a_window_that_is_needed_stays_and_what_it_did_is_told():
     assert not told.startswith("schedule rush: its minReplicas 20 avoided 0 ")
 
 
+@pytest.mark.slow
 def test_a_forecast_says_what_it_avoided():
     found = judged(points(DAYS, rush), forecast={"budgetPercent": 5})
 

@@ -35,6 +35,7 @@ def rising():
     return judged(points(DAYS, rush))
 
 
+@pytest.mark.slow
 def test_a_rise_each_day_suggests_a_window_that_avoids_its_minutes(rising):
     (window,) = (one for one in rising.suggestions if one.kind is SuggestionKind.SCHEDULE)
 
@@ -48,6 +49,7 @@ def test_a_forecast_is_suggested_for_a_rhythm(rising):
     assert SuggestionKind.FORECAST in kinds(rising)
 
 
+@pytest.mark.slow
 def test_a_forecast_of_the_report_is_that_of_a_backtest_that_evaluates_for_itself(rising):
     """The estimate of the budgets evaluates days before the replay does; both evaluate them alike."""
     (forecast,) = (one for one in rising.suggestions if one.kind is SuggestionKind.FORECAST)
@@ -86,6 +88,7 @@ def test_a_steady_load_at_its_target_has_nothing_to_gain():
     assert "never short in 1.0 days, and no setting saves pods" == nothing_to_gain(found)
 
 
+@pytest.mark.slow
 def test_a_maximum_that_is_hit_is_named_with_the_pods_that_are_needed():
     """12 cores over 18 pods are 66 %, within a tenth of 60 %; 10 pods are allowed."""
     found = judged(points(4, rush), hpa(maximum=10), days=4)
@@ -97,6 +100,7 @@ def test_a_maximum_that_is_hit_is_named_with_the_pods_that_are_needed():
     assert "instead of 10" in bounds.change
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("apart", "expected"), [(14, {"a scale-down window of 900 s instead of 300 s"}), (60, set())])
 def test_a_longer_window_is_suggested_where_peaks_return_within_it(apart, expected):
     """From 10 to 20 pods for four minutes: each peak is late by the age of metrics and the start of pods."""

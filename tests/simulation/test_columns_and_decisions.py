@@ -52,6 +52,7 @@ def simulated(load, span, floor, start_up):
     return run(of, load, environment, span, forecasts=forecasts).score
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start_up", [120, 240])
 def test_columns_tell_what_the_decisions_themselves_come_to(recorded, start_up):
     """

@@ -66,6 +66,7 @@ SLOW_DOWN = ScalingRules((Policy("Percent", 10, 2 * MINUTE),), stabilization_win
 QUICK = ScalingRules((Policy("Percent", 100, 15 * SECOND), Policy("Pods", 4, 15 * SECOND)))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.integers(0, 25), min_size=4, max_size=24),
@@ -91,6 +92,7 @@ def test_what_differs_is_what_whole_runs_differ_by(floors, load, behavior, sched
     )
 
 
+@pytest.mark.slow
 def test_a_forecast_that_knows_takes_every_minute_away():
     """
     Two rises from 6 to 12 cores, each short for 2.75 min without a forecast (see test_run): 5.5 min. With one, 14
@@ -114,6 +116,7 @@ def test_a_forecast_that_exaggerates_does_not_pay():
     assert not measured_effect.pays(budget_percent=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "forecasts", [lambda _: None, lambda _: Absent("Learning", "not yet"), knowing(0.1)], ids=["none", "absent", "low"]
 )

@@ -59,6 +59,7 @@ def protocol(instants, values, begin, end, start_up, *, cautious):
     return short, paid, writes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cautious", "minutes_within"), [(False, 0.25), (True, 0.12)], ids=["protocol", "upstream"])
 @pytest.mark.parametrize("start_up", [60, 120, 240])
 def test_the_simulator_comes_near_the_protocol_on_a_recorded_load(start_up, cautious, minutes_within):

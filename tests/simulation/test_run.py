@@ -230,6 +230,7 @@ def test_rate_policies_and_memory_are_the_operators():
 loads = st.lists(st.floats(0, 30), min_size=10, max_size=10)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(loads, loads, st.integers(1, 9))
 def test_nothing_that_comes_later_changes_what_was_done_before(values, noise, minute):
@@ -252,6 +253,7 @@ def test_nothing_that_comes_later_changes_what_was_done_before(values, noise, mi
     assert before[0] == before[1]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(loads)
 def test_every_reconciliation_is_decided_by_decide_and_by_nothing_else(values):
@@ -281,6 +283,7 @@ STANDING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", STANDING.values(), ids=STANDING)
 @settings(deadline=None, max_examples=15)
 @given(st.lists(st.sampled_from([0.0, 2.0, 5.9, 6.0, 6.1, 6.5, 20.0]), min_size=4, max_size=4), st.booleans())
@@ -294,6 +297,7 @@ def test_a_run_in_which_decisions_stand_is_the_run_in_which_each_is_made(of, val
     assert watched == run(of, load, ONE_CORE, Span(NOW, NOW + 45 * MINUTE))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(
     st.lists(st.sampled_from([0.0, 2.0, 5.9, 6.0, 6.5, 20.0]), min_size=4, max_size=4),

@@ -230,6 +230,7 @@ def gzipped(lines):
     return HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parts",
     [

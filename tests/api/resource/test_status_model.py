@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ conflicts = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(
     situations(),
     outcomes,

@@ -24,6 +24,7 @@ def test_the_definition_is_written_to_the_file_asked_for(tmp_path):
     assert (0, "", crd_texts()) == (answer.exit_code, answer.stdout, file.read_text("utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "is_older"), [("1.30", True), ("v1.33.12", True), ("1.34", False), ("1.36.3", False)]
 )

@@ -348,6 +348,7 @@ def test_a_status_of_an_earlier_release_is_explained_as_far_as_it_goes():
     assert any("kubectl top pods" in line for line in lines(changed(absent, columns={})))
 
 
+@pytest.mark.slow
 @given(situations(), situations())
 def test_any_two_reconciliations_of_an_object_are_told_without_a_fault_and_their_changes_in_words(first, second):
     """Whatever was decided: the columns, the events of what changed, the screen and the table."""

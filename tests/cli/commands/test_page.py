@@ -124,6 +124,7 @@ def test_without_a_token_and_an_account_both_ways_are_named(page):
     assert "--service-account NAMESPACE/NAME" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [(None, "there is no ServiceAccount viewer in namespace team-a"), (FORBIDDEN, "you may not create a token of")],

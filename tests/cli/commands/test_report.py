@@ -44,6 +44,7 @@ def reported(folder):
     return json.loads(result.stdout)
 
 
+@pytest.mark.slow
 def test_the_answer_names_what_is_worth_doing_and_what_is_left_out(reported):
     (target,) = reported["targets"]
 

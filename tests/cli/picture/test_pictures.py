@@ -53,6 +53,7 @@ def preview(tmp_path, monkeypatch):
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("span", ["7d", "365d"])
 def test_a_picture_is_an_svg_whose_text_can_be_read(preview, tmp_path, span):
     result = preview(CONFLICT, "--from", "2026-10-20", "--to", span, "--picture", "shop.svg")
@@ -63,6 +64,7 @@ def test_a_picture_is_an_svg_whose_text_can_be_read(preview, tmp_path, span):
         assert said in texts
 
 
+@pytest.mark.slow
 def test_the_same_timeline_is_the_same_picture(preview, tmp_path):
     drawn = []
     for name in ("one.svg", "two.svg"):
@@ -98,6 +100,7 @@ def test_a_picture_without_matplotlib_says_what_to_install(preview, monkeypatch,
     assert "pip install 'cronhpa[plot]'" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a\u001b[2Jb", "$x$ and $", "x" * 253, "<script>", "line\nbreak"])
 def test_a_picture_of_any_name_is_a_picture(preview, tmp_path, name):
     """Mathematics between dollar signs, control characters that XML has not, an object's name wider than the page."""
@@ -136,6 +139,7 @@ def subject(of, days, zone="Europe/Berlin"):
     return BoundsSubject("prod/shop", of, zone, timeline(of, START, START + days * DAY, zones=[zone]), MINUTE)
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(specs(timed=True))
 @pytest.mark.parametrize("days", [7, 200])
@@ -182,6 +186,7 @@ def test_a_lead_is_as_wide_as_it_is_long_and_its_length_is_written(preview, tmp_
 WEEKDAYS = {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("days", [1, 2, 3, 14, 16, 17, 30, 35, 36, 100, 400, 3650])
 def test_every_date_on_an_axis_has_its_weekday(days):
     with rc_context(style.RC):
@@ -218,6 +223,7 @@ def test_texts_and_lines_contrast_with_the_page():
     assert {} == {name: ratio for name, ratio in lines.items() if ratio < 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("span", ["7d", "365d"])
 def test_the_page_itself_is_drawn(preview, tmp_path, span):
     """A picture without a background is dark text on a dark page."""
@@ -291,6 +297,7 @@ def _has_color(collection, color):
     return len(collection.get_facecolor()) > 0 and tuple(collection.get_facecolor()[0][:3]) == to_rgb(color)
 
 
+@pytest.mark.slow
 def test_of_many_days_those_are_drawn_that_differ_most():
     """11 pods are within 10 % of 120 / 10: metrics alone lack one for an hour, and of 300 for 7 minutes."""
     figure = figure_of(outcome(11, period=30 * SECOND))

@@ -55,6 +55,7 @@ def called_as(program, *arguments, folder):
 # --- the name ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "name"), [("cronhpa", "cronhpa"), ("kubectl-cronhpa", "kubectl cronhpa")])
 def test_usage_examples_and_errors_have_the_name_it_was_called_by(tmp_path, program, name):
     helped = called_as(program, "explain", "--help", folder=tmp_path).stdout

@@ -83,6 +83,7 @@ def test_a_forecast_below_what_the_metric_asks_for_has_no_counterfactual():
     assert follow(None, of, observation, Memory(), decision, Pods(((NOW - HOUR, 5),)), NOW + MINUTE) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [cpu(60), REQUESTS], ids=["CPU", "requests"])
 @pytest.mark.parametrize("start_up", [60, 120, 240])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])

@@ -19,6 +19,7 @@ def is_written(situation):
     return all(isfinite(number) for number in (*getattr(forecast, "load", ()), getattr(forecast, "ceiling", 0)))
 
 
+@pytest.mark.slow
 @given(situations().filter(is_written))
 def test_a_record_is_one_line_that_reads_back_and_decides_the_same(situation):
     record = Record(*situation)

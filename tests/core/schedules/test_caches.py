@@ -265,6 +265,7 @@ def at_date(year):
 FILLED = 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGEST)
 def test_an_entry_is_no_larger_than_is_listed(name):
     cache = named(name)
@@ -292,6 +293,7 @@ def forget():
         named(name).cache_clear()
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     specs(timed=True),

@@ -174,6 +174,7 @@ def gaps():
     return [(zone, at) for (at, _, _), zone in sorted(gap_by_rule.items())]
 
 
+@pytest.mark.slow
 def test_windows_inside_the_gaps_of_all_zones_are_as_by_definition():
     """Each minute of 36 hours around each gap; `make brute-force` takes all changes until 2040."""
     inside = (
@@ -205,6 +206,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES, ids=lambda case: f"{case[0]} {case[1][:10]}")
 def test_every_minute_around_a_clock_change_is_as_by_definition(change):
     """36 hours, each minute of them, for all windows: open or closed, and when that changes."""

@@ -123,6 +123,7 @@ def test_a_server_that_never_answers_is_named_within_seconds():
             Store(PostgresAddress(f"postgresql://cronhpa:geheim@127.0.0.1:{port}/db?connect_timeout=1"))
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_costs_what_does_not_fit_and_the_next_writes_go_on():
     """The server may write files of at most 2 MB: the table of the steps cannot grow further."""
     with running(file_bytes_max=2 * 2**20) as server, closing(Store(PostgresAddress(server.url()))) as store:

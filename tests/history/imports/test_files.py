@@ -337,6 +337,7 @@ def test_a_parquet_row_of_the_future_is_refused(loads, tmp_path):
         import_file(loads, WEB, path, now=NOON)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newest_first", [True, False])
 def test_of_years_by_the_minute_the_newest_28_days_are_kept(loads, tmp_path, newest_first):
     """150,000 minutes are 104 days, in either order: 28 days of 288 steps are kept, the newest with its value."""

@@ -135,6 +135,7 @@ def test_the_first_point_of_a_step_is_kept(store):
     assert [4, 5] == [recorded_point.replicas for recorded_point in store.decisions.points(*SHOP, NOW, NOW + HOUR)]
 
 
+@pytest.mark.slow
 def test_decisions_are_kept_for_a_week_and_points_thinned_to_hours_for_90_days(store):
     for day in range(100):
         begin = NOW + day * DAY

@@ -44,6 +44,7 @@ def test_packed_decisions_are_unpacked_to_the_last_byte(several):
     assert several == unpack(pack(several))
 
 
+@pytest.mark.slow
 @given(st.lists(situations(), min_size=1, max_size=4))
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_the_reconciliation_of_any_situation_comes_back_as_the_same_record(several):

@@ -340,6 +340,7 @@ def troubled_hour(seed, deleted_seconds=0):  # noqa: C901 - one story with three
 
 
 # `make test-long` draws a thousand of each.
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_never_two_may_write_in_an_hour_of_troubles(seed):
     overlaps, handovers, idle = troubled_hour(seed)

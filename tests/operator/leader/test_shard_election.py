@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_shards import INSTALLATION, TIMING, ModelLeases, ShardReplica
@@ -117,6 +118,7 @@ def disturbances(draw):
     return draw(st.lists(st.tuples(st.floats(0.1, 40), what, st.integers(0, 99)), min_size=1, max_size=6))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 4), disturbances(), st.integers(0, 2**32))
 def test_whatever_befalls_replicas_no_shard_has_two_and_each_has_one_soon(count, events, seed):

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 
+import pytest
 from lives import Life, cronhpa, deployment, until
 from model_api import ModelApi
 from virtual_time import live
@@ -35,6 +36,7 @@ def test_many_tasks_share_the_turns_of_a_pass_and_keep_their_order():
     assert min(turn for turn, _ in order[-20:]) >= 27
 
 
+@pytest.mark.slow
 def test_an_edge_that_many_namespaces_share_is_no_burst():
     """
     20 namespaces of 20 objects each, whose windows open at 07:01: all 400 are due in one moment.

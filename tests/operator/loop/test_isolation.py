@@ -59,6 +59,7 @@ def test_an_external_metrics_api_that_hangs_delays_those_that_ask_it(kind):
     live(scenario)
 
 
+@pytest.mark.slow
 def test_windows_of_300_objects_whose_external_metrics_hang_open_in_time():
     """
     At 7:02 all ask for 3 pods. Of 300 requests 16 at most are under way, 8 of metrics that have hung and 8 of others:
@@ -110,6 +111,7 @@ def test_pod_metrics_that_hang_in_one_namespace_delay_no_other():
     live(scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cpu", "schedule"])
 @pytest.mark.parametrize("namespace", ["prod", "other"])
 @pytest.mark.parametrize("write", ["slow-.*/scale$", "slow-.*/status$"])

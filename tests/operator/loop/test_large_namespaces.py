@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from lives import Life, cronhpa, deployment, until
 from model_api import START, ModelApi
 from virtual_time import live
@@ -11,6 +12,7 @@ from cronhpa.core.model.instant import SECOND
 from cronhpa.core.sync_grid import following
 
 
+@pytest.mark.slow
 def test_the_first_objects_of_a_large_namespace_are_written_before_the_last_are_decided():
     """1,200 objects are decided in slices of 500: somebody's scale-up does not wait for everybody else's decision."""
     decisions = []
@@ -62,6 +64,7 @@ def test_objects_that_are_due_one_by_one_share_a_list():
     assert (2, 11) == live(scenario)
 
 
+@pytest.mark.slow
 def test_an_edge_that_400_objects_share_waits_for_a_quarter_of_a_second_of_requests():
     """
     In ten namespaces, all windows open at 07:01:00, and each request takes 25 ms; 64 writes at a time are

@@ -41,6 +41,7 @@ def scaled(api):
     return {namespace: line[0][0] for namespace, line in lines.items() if line}
 
 
+@pytest.mark.slow
 def test_a_window_opens_in_a_hundred_namespaces_although_the_metrics_server_hangs():
     """
     32 LISTs are under way at a time, each until its deadline: the last namespaces had waited for four rounds of them.
@@ -61,6 +62,7 @@ def test_a_window_opens_in_a_hundred_namespaces_although_the_metrics_server_hang
     assert max(at.values()) <= LEAD_BEGINS + DEADLINE + 5
 
 
+@pytest.mark.slow
 def test_a_metrics_server_that_answers_again_is_followed_within_a_period_and_a_deadline():
     async def scenario():
         api = fleet()
@@ -80,6 +82,7 @@ def test_a_metrics_server_that_answers_again_is_followed_within_a_period_and_a_d
     assert max(at.values()) <= 180 + PERIOD + DEADLINE
 
 
+@pytest.mark.slow
 def test_namespaces_whose_own_lists_hang_leave_the_others_theirs():
     """Twelve namespaces whose LISTs never come, more than may hang in a row: 88 others are answered in between."""
 
@@ -147,6 +150,7 @@ def unlisted_sets(api, namespace, count):
         cronhpa(api, f"set-{index}", namespace, scaleTargetRef=target)
 
 
+@pytest.mark.slow
 def test_targets_that_are_read_one_by_one_delay_no_other_namespace():
     """A tenant has 400 of them, and each read takes 50 ms: 20 s of one period of 15."""
 
@@ -182,6 +186,7 @@ def test_a_decision_counts_as_long_as_the_list_that_it_waits_for():
 
 
 # The well ones, their period, those that hang, and the periods of their objects: under 32 LISTs at a time all the same.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("well", "period", "hanging", "periods"),
     [(1, 60, 24, (15,)), (1, 15, 8, (15, 20, 25, 30)), (2, 15, 5, (15, 20, 25, 30))],
@@ -255,6 +260,7 @@ def test_one_namespace_whose_lists_hang_leaves_the_others_theirs():
     assert 0 == live(scenario)
 
 
+@pytest.mark.slow
 def test_targets_that_are_read_one_by_one_delay_no_write_of_another_namespace():
     """
     A tenant has 400 of them, and each read takes 200 ms; windows of both open at 60 s.

@@ -6,6 +6,7 @@ In virtual time; `make bench-reaction` measures the real time.
 
 import asyncio
 
+import pytest
 from lives import Life, cronhpa, deployment, until
 from model_api import START, ModelApi
 from virtual_time import live
@@ -87,6 +88,7 @@ def reactions(metric, objects, seconds, latency=None):
     return live(scenario)
 
 
+@pytest.mark.slow
 def test_200_objects_answer_a_step_that_their_pods_tell_within_two_seconds():
     """A reconciliation a second, a scrape, a write: 1.05 s and the writes of those that are due at the same moment."""
     lags, _ = reactions(IN_FLIGHT, 200, 3)
@@ -95,6 +97,7 @@ def test_200_objects_answer_a_step_that_their_pods_tell_within_two_seconds():
     assert lags[int(0.99 * 200) - 1] <= 2
 
 
+@pytest.mark.slow
 def test_the_reports_of_the_first_objects_do_not_stand_before_the_scale_writes_of_the_last():
     """
     An API server that does 200 writes a second, as one of two cores: for the 200 scale writes it needs a second, for

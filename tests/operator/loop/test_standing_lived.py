@@ -17,6 +17,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.model.instant import DAY, MINUTE
 
 
+@pytest.mark.slow
 @given(happenings, specs, st.sampled_from([None, 20.0]))
 @settings(max_examples=40)
 def test_a_life_whose_decisions_stand_writes_stores_and_remembers_what_one_does_that_compares_them(

@@ -239,6 +239,7 @@ async def test_slow_readers_starve_nobody_who_reads():
     assert LONG + answer.index(b"\r\n\r\n") + 4 == len(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent", [HALF, ASK, b"GET /long HTTP/1.1\r\nHost: operator\r\n\r\n"], ids=["half", "unread", "long"]
 )

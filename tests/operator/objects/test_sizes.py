@@ -186,6 +186,7 @@ def test_an_edit_of_the_forecast_metric_leaves_nothing_of_the_series_before_it()
     live(scenario)
 
 
+@pytest.mark.slow
 def test_targets_that_are_not_there_cost_no_request():
     """A tenant's 500 objects name Deployments that the watch of Deployments does not have."""
 

@@ -280,6 +280,7 @@ def test_forty_accounts_of_one_namespace_share_one_turn():
     assert {Verdict.REFUSED} == theirs
 
 
+@pytest.mark.slow
 def test_a_caller_with_rights_in_some_of_three_thousand_namespaces_gets_an_answer_about_each_and_keeps_it():
     """
     50 a second and 200 at once: all are known after (3,000 - 200) / 50 = 56 s, and from then on no list is left out,
@@ -348,6 +349,7 @@ def test_requests_of_one_caller_at_once_ask_about_a_namespace_once():
     assert len(reviews.asked) <= 2
 
 
+@pytest.mark.slow
 def test_callers_with_very_many_answers_take_no_memory_of_one_with_few():
     """50,001 answers: one of the caller with most of them is forgotten."""
     reviews = Reviews({}, [("anna", "prod", "")])

@@ -203,6 +203,7 @@ def test_a_full_queue_keeps_what_a_person_must_see(monkeypatch):
     assert 3 == dropped
 
 
+@pytest.mark.slow
 def test_an_edge_that_10000_objects_share_loses_no_event():
     """More than are kept to be counted: each is written all the same."""
 
