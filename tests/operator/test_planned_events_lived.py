@@ -52,6 +52,43 @@ def test_while_events_cannot_be_listed_nothing_is_scaled_down_and_scale_ups_wait
     assert down <= idle < down + 40
 
 
+@pytest.mark.parametrize(
+    ("plural", "status", "end"),
+    [("plannedevents", 403, 900), ("clusterplannedevents", 403, 900), ("plannedevents", 404, 290)],
+)
+def test_a_right_that_is_missing_after_a_restart_ends_no_event(plural, status, end):
+    """
+    An event asks for five pods of `shop`, which needs one, until 900 s. At 300 s the operator is started anew, and may
+    not list events any more. Where the kind is gone its objects went with it. `other`, without an event, follows.
+    """
+    api = api_with_events()
+    api.kinds |= {(EVENTS, "clusterplannedevents"): "ClusterPlannedEvent"}
+    window = {"name": "doors", "from": "2027-01-15T07:00", "to": "2027-01-15T07:15", "minReplicas": 5}
+    event = {"selector": {"matchLabels": {"tier": "web"}}, "reason": "a sale", "schedules": [window]}
+
+    async def scenario():
+        for name, tier in (("shop", "web"), ("other", "batch")):
+            deployment(api, name, replicas=1)
+            api.load["prod", name] = 100
+            cronhpa(api, name, behavior={"scaleDown": AT_ONCE})
+            api.objects["cronhpas"]["prod", name]["metadata"]["labels"] = {"tier": tier}
+        api.create(plural, "prod" if plural == "plannedevents" else "", "sale", spec=event)
+        async with Life(api):
+            await until(290)
+        api.faults.append(Fault("GET", f"/{plural}", status=status, times=None))
+        api.load["prod", "other"] = 2000
+        async with Life(api):
+            await until(1100)
+        return timeline(api, "prod/shop"), timeline(api, "prod/other")
+
+    shop, other = live(scenario)
+
+    assert [(1, 5), (5, 1)] == [(before, after) for _, before, after in shop]
+    assert end <= shop[-1][0] < end + 80
+    assert (1, 4) == other[-1][1:]
+    assert other[-1][0] < 330
+
+
 @pytest.mark.slow
 def test_the_last_of_many_edits_holds_in_all_objects():
     """Edits come while former ones are taken over, an object at a time: none of 200 objects keeps a former count."""

@@ -38,9 +38,9 @@ def with_events(spec: Spec, events: Iterable[PlannedEvent], expected: ExpectedRe
     return replace(spec, schedules=(*spec.schedules, *added)) if added else spec
 
 
-def with_unknown_events(spec: Spec, problem: str) -> Spec:
-    """The spec of an object whose events cannot be read: only a cap scales it down meanwhile."""
-    unknown = Schedule(f"{EVENT_PREFIX}*", OnceWindow("1970-01-01T00:00", "1970-01-01T00:01", "UTC"))
+def with_unknown_events(spec: Spec, problem: str, prefix: str = EVENT_PREFIX) -> Spec:
+    """The spec of an object whose events of this prefix cannot be read: only a cap scales it down meanwhile."""
+    unknown = Schedule(f"{prefix}*", OnceWindow("1970-01-01T00:00", "1970-01-01T00:01", "UTC"))
     return replace(spec, schedules=(*spec.schedules, replace(unknown, problem=problem)))
 
 

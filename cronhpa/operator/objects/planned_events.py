@@ -6,8 +6,8 @@ or explains knows ordinary schedules only. A change of an event marks the object
 decided in their next period, and all others are left as they are.
 
 "Not listed yet" is not "no event": nothing is decided before the first lists. Where a list keeps failing, decisions go
-on after a minute and scale nothing down. A cluster without the CRDs, or without the right to list them, has no events;
-the log says so once.
+on after a minute and scale nothing down. A cluster without the CRDs has no events. An operator without the right to
+list them sees none; what one held before a restart stays up (`former_events`). The log says so once.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from msgspec import Struct, field
 
 from cronhpa.api.identity import CLUSTER_EVENT_PLURAL, EVENT_PLURAL, GROUP, VERSION
 from cronhpa.api.parse_event import parse_event
+from cronhpa.core.model.decision import CLUSTER_EVENT_PREFIX, EVENT_PREFIX
 from cronhpa.core.model.instant import MINUTE, Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
@@ -37,6 +38,7 @@ from cronhpa.kube.label_selector import Selector, SelectorError, parse_selector,
 from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
+from cronhpa.operator.objects.former_events import FormerEvents
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Key, ObjectState
 
@@ -51,6 +53,10 @@ _ABSENT_SECONDS = 60.0
 _AGAIN_SECONDS = 1.0
 _WAITED_SECONDS = 60.0
 _UNREADABLE = "planned events cannot be listed: what they ask for is not known"
+_FORBIDDEN = (
+    "planned events may not be listed any more, and one held here: grant list and watch of plannedevents and"
+    " clusterplannedevents again; nothing is scaled down until it would have closed"
+)
 _ABSENT: dict[int, str] = {HTTPStatus.NOT_FOUND: "is not installed", HTTPStatus.FORBIDDEN: "may not be listed"}
 _EVERYTHING = Selector(())
 _NAMESPACES = path_of("api", "v1", "namespaces")
@@ -146,6 +152,9 @@ class PlannedEvents:
         self._scoped: list[Informer[Any]] = []
         # Paths of kinds that the API does not serve, or does not let us list.
         self._absent: set[str] = set()
+        # Those of them whose lists are refused: for them, former events hold.
+        self._forbidden: set[str] = set()
+        self._former = FormerEvents(now)
         # Paths whose first list has been failing for a minute.
         self._unreadable: set[str] = set()
         self._was_synced = False
@@ -254,7 +263,19 @@ class PlannedEvents:
         if events:
             taken = taken_over(events, self._now())
             spec = with_events(spec, taken, lambda event, stated: self._expected(spec, key, event, stated))
-        return with_unknown_events(spec, _UNREADABLE) if self._unreadable else spec
+        if self._unreadable:
+            return with_unknown_events(spec, _UNREADABLE)
+        return self._with_former(spec, key) if self._forbidden else spec
+
+    def _with_former(self, spec: Spec, key: Key) -> Spec:
+        """The spec, with a schedule that cannot be read for each kind of events that held and may not be read now."""
+        state = self._inventory.items.get(key)
+        for path in self._forbidden:
+            of_cluster = path.endswith(CLUSTER_EVENT_PLURAL)
+            if state is not None and self._former.hold(state, of_cluster=of_cluster):
+                prefix = CLUSTER_EVENT_PREFIX if of_cluster else EVENT_PREFIX
+                spec = with_unknown_events(spec, _FORBIDDEN, prefix)
+        return spec
 
     def look_again(self, namespace: str = "") -> None:
         """The objects of a namespace, or of all, take over what their events ask for now."""
@@ -281,12 +302,14 @@ class PlannedEvents:
                     LOG.log(level, "%s %s: no planned event holds by it (%s)", informer.path, reason, error)
                 self._absent.add(informer.path)
                 self._note_readable(informer.path)
+                self._note_forbidden(informer.path, is_forbidden=error.status == HTTPStatus.FORBIDDEN)
                 await asyncio.sleep(_ABSENT_SECONDS)
             except Exception:
                 LOG.exception("list of %s: it is tried again", informer.path)
                 await asyncio.sleep(_AGAIN_SECONDS)
             else:
                 self._absent.discard(informer.path)
+                self._note_forbidden(informer.path, is_forbidden=False)
                 await informer.run()
 
     async def _doubt(self, informer: Informer[Any]) -> None:
@@ -305,6 +328,18 @@ class PlannedEvents:
     def _note_readable(self, path: str) -> None:
         if path in self._unreadable:
             self._unreadable.discard(path)
+            self.look_again()
+
+    def _note_forbidden(self, path: str, *, is_forbidden: bool) -> None:
+        """Notes whether a list of events is refused: each minute, because an event that held may have closed since."""
+        if path == _NAMESPACES:
+            return
+        before = path in self._forbidden
+        if is_forbidden:
+            self._forbidden.add(path)
+        else:
+            self._forbidden.discard(path)
+        if before != is_forbidden or self._former.any_held(self._inventory.items):
             self.look_again()
 
     def _on_event(self, namespace: str, name: str, raw: RawEvent | None) -> None:
