@@ -52,6 +52,8 @@ class ObjectPart(Struct, frozen=True):
     """Whether the event expects a load of which the usual one is not known."""
     is_elsewhere: bool = False
     """Whether another installation of the operator serves it, and may not read this event."""
+    is_unreadable: bool = False
+    """Whether its spec cannot be read, so that nothing is decided for it."""
     is_left_out: bool = False
     """Whether the object has too many events to take this one over."""
     is_percent_of_nothing: bool = False
@@ -227,6 +229,7 @@ class Share(Struct):
 _NOTES: dict[str, Callable[[ObjectPart], Any]] = {
     "preview": lambda part: part.is_preview,
     "elsewhere": lambda part: part.is_elsewhere,
+    "unreadable": lambda part: part.is_unreadable,
     "short": lambda part: part.short,
     "loadUnknown": lambda part: part.is_load_unknown,
     "leftOut": lambda part: part.is_left_out,
@@ -397,7 +400,8 @@ def _stated(look: EventLook, shares: Sequence[Share], total: Mapping[str, int]) 
     yield _scheduled(look)
     asides = [look.aside] if look.aside else []
     for about, what in (("preview", "are in mode Preview and are not scaled"),
-                        ("elsewhere", "are served by another installation, which may not read the event")):  # fmt: skip
+                        ("elsewhere", "are served by another installation, which may not read the event"),
+                        ("unreadable", "have a spec that cannot be read and are not scaled")):  # fmt: skip
         count, names = noted(about)
         if count:
             asides.append(f"{count} of them {what}: {names}")

@@ -248,11 +248,13 @@ def test_what_an_event_cannot_mean_for_an_object_is_told_with_its_name():
 
 def test_objects_that_are_not_scaled_here_are_named():
     preview, other = replace(SHOP, is_preview=True), replace(CART, is_elsewhere=True)
+    unreadable = replace(CART, name="till", is_unreadable=True)
 
-    told = condition(event_status(look(START - HOUR, preview, other), {}, NONE), "Matched")
+    told = condition(event_status(look(START - HOUR, preview, other, unreadable), {}, NONE), "Matched")
 
     assert "1 of them are in mode Preview and are not scaled: prod/shop" in told["message"]
     assert "1 of them are served by another installation, which may not read the event: prod/cart" in told["message"]
+    assert "1 of them have a spec that cannot be read and are not scaled: prod/till" in told["message"]
 
 
 def test_with_shards_each_replica_knows_what_the_others_told_and_none_undoes_it():

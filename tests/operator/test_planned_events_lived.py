@@ -89,6 +89,25 @@ def test_a_right_that_is_missing_after_a_restart_ends_no_event(plural, status, e
     assert other[-1][0] < 330
 
 
+def test_an_object_that_cannot_be_read_is_counted_and_named_in_the_status_of_its_event():
+    api = api_with_events()
+
+    async def scenario():
+        for name in ("shop", "till"):
+            deployment(api, name, replicas=1)
+            cronhpa(api, name, metrics=None, maxReplicas=-1 if name == "till" else 10)
+        api.create("plannedevents", "prod", "sale", spec=sale(minReplicas=3))
+        async with Life(api):
+            await until(200)
+        return api.objects["plannedevents"]["prod", "sale"]["status"]
+
+    told = live(scenario)
+
+    assert (2, 1, 3) == (told["objects"], told["ready"], told["pods"])
+    (matched,) = [one["message"] for one in told["conditions"] if one["type"] == "Matched"]
+    assert "1 of them have a spec that cannot be read and are not scaled: prod/till" in matched
+
+
 @pytest.mark.slow
 def test_the_last_of_many_edits_holds_in_all_objects():
     """Edits come while former ones are taken over, an object at a time: none of 200 objects keeps a former count."""

@@ -161,6 +161,16 @@ class EventStatusWriter:
         """event: that which was seen, with the days of its calendars."""
         own, spec, decision = state.served.own_spec, state.served.spec, state.local.latest_decision
         if own is None or spec is None:
+            yield ObjectPart(
+                state.namespace,
+                state.name,
+                0,
+                0,
+                0,
+                is_ready=False,
+                is_unreadable=True,
+                shard=self._shard_of(seen, state),
+            )
             return
         expected = self._events.expected_of(state)
         # A later window of it may lack more than the next one: that is told beforehand, too.
