@@ -2,7 +2,7 @@
 The number of each pod of a target, read from the pods themselves.
 
 This file owns which addresses may be asked: the IP of a ready pod of the target, as its status states it, at the port
-that the source names. Never a node's, a loopback or a link-local address: a cloud's metadata service has the last.
+that the source names. Never a node's, a loopback or a link-local address, nor that of a cloud's metadata service.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import secrets
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from itertools import count
 from math import ceil, sqrt
 from pathlib import Path
@@ -46,6 +46,12 @@ _KEPT_SECONDS = 600.0
 _IDS = count()
 
 Address = IPv4Address | IPv6Address
+# Metadata services whose address is not link-local: AWS and Google by IPv6, Alibaba, Azure, Oracle. And NAT64
+# (RFC 6052), behind which any address of IPv4 is.
+_NO_PODS = tuple(
+    ip_network(text)
+    for text in ("fd00:ec2::/32", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.0/24", "64:ff9b::/96")
+)
 _Z, _ERROR = 1.96, 0.05
 POPULATION_MIN = 30
 # The variation itself is measured on a sample, and is inexact.
@@ -245,7 +251,9 @@ def _plain(address: Address) -> Address:
 def _may_be_asked(address: Address, definition: PodsDefinition) -> bool:
     if definition.pod_networks:
         return any(address in network for network in definition.pod_networks)
-    return not (address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified)
+    if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
+        return False
+    return not any(address in network for network in _NO_PODS)
 
 
 def sample_size(population: int, variation: float) -> int:

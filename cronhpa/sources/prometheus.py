@@ -6,7 +6,6 @@ Answers are distrusted: anything but one finite, recent number of 0 or more for 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Annotated, ClassVar, Literal, Self
@@ -172,9 +171,9 @@ class PrometheusValues(ServerSource[Vector]):
         # With these two, Prometheus states in the body what is wrong with the query.
         if response.status not in {400, 422}:
             refuse_status(response.status)
-        if len(answer) > _AT_ONCE_BYTES:
-            return await asyncio.to_thread(read_vector, answer, self._labels)
-        return read_vector(answer, self._labels)
+        return await self._connection.parsed(
+            lambda: read_vector(answer, self._labels), is_short=len(answer) <= _AT_ONCE_BYTES
+        )
 
 
 def read_vector(body: bytes, labels: Sequence[str]) -> Vector:

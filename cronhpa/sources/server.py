@@ -27,6 +27,7 @@ from yarl import URL
 from cronhpa.core.model.instant import SECOND
 from cronhpa.core.model.printable import without_secrets, without_url_secrets
 from cronhpa.ports.fair_places import FairPlaces
+from cronhpa.sources.loop_share import LOOP_SHARE, LoopShare, PacedConnector
 from cronhpa.sources.no_answer import BROKEN, FILE_UNREADABLE, UNTRUSTED, NoAnswerError, no_answer_within, unreachable
 from cronhpa.sources.shared import SharedAnswers
 from cronhpa.sources.source import MeasuredObject, TlsDefinition, TlsFields
@@ -43,6 +44,7 @@ _OF_ONE_NAMESPACE = REQUESTS_AT_ONCE * 3 // 4
 _SLOW_SHARE = 1 / 5
 # Logins are rotated files; they are read again this often.
 _LOGIN_SECONDS = 5.0
+TOO_COSTLY = f"to parse its answers takes more than {LOOP_SHARE:.0%} of a CPU: shorten them, or ask less often"
 _AGENT = "cronhpa"
 _READ_BYTES = 2**16
 # Connections are kept for a period of some seconds.
@@ -96,6 +98,10 @@ class ServerDefinition(ServerFields, TlsDefinition):
     max_age_seconds: int = Field(120, ge=1, le=3600, description="a whole number of seconds from 1 to 3600")
 
 
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
 class SourceConnection:
     """
     The connections of one source, opened by its first request.
@@ -106,6 +112,9 @@ class SourceConnection:
     def __init__(self, definition: ServerFields, *, connections_max: int) -> None:
         self._definition = definition
         self._connections_max = connections_max
+        self._share = LoopShare(_now)
+        # Long answers are parsed in threads, one at a time: JSON's parser keeps the interpreter to itself.
+        self._parsing = asyncio.Lock()
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
         self._login: dict[str, str] = {}
@@ -133,11 +142,12 @@ class SourceConnection:
                     # The request waited for its turn, and the file of sources was replaced twice meanwhile.
                     raise NoAnswerError("Replaced", "the operator's file of sources was replaced meanwhile")
                 session = self._session or await self._open()
+                self._share.add_request()
                 sent = {**headers, **await self._stated_headers()}
                 async with session.request(
                     method, url, data=form, headers=sent, allow_redirects=False, server_hostname=definition.server_name
                 ) as response:
-                    async for part in response.content.iter_any():
+                    while part := await self._share.awaited(response.content.readany()):
                         take(part)
                     return response
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -160,11 +170,24 @@ class SourceConnection:
         response = await self.send(method, url, take, headers=headers, form=form)
         return response, without_secrets(bytes(body), self._secrets)
 
+    async def parsed(self, parse: Callable[[], T], *, is_short: bool) -> T:
+        """What `parse` makes of an answer, within the server's share. Raises NoAnswerError, as it does."""
+
+        if is_short:
+            return self._share.called(parse)
+        try:
+            async with asyncio.timeout(self._definition.timeout_seconds):
+                async with self._parsing:
+                    await asyncio.sleep(self._share.seconds_to_wait())
+                    return await self._share.in_thread(parse)
+        except TimeoutError:
+            raise NoAnswerError("TooCostly", TOO_COSTLY) from None
+
     async def _open(self) -> aiohttp.ClientSession:
         context = await asyncio.to_thread(_tls, self._definition)
         if self._session is None:  # else another request opened it meanwhile
-            connector = aiohttp.TCPConnector(
-                limit=self._connections_max, ssl=context, keepalive_timeout=_IDLE_SECONDS, ttl_dns_cache=10
+            connector = PacedConnector(
+                self._share, limit=self._connections_max, ssl=context, keepalive_timeout=_IDLE_SECONDS, ttl_dns_cache=10
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,

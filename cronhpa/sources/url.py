@@ -8,7 +8,6 @@ repeats nothing of the answer.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -129,9 +128,7 @@ class UrlValues(ServerSource[int]):
         )
         refuse_status(response.status)
         stated = (body, response.headers.get("Content-Type", ""), self._definition, self._clock() / SECOND)
-        if len(body) > _AT_ONCE_BYTES[kind]:
-            return await asyncio.to_thread(read_number, *stated)
-        return read_number(*stated)
+        return await self._connection.parsed(lambda: read_number(*stated), is_short=len(body) <= _AT_ONCE_BYTES[kind])
 
 
 def read_number(body: bytes, content_type: str, definition: UrlDefinition, now_seconds: float) -> int:

@@ -15,8 +15,8 @@ from cronhpa.sources.url import UrlValues
 from sources.answering_sources import NOON, drips, endless, measured, serving
 
 
-def source(port, scheme="http", path="/scale?ns=$namespace&of=$target", **fields):
-    stated = {"url": f"{scheme}://127.0.0.1:{port}{path}", "value": "queues.0.length", **fields}
+def source(port, scheme="http", path="/scale?ns=$namespace&of=$target", host="127.0.0.1", **fields):
+    stated = {"url": f"{scheme}://{host}:{port}{path}", "value": "queues.0.length", **fields}
     if stated.get("format") in {"text", "prometheus"}:
         del stated["value"]
     definition = parse_sources(json.dumps({"sources": {"length": {"url": stated}}}), "test")["length"]
