@@ -118,7 +118,7 @@ class Standing(Struct, gc=False):
             self.spec.metrics[index], reading, scale.spec_replicas, scale.status_replicas, band, self.headroom_percent
         )
 
-    def stand(self, usages: tuple[int, ...], now: Nanoseconds, remembered_at: Nanoseconds) -> None:
+    def note_period(self, usages: tuple[int, ...], now: Nanoseconds, remembered_at: Nanoseconds) -> None:
         """Notes a period in which the decision stands. remembered_at: the instant with which the memory keeps it."""
         self.usages, self.at, self.remembered_at, self.has_stood = usages, now, remembered_at, True
         self.periods.append(remembered_at)
@@ -157,7 +157,7 @@ class Standing(Struct, gc=False):
         return replace(self.decision, at=self.remembered_at, metrics=proposals, recommended=recommended)
 
 
-def standing(
+def standing_of(
     record: Record, pods: Sequence[Pod], decision: Decision, memory: Memory, *, foreseen: bool = False
 ) -> Standing | None:
     """

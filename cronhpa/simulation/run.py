@@ -25,7 +25,7 @@ from cronhpa.core.model.record import Record
 from cronhpa.core.model.spec import ResourceMetric, Span, Spec
 from cronhpa.core.schedules.bounds import resolve
 from cronhpa.core.schedules.leads import urgent_edge
-from cronhpa.core.standing import Standing, standing
+from cronhpa.core.standing import Standing, standing_of
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.observe import observe_simulated, settled_usages
 from cronhpa.simulation.score import Score, ScoreAccumulator
@@ -124,38 +124,38 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
     target = trajectory.target
     changes = [ReplicaChange(begin, target.replicas, target.ready)]
     now = begin
-    stands: Standing | None = None
+    standing: Standing | None = None
     last: Decision | None = None
     observation, before = trajectory.observe(spec), trajectory.memory
     while now < end:
         passed(now)
         latest = forecasts(now)
         limited = budget.limit(spec, latest, now) if budget is not None and isinstance(latest, Forecast) else latest
-        usages = None if stands is None else settled_usages(spec, target)
+        usages = None if standing is None else settled_usages(spec, target)
         if (
-            stands is not None
+            standing is not None
             and usages is not None
             # A counterfactual reads what the target's pods use in each period.
             and (budget is None or budget.is_met)
-            and stands.covers(usages, now)
-            and stands.foresees(observation, limited, before, now)
+            and standing.covers(usages, now)
+            and standing.foresees(observation, limited, before, now)
         ):
-            stands.stand(usages, now, now)
-            decision = stands.decision
+            standing.note_period(usages, now, now)
+            decision = standing.decision
             trajectory.accumulator.reconciled(decision)
         else:
-            if stands is not None:
-                trajectory.memory = stands.take_periods(trajectory.memory)
+            if standing is not None:
+                trajectory.memory = standing.take_periods(trajectory.memory)
             observation, before = trajectory.observe(spec), trajectory.memory
             decision = decide(spec, observation, limited, before, now)
             if watch is not None:
                 watch(observation, decision)
             trajectory.act(spec, observation, decision)
-            stands = None
+            standing = None
         if budget is not None and isinstance(latest, Forecast):
             budget.count(spec, observation, before, decision, now)
         if (
-            stands is None
+            standing is None
             and watch is None
             and target.is_settled
             and (budget is None or budget.is_met)
@@ -163,7 +163,7 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
             and _asks_alike(decision, last)
         ):
             record = Record(spec, observation, limited, before, now)
-            stands = standing(record, target.pods, decision, trajectory.memory, foreseen=True)
+            standing = standing_of(record, target.pods, decision, trajectory.memory, foreseen=True)
         last = decision
         _note(changes, target)
         now = min(next_reconciliation(spec, decision, begin, now), end)
@@ -172,7 +172,7 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
             _note(changes, target)
         target.advance(now, trajectory.accumulator)
         _note(changes, target)
-    memory = trajectory.memory if stands is None else stands.take_periods(trajectory.memory)
+    memory = trajectory.memory if standing is None else standing.take_periods(trajectory.memory)
     return Run(trajectory.accumulator.score(), tuple(changes), memory)
 
 

@@ -19,7 +19,7 @@ from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent, Observation, Pod
 from cronhpa.core.model.record import Record
 from cronhpa.core.model.spec import ResourceMetric, Spec
-from cronhpa.core.standing import Standing, standing
+from cronhpa.core.standing import Standing, standing_of
 from cronhpa.kube.label_selector import select
 from cronhpa.kube.metric_values import PodMetrics
 from cronhpa.kube.metrics import PodMetricsByName
@@ -94,11 +94,11 @@ def held(spec: Spec, tick: dict[str, Any], memory: Memory) -> Iterator[tuple[Any
         usages = None if stands is None else usages_read(stands, tick, pods, observation, now)
         is_covered = stands is not None and usages is not None and stands.covers(usages, now)
         if stands is not None and usages is not None and is_covered:
-            stands.stand(usages, now, now)
+            stands.note_period(usages, now, now)
             stood = stands.newest_readings, stands.newest_decision, stands.take_periods(memory)
             yield stood, (observation.readings, decision, after)
         else:
-            stands = standing(Record(spec, observation, None, memory, now), pods, decision, after)
+            stands = standing_of(Record(spec, observation, None, memory, now), pods, decision, after)
         memory = after
 
 

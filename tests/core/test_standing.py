@@ -39,7 +39,7 @@ from cronhpa.core.model.spec import (
     PodsMetric,
     ResourceMetric,
 )
-from cronhpa.core.standing import standing
+from cronhpa.core.standing import standing_of
 
 DAY = spec(minimum=1, maximum=20, metrics=(cpu(50),))
 
@@ -80,7 +80,7 @@ class Life:
         stood = self._stood(observation, samples, usage)
         if stood is None:
             record = Record(self.spec, observation, None, self.memory, self.now)
-            self.stands = standing(record, self.pods, decision, after)
+            self.stands = standing_of(record, self.pods, decision, after)
         self.memory = after
         if outcome != Withheld():
             self.count = min(decision.desired, 20)
@@ -98,7 +98,7 @@ class Life:
             usages = (usage * len(self.pods),) * len(self.spec.metrics)
         if usages is None or not self.stands.covers(usages, self.now):
             return None
-        self.stands.stand(usages, self.now, self.now)
+        self.stands.note_period(usages, self.now, self.now)
         return self.stands.newest_decision, self.stands.newest_readings, self.stands.take_periods(self.memory)
 
 

@@ -271,14 +271,14 @@ class ControlLoop:
         for first in range(0, len(states), _STANDING_PER_STEP):
             await self._yield.step()
             begun = self._clock()
-            stands: list[ObjectState] = []
+            decided: list[ObjectState] = []
             for state in states[first : first + _STANDING_PER_STEP]:
-                (stands if self._stands(state, pod_metrics, begun) else undecided).append(state)
-            if stands:
+                (decided if self._stands(state, pod_metrics, begun) else undecided).append(state)
+            if decided:
                 ended = self._clock()
-                self.metrics.duration.note((ended - begun) // len(stands), len(stands))
-                note_lags(self.metrics.lag, stands, ended)
-                self._end(stands)
+                self.metrics.duration.note((ended - begun) // len(decided), len(decided))
+                note_lags(self.metrics.lag, decided, ended)
+                self._end(decided)
         return undecided
 
     def _stands(self, state: ObjectState, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds) -> bool:

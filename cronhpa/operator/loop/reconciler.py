@@ -149,7 +149,7 @@ class Reconciler:
         if (
             not was_changed
             and claim is None
-            and await self.standing.stands_after(state, spec, observation, basis, queries, now)
+            and await self.standing.stands_as_observed(state, spec, observation, basis, queries, now)
         ):
             return None
         held_until = self._resume(state, spec, observation, now)
@@ -195,7 +195,7 @@ class Reconciler:
             memory = local.kept_memory.after(decision, Withheld(), spec, record.observation)
             reconciliation = replace(reconciliation, memory=memory)
             local.kept_memory = memory
-            local.standing = self.standing.of(state, reconciliation)
+            local.standing = self.standing.begin(state, reconciliation)
         local.latest = reconciliation
         return reconciliation
 

@@ -20,7 +20,7 @@ from cronhpa.core.model.observation import Absent, Observation
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record, encode
 from cronhpa.core.model.spec import ResourceMetric, Spec
-from cronhpa.core.standing import Standing, standing
+from cronhpa.core.standing import Standing, standing_of
 from cronhpa.core.sync_grid import caused_at, following, latest
 from cronhpa.kube.metrics import PodMetricsByName
 from cronhpa.operator.loop.crowds import Crowds
@@ -55,18 +55,18 @@ class StandingDecisions:
         pod_metrics: None for objects without metrics.
         """
         local = state.local
-        basis, stands = local.basis, local.standing
-        if stands is None or basis is None or local.changed or not basis.is_listed or self._check:
+        basis, standing = local.basis, local.standing
+        if standing is None or basis is None or local.changed or not basis.is_listed or self._check:
             return False
-        if now >= stands.until or not basis.is_current or self._has_another_crowd(state, now):
+        if now >= standing.until or not basis.is_current or self._has_another_crowd(state, now):
             return False
-        usages = _usages(stands, basis, pod_metrics, now)
-        if usages is None or not stands.covers(usages, now):
+        usages = _usages(standing, basis, pod_metrics, now)
+        if usages is None or not standing.covers(usages, now):
             return False
-        self._stand(state, stands, basis, usages, now)
+        self._note_period(state, standing, basis, usages, now)
         return True
 
-    async def stands_after(
+    async def stands_as_observed(
         self,
         state: ObjectState,
         spec: Spec,
@@ -77,25 +77,25 @@ class StandingDecisions:
     ) -> bool:
         """Whether the decision on an object stands after its target, pods and metrics were observed."""
         local = state.local
-        stands, held = local.standing, local.basis
-        if stands is None or held is None or basis is None or not held.is_current or held.match is not basis.match:
+        standing, held = local.standing, local.basis
+        if standing is None or held is None or basis is None or not held.is_current or held.match is not basis.match:
             return False
         if held.pod_names != basis.pod_names:  # of the same pods the target may own others by now
             return False
         if self._has_another_crowd(state, now):
             return False
-        usages = stands.usages_of(observation.readings)
+        usages = standing.usages_of(observation.readings)
         if self._check and held.is_listed:
-            usages = _usages(stands, held, await queries.list_pod_metrics(None) if spec.metrics else None, now)
-        if usages is None or not stands.covers(usages, now):
+            usages = _usages(standing, held, await queries.list_pod_metrics(None) if spec.metrics else None, now)
+        if usages is None or not standing.covers(usages, now):
             return False
         memory = local.memory
-        self._stand(state, stands, held, usages, now)
+        self._note_period(state, standing, held, usages, now)
         if self._check:
-            self._compare(state, stands, Record(spec, observation, None, memory, now))
+            self._compare(state, standing, Record(spec, observation, None, memory, now))
         return True
 
-    def of(self, state: ObjectState, reconciliation: Reconciliation) -> Standing | None:
+    def begin(self, state: ObjectState, reconciliation: Reconciliation) -> Standing | None:
         """How long a decision stands whose reconciliation is remembered."""
         local, basis = state.local, state.local.basis
         if (
@@ -107,12 +107,14 @@ class StandingDecisions:
         if state.served.status_unknown:  # it is read again first
             return None
         record, now = reconciliation.record, reconciliation.record.now
-        stands = standing(record, basis.pods, reconciliation.decision, reconciliation.memory)
-        if stands is not None:
+        standing = standing_of(record, basis.pods, reconciliation.decision, reconciliation.memory)
+        if standing is not None:
             period = record.spec.options.sync_period
             # Contradictions are looked for a period late: other objects may share the edge.
-            stands.until = min(stands.until, following(state.uid, _FULL_PERIOD, now), local.conflicts_until + period)
-        return stands
+            standing.until = min(
+                standing.until, following(state.uid, _FULL_PERIOD, now), local.conflicts_until + period
+            )
+        return standing
 
     def _has_another_crowd(self, state: ObjectState, now: Nanoseconds) -> bool:
         """Whether others have joined or left an object's next start, so that its lead may begin at another time."""
@@ -121,24 +123,24 @@ class StandingDecisions:
             return False
         return self._crowds.crowd_of(state.key, now) is not latest.observation.crowd
 
-    def _stand(
-        self, state: ObjectState, stands: Standing, basis: Basis, usages: tuple[int, ...], now: Nanoseconds
+    def _note_period(
+        self, state: ObjectState, standing: Standing, basis: Basis, usages: tuple[int, ...], now: Nanoseconds
     ) -> None:
         """Notes a period for which a decision stands."""
-        period = stands.spec.options.sync_period
+        period = standing.spec.options.sync_period
         at = caused_at(latest(state.namespace, period, now), period, now)
-        stands.stand(usages, now, max(at, stands.remembered_at))
+        standing.note_period(usages, now, max(at, standing.remembered_at))
         self.stood += 1
         if basis.load_index is not None and basis.load_series is not None:
             self._loads.note(state, basis.load_series, now, usages[basis.load_index] / MILLI)
 
-    def _compare(self, state: ObjectState, stands: Standing, record: Record) -> None:
+    def _compare(self, state: ObjectState, standing: Standing, record: Record) -> None:
         """Compares a decision that stands with the one that would be made."""
         decided = self._decide(record.spec, record.observation, record.forecast, record.memory, record.now)
-        decision = replace(decided, at=stands.remembered_at)
+        decision = replace(decided, at=standing.remembered_at)
         memory = record.memory.after(decision, Withheld(), record.spec, record.observation)
         made = (decision, record.observation.readings, memory, False)
-        stood = (stands.newest_decision, stands.newest_readings, state.local.memory, decision.rescales)
+        stood = (standing.newest_decision, standing.newest_readings, state.local.memory, decision.rescales)
         if made != stood:
             self.differed += 1
             LOG.error("the decision that stands differs from what is decided: %s; it is %r", encode(record), stood)
@@ -148,19 +150,19 @@ class StandingDecisions:
 
 
 def _usages(
-    stands: Standing, basis: Basis, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds
+    standing: Standing, basis: Basis, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds
 ) -> tuple[int, ...] | None:
     """The usage of an object's pods by each metric, milli-units; None if one has no sample that counts."""
-    if not stands.spec.metrics:
+    if not standing.spec.metrics:
         return ()
     if pod_metrics is None or isinstance(pod_metrics, Absent):
         return None
     usages: list[int] = []
-    for metric in stands.spec.metrics:
+    for metric in standing.spec.metrics:
         if not isinstance(metric, ResourceMetric) or (usage := pod_metrics.usage(metric, basis.pod_names)) is None:
             return None
-        is_starting = now < stands.started and metric.name == "cpu"
-        if is_starting and not stands.trusts(pod_metrics.samples(metric, [pod.name for pod in stands.starting])):
+        is_starting = now < standing.started and metric.name == "cpu"
+        if is_starting and not standing.trusts(pod_metrics.samples(metric, [pod.name for pod in standing.starting])):
             return None
         usages.append(usage)
     return (*usages,)

@@ -339,7 +339,7 @@ class PlannedEvents:
             self._forbidden.add(path)
         else:
             self._forbidden.discard(path)
-        if before != is_forbidden or self._former.any_held(self._inventory.items):
+        if before != is_forbidden or (is_forbidden and self._former.any_held(self._inventory.items)):
             self.look_again()
 
     def _on_event(self, namespace: str, name: str, raw: RawEvent | None) -> None:
