@@ -89,8 +89,8 @@ def _coming_minimum(spec: Spec, memory: Memory, bounds: Bounds, now: Nanoseconds
 
 
 def _has_room(spec: Spec, bounds: Bounds) -> bool:
-    """Whether placeholders are asked for: by the object, or by a schedule of an event that leads or is open."""
-    if spec.placeholders is not None:
+    """Whether placeholders are asked for: for every rise, or by a schedule of an event that leads or is open."""
+    if spec.room_of_rises is not None:
         return True
     asking = {schedule.name for schedule in spec.schedules if schedule.placeholders is not None}
     return any(window.name in asking and window.state is not WindowState.CLOSED for window in bounds.windows)
@@ -108,7 +108,7 @@ def _minimum_at(latest: Reconciliation, at: Nanoseconds) -> int:
 def _forecast_floors(latest: Reconciliation, bounds: Bounds, now: Nanoseconds, ahead: Nanoseconds) -> Iterator[int]:
     """The floors that the newest forecast will ask for, at most the present maximum; none where it abstains."""
     spec, forecast = latest.spec, latest.forecast
-    if spec.forecast is None or spec.forecast.mode is Mode.PREVIEW or forecast is None or spec.placeholders is None:
+    if spec.forecast is None or spec.forecast.mode is Mode.PREVIEW or forecast is None or spec.room_of_rises is None:
         return
     for later in range(ahead, 0, -max(forecast.step, MINUTE)):
         floor = predict(spec, latest.observation, forecast, latest.memory, bounds.headroom_percent, now + later)

@@ -93,7 +93,14 @@ class Controller:
         )
         self.sources = sources or MetricSources(clock.now)
         self.owners = Owners()
-        self.inventory = Inventory(options, self._on_object, self._on_gone, self.owners.note_change, holds=shards.holds)
+        self.inventory = Inventory(
+            options,
+            self._on_object,
+            self._on_gone,
+            self.owners.note_change,
+            holds=shards.holds,
+            usual_placeholders=placeholders.usual,
+        )
         discovery = Discovery(client)
         self.targets = Targets(client, discovery, self._on_target, namespaces, shards, self._on_restored)
         places = WritePlaces()
@@ -292,7 +299,8 @@ class Controller:
         else:
             self.forecast_objects[key], self._forecast_series[key] = state, series
         spec = state.served.spec
-        if spec is not None and spec.room is not None:
+        # Nothing raises the floor of the others ahead of time.
+        if spec is not None and spec.room is not None and (spec.is_timed or spec.forecast is not None):
             self.placeholders.note(state)
         else:
             self.placeholders.objects.pop(key, None)

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from cronhpa.core.model.instant import SECOND, parse_duration
 from cronhpa.core.model.nearest import nearest
-from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.core.model.spec import ControllerOptions, Placeholders
 from cronhpa.forecasting.messages import DaskCluster
 from cronhpa.history.database.address import StoreAddress, store_address
 from cronhpa.history.imports.prometheus import PrometheusError, prometheus_url
@@ -163,6 +163,12 @@ def _as_priority_class(name: str, info: ValidationInfo) -> str:
             " or state CRONHPA_PLACEHOLDERS=CapacityBuffer"
         )
     return name
+
+
+def _as_usual_placeholders(most: int, info: ValidationInfo) -> int:
+    if most and info.data.get("placeholders") == "none":
+        raise ValueError("objects can have none while CRONHPA_PLACEHOLDERS is none: state auto there, or 0 here")
+    return most
 
 
 _PREFIX = "CRONHPA_"
@@ -315,6 +321,14 @@ class Settings(BaseSettings):
         "", description="A Role in that namespace that owns them: without it, as when the chart has none, they go."
     )
     placeholder_max: int = Field(100, ge=1, description="The most placeholders at once, of all objects together.")
+    # The check reads the setting of kinds, which is in front of it.
+    placeholder_max_per_object: Annotated[int, AfterValidator(_as_usual_placeholders)] = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="The most of an object that states no placeholders; 0: objects and events alone ask for them.",
+    )
+    placeholder_node_startup: Duration = Field("5m", description="How long a new node takes, for those objects.")
     forecast_workers: int = Field(
         1, ge=1, le=64, description="Processes that learn and forecast; each takes some 100 MB."
     )
@@ -424,7 +438,13 @@ class Settings(BaseSettings):
             self.placeholder_image,
             self.placeholder_max,
             self.placeholder_owner,
+            self._usual_placeholders,
         )
+
+    @property
+    def _usual_placeholders(self) -> Placeholders | None:
+        most = self.placeholder_max_per_object
+        return Placeholders(most, parse_duration(self.placeholder_node_startup)) if most else None
 
     @property
     def dask(self) -> DaskCluster | None:

@@ -81,6 +81,19 @@ def test_there_are_no_more_than_the_object_allows():
     assert 3 == missing("07:58", of=few)
 
 
+def test_the_settings_ask_for_objects_that_state_nothing():
+    """3 by the settings; 50 and none as the object states; an event asks for more, or for less."""
+    usual = spec(schedules=(day(),), usual_placeholders=replace(ROOM, max_replicas=3))
+    event_of = {count: day(placeholders=replace(ROOM, max_replicas=count)) for count in (2, 9)}
+
+    assert 3 == missing("07:58", of=usual)
+    assert 18 == missing("07:58", of=replace(usual, placeholders=ROOM))
+    assert 0 == missing("07:58", of=replace(usual, placeholders=replace(ROOM, max_replicas=0)))
+    assert 9 == missing("07:58", of=replace(usual, schedules=(event_of[9],)))
+    assert 3 == missing("07:58", of=replace(usual, schedules=(event_of[2],)))
+    assert 0 == missing("07:58", of=spec(schedules=(event_of[9],), placeholders=replace(ROOM, max_replicas=0)))
+
+
 @pytest.mark.parametrize(
     "of",
     [

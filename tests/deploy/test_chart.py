@@ -298,6 +298,16 @@ def test_what_placeholders_may_be_is_in_the_rights_and_nothing_else(kinds, names
     assert kinds == Settings(**known).placeholders
 
 
+def test_the_chart_states_placeholders_of_objects_that_state_none():
+    given = environment(render(placeholders={"kinds": "auto", "maxPerObject": 20, "nodeStartupSeconds": 90}))
+    stated = {name: given[f"CRONHPA_PLACEHOLDER_{name}"] for name in ("MAX_PER_OBJECT", "NODE_STARTUP")}
+
+    assert {"MAX_PER_OBJECT": "20", "NODE_STARTUP": "90s"} == stated
+    assert "CRONHPA_PLACEHOLDER_MAX_PER_OBJECT" not in environment(render(placeholders={"kinds": "auto"}))
+    with pytest.raises(ControlPlaneError, match=r"maxPerObject needs placeholders\.kinds, such as auto"):
+        render(placeholders={"maxPerObject": 20})
+
+
 def test_placeholders_of_shards_are_capacity_buffers():
     with pytest.raises(ControlPlaneError, match=r"with shards placeholders\.kinds is none or CapacityBuffer"):
         render(shards=16, placeholders={"kinds": "auto"})

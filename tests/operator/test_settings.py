@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from cronhpa.core.model.instant import MINUTE, SECOND
-from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.core.model.spec import ControllerOptions, Placeholders
 from cronhpa.operator.settings import Settings, unknown_variables
 
 
@@ -55,6 +55,15 @@ def test_placeholder_deployments_need_a_low_priority_and_one_replica_that_makes_
     with pytest.raises(ValidationError, match="with shards CRONHPA_PLACEHOLDERS is none or CapacityBuffer"):
         Settings(**given, shards=16)
     assert 16 == Settings(placeholders="CapacityBuffer", shards=16).shards
+
+
+def test_placeholders_of_objects_that_state_none_are_asked_for_by_a_setting():
+    given = {"placeholders": "CapacityBuffer", "placeholder_max_per_object": 20, "placeholder_node_startup": "90s"}
+
+    assert Placeholders(20, 90 * SECOND) == Settings(**given).placeholder_settings("any").usual
+    assert Settings(placeholders="CapacityBuffer").placeholder_settings("any").usual is None
+    with pytest.raises(ValidationError, match="objects can have none while CRONHPA_PLACEHOLDERS is none"):
+        Settings(placeholder_max_per_object=20)
 
 
 def test_a_lease_lasts_for_at_most_a_minute():

@@ -293,7 +293,11 @@ class PlaceholdersModel(Model):
     are: by a CapacityBuffer, or by a Deployment of low priority. The operator's setting CRONHPA_PLACEHOLDERS allows it.
     """
 
-    max_replicas: int = Field(ge=1, le=10_000, description="The most placeholders at once, each as large as a pod.")
+    max_replicas: int = Field(
+        ge=0,
+        le=10_000,
+        description="The most placeholders at once, each as large as a pod; 0: none at all.",
+    )
     node_startup_seconds: int = Field(
         default=300,
         ge=15,

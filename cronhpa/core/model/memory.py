@@ -327,7 +327,7 @@ class Memory(Struct, frozen=True):
 
 
 def _of_leads(start_up: Nanoseconds | None, node_start: NodeStart | None, spec: Spec) -> Nanoseconds | None:
-    if node_start is None or spec.placeholders is not None:
+    if node_start is None or spec.room_of_rises is not None:
         return start_up
     return node_start.length if start_up is None else max(start_up, node_start.length)
 

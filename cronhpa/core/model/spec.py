@@ -315,14 +315,23 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     calendar_problems: tuple[str, ...] = ()
     """Why calendars that the schedules name are not the present ones."""
     placeholders: Placeholders | None = None
-    """Room ahead of every rise."""
+    """Room ahead of every rise, as the object states it; none with a maximum of 0."""
+    usual_placeholders: Placeholders | None = None
+    """What the operator's settings ask for where the object states nothing."""
+
+    @property
+    def room_of_rises(self) -> Placeholders | None:
+        """Room ahead of every rise; None for none."""
+        stated = self.usual_placeholders if self.placeholders is None else self.placeholders
+        return stated if stated is not None and stated.max_replicas else None
 
     @property
     def room(self) -> Placeholders | None:
-        """Of the object, else the largest that its planned events ask for; None for none."""
+        """Of the object, else the largest that its planned events and the settings ask for; None for none."""
         if self.placeholders is not None:
-            return self.placeholders
-        asked = [schedule.placeholders for schedule in self.schedules if schedule.placeholders is not None]
+            return self.room_of_rises
+        stated = (self.usual_placeholders, *(schedule.placeholders for schedule in self.schedules))
+        asked = [one for one in stated if one is not None]
         if not asked:
             return None
         return Placeholders(max(one.max_replicas for one in asked), max(one.node_start_up for one in asked))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import read_memory
@@ -17,7 +18,7 @@ from cronhpa.core.model.instant import Nanoseconds, parse_instant
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.model.printable import shortened
-from cronhpa.core.model.spec import ControllerOptions, Spec
+from cronhpa.core.model.spec import ControllerOptions, Placeholders, Spec
 from cronhpa.core.schedules.calendar_days import event_with_calendars, with_calendars
 from cronhpa.core.schedules.wall_clock import zone_problem
 from cronhpa.kube.depth import DEPTH_MAX, decoded
@@ -77,7 +78,7 @@ class Inventory:
 
     changed(key) is called for an object that was created or whose spec changed, gone(state) for a deleted one.
     parse: spec, namespace and controller options -> Spec; raises SpecError. holds: whether the objects of a namespace
-    are this replica's; those of others are discarded.
+    are this replica's; those of others are discarded. usual_placeholders: of objects that state none.
     """
 
     def __init__(
@@ -88,8 +89,10 @@ class Inventory:
         retargeted: Callable[[TargetKey], None] = lambda _: None,
         parse: Callable[[dict[str, Any], str, ControllerOptions], Spec] = parse_spec,
         holds: Callable[[str], bool] = lambda _: True,
+        usual_placeholders: Placeholders | None = None,
     ) -> None:
         self._holds = holds
+        self._usual_placeholders = usual_placeholders
         self.items: dict[Key, ObjectState] = {}
         # The number of changes (an object created, deleted or edited); by namespace, the number at its last change.
         self._count = 0
@@ -375,7 +378,10 @@ class Inventory:
         try:
             text = msgspec.json.decode(spec) or {}
             state.served.zone = _zone(text)
-            written = state.served.written_spec = self._parse_spec(text, state.namespace, self._defaults)
+            written = self._parse_spec(text, state.namespace, self._defaults)
+            if self._usual_placeholders is not None:
+                written = replace(written, usual_placeholders=self._usual_placeholders)
+            state.served.written_spec = written
             own = state.served.own_spec = with_calendars(written, self.calendars)
             state.served.spec = self._with_events(own, state)
         except SpecError as error:

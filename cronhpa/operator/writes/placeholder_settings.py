@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from cronhpa.core.model.spec import Placeholders
+
 PlaceholderKinds = Literal["none", "auto", "CapacityBuffer", "Deployment"]
 
 
@@ -22,6 +24,8 @@ class PlaceholderSettings(Struct, frozen=True):
     """The most placeholders at once, of all objects together."""
     owner: str = ""
     """A Role in that namespace with which the Deployments go; "" for none."""
+    usual: Placeholders | None = None
+    """Of objects that state none; None: objects and events alone ask for them."""
 
 
 NO_PLACEHOLDERS = PlaceholderSettings()

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from lives import Life, cronhpa, timeline, until
 from model_api import Fault, ModelApi
+from msgspec.structs import replace
 from virtual_time import live
 
+from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.spec import Placeholders
 from cronhpa.operator.writes.placeholder_settings import PlaceholderKinds, PlaceholderSettings
 
 OWN = "operator"
@@ -147,6 +150,22 @@ def test_where_the_cluster_has_capacity_buffers_there_is_one_beside_the_object()
 def test_the_setting_names_the_kind():
     assert [([10], [])] == lived(world(buffers=True), BEGIN + 10, kinds="Deployment")
     assert [([], [])] == lived(world(), BEGIN + 10, kinds="CapacityBuffer")
+
+
+def test_a_setting_asks_for_objects_that_state_nothing():
+    """Four of each; one object states that it wants none, and nothing ever raises the floor of another."""
+    api = world()
+
+    async def scenario() -> list[int]:
+        shop(api, placeholders=None)
+        shop(api, "none", placeholders={"maxReplicas": 0})
+        shop(api, "still", placeholders=None, schedules=None)
+        usual = replace(settings(), usual=Placeholders(4, 300 * SECOND))
+        async with Life(api, placeholders=usual):
+            await until(BEGIN + 10)
+            return counts(api)
+
+    assert [4] == live(scenario)
 
 
 def test_without_the_setting_the_log_says_so_once_and_nothing_is_asked_for(caplog):
