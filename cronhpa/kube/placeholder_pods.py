@@ -8,10 +8,14 @@ from typing import Any
 from msgspec import Struct, field
 
 from cronhpa.core.model.quantity import format_milli, parse_milli
+from cronhpa.kube.label_selector import FORMS, SelectorError, parse_selector, selector_text
 
 # Extended resources of init containers are left out: they would need limits of the same size.
 _COUNTED = ("cpu", "memory", "ephemeral-storage")
 _CONTAINERS_MAX = 50
+# Terms of anti-affinity and spread constraints.
+_APART_MAX = 10
+_HOSTNAME = "kubernetes.io/hostname"
 
 
 class _Resources(Struct, frozen=True):
@@ -31,6 +35,7 @@ class _TemplateContainer(Struct, frozen=True, rename="camel"):
 
 class _Affinity(Struct, frozen=True, rename="camel"):
     node_affinity: dict[str, Any] | None = None
+    pod_anti_affinity: dict[str, Any] | None = None
 
 
 class PodTemplateSpec(Struct, frozen=True, rename="camel"):
@@ -44,9 +49,15 @@ class PodTemplateSpec(Struct, frozen=True, rename="camel"):
     tolerations: list[Any] | None = None
     runtime_class_name: str | None = None
     scheduler_name: str | None = None
+    topology_spread_constraints: list[Any] | None = None
+
+
+class _Labels(Struct, frozen=True):
+    labels: dict[str, str] | None = None
 
 
 class _Template(Struct, frozen=True):
+    metadata: _Labels = _Labels()
     spec: PodTemplateSpec = PodTemplateSpec()
 
 
@@ -72,12 +83,20 @@ def takes_room(template: PodTemplateSpec) -> bool:
     return any(part.counted for part in (*own, *parts))
 
 
-def placeholder_spec(template: PodTemplateSpec, image: str, priority_class: str) -> dict[str, Any]:
+class Kin(Struct, frozen=True):
+    """The pods of a target: their namespace and labels; and the labels of its placeholders, which are elsewhere."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    of_placeholders: Mapping[str, str]
+
+
+def placeholder_spec(template: PodTemplateSpec, image: str, priority_class: str, kin: Kin) -> dict[str, Any]:
     """
     The spec of a placeholder for a pod of this template.
 
-    Each container has its twin, because limits of a namespace are limits of containers. Affinity to other pods is left
-    out: it would be to those of another namespace.
+    Each container has its twin, because limits of a namespace are limits of containers. Pods that keep apart from each
+    other have placeholders that do. Other affinity to pods is left out: it would be to those of another namespace.
     """
     inits = template.init_containers or []
     beside = [*template.containers, *(one for one in inits if one.restart_policy == "Always")]
@@ -105,11 +124,58 @@ def placeholder_spec(template: PodTemplateSpec, image: str, priority_class: str)
         "runtimeClassName": template.runtime_class_name,
         "schedulerName": template.scheduler_name,
         "resources": None if template.resources is None else _stated(template.resources),
-        "affinity": None
-        if template.affinity is None or template.affinity.node_affinity is None
-        else {"nodeAffinity": template.affinity.node_affinity},
+        "affinity": _affinity(template.affinity or _Affinity(), kin),
+        "topologySpreadConstraints": [
+            {key: value for key, value in one.items() if key != "matchLabelKeys"}
+            | {"labelSelector": {"matchLabels": dict(kin.of_placeholders)}}
+            for one in template.topology_spread_constraints or ()
+            if isinstance(one, dict) and _is_kin(one.get("labelSelector"), kin.labels)
+        ][:_APART_MAX],
     }
     return {**spec, **{name: value for name, value in copied.items() if value}}
+
+
+def _affinity(stated: _Affinity, kin: Kin) -> dict[str, Any]:
+    terms = (stated.pod_anti_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    apart = list(_apart(terms if isinstance(terms, list) else (), kin))[:_APART_MAX]
+    anti = {"requiredDuringSchedulingIgnoredDuringExecution": apart} if apart else None
+    both = {"nodeAffinity": stated.node_affinity, "podAntiAffinity": anti}
+    return {name: value for name, value in both.items() if value}
+
+
+def _apart(terms: Iterable[Any], kin: Kin) -> Iterator[dict[str, Any]]:
+    """
+    The terms by which placeholders keep apart as the pods do.
+
+    From the pods themselves on nodes alone: there a pod takes the place of the placeholder that keeps it away. In a
+    zone it could not, because no pod preempts another one on another node.
+    """
+    for term in terms:
+        if not isinstance(term, dict) or not isinstance(term.get("topologyKey"), str):
+            continue
+        named = term.get("namespaces")
+        is_of_own = (not named and term.get("namespaceSelector") is None) or kin.namespace in (named or ())
+        if not (is_of_own or term.get("namespaceSelector") == {}) or not _is_kin(term.get("labelSelector"), kin.labels):
+            continue
+        place = {"topologyKey": term["topologyKey"]}
+        yield {**place, "labelSelector": {"matchLabels": dict(kin.of_placeholders)}}
+        if place["topologyKey"] == _HOSTNAME:
+            yield {**place, "labelSelector": term["labelSelector"], "namespaces": [kin.namespace]}
+
+
+def _is_kin(selector: Any, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector of a template picks the template's own pods."""
+    if not isinstance(selector, dict):
+        return False
+    try:
+        stated = selector.get("matchExpressions") or ()
+        expressions = [(one["key"], one["operator"], tuple(one.get("values") or ())) for one in stated]
+        if any(operator not in FORMS for _, operator, _ in expressions):
+            return False
+        text = selector_text(sorted((selector.get("matchLabels") or {}).items()), expressions)
+        return parse_selector(text).matches(labels)
+    except (SelectorError, AttributeError, KeyError, TypeError, ValueError):
+        return False
 
 
 def _container(name: str, image: str, resources: _Resources) -> dict[str, Any]:

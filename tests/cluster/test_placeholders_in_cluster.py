@@ -110,7 +110,7 @@ class Nodes:
     def __init__(self, plane, name, seconds):
         self._plane, self._name, self._seconds = plane, name, seconds
         self.added, self._coming, self._is_over = [], [], threading.Event()
-        self._add()
+        self.add()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self):
@@ -136,9 +136,9 @@ class Nodes:
                 self._coming += [now + self._seconds] * (ceil(waiting / CORES) - len(self._coming))
             while self._coming and self._coming[0] <= now:
                 del self._coming[0]
-                self._add()
+                self.add()
 
-    def _add(self):
+    def add(self):
         room = {"cpu": str(CORES), "memory": "100Gi", "pods": "100"}
         self._plane.apply(
             {
@@ -146,7 +146,7 @@ class Nodes:
                 "kind": "Node",
                 "metadata": {
                     "name": f"{self._name}-{len(self.added)}",
-                    "labels": {"pool": self._name},
+                    "labels": {"pool": self._name, "kubernetes.io/hostname": f"{self._name}-{len(self.added)}"},
                     "annotations": {"kwok.x-k8s.io/node": "fake"},
                 },
                 "status": {"allocatable": room, "capacity": room},
@@ -214,6 +214,31 @@ def test_pods_take_the_room_of_placeholders_at_once_and_each_right_is_used(contr
     own = {(verb, rule["apiGroups"][0], rule["resources"][0]) for rule in role["rules"] for verb in rule["verbs"]}
     assert own <= used(control_plane, earlier)
     assert set() == used(control_plane, earlier) - granted(control_plane) - own
+
+
+@pytest.mark.slow
+def test_placeholders_share_no_node_where_the_pods_share_none(control_plane, namespace, start):
+    """A node with room for four, and one pod that shares it with none of its kind: the placeholder needs the next."""
+    with Nodes(control_plane, namespace, seconds=3600) as nodes:
+        made = deployment("shop", namespace=namespace, replicas=1)
+        own = {"topologyKey": "kubernetes.io/hostname", "labelSelector": made["spec"]["selector"]}
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [own]}}
+        made["spec"]["template"]["spec"] |= {"nodeSelector": {"pool": namespace}, "affinity": apart}
+        control_plane.apply(made)
+        wait_until(lambda: ready(control_plane, namespace), lambda seen: seen == 1, within_s=60)
+        few = scaler(namespace, 2, placeholders={"maxReplicas": 10, "nodeStartupSeconds": 3600})
+        few["spec"]["minReplicas"] = 1
+        control_plane.apply(few)
+        start("auto")
+        wait_until(lambda: counts(control_plane), lambda seen: seen == [(1, 0)], within_s=60)
+        time.sleep(5)
+        assert [(1, 0)] == counts(control_plane)
+        nodes.add()
+        wait_until(lambda: counts(control_plane), lambda seen: seen == [(1, 1)], within_s=60)
+        few["spec"]["minReplicas"] = 2
+        control_plane.apply(few)
+        wait_until(lambda: ready(control_plane, namespace), lambda seen: seen == 2, within_s=60)
+        wait_until(lambda: counts(control_plane), lambda seen: seen == [], within_s=30)
 
 
 @pytest.mark.slow

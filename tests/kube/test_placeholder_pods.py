@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.core.model.quantity import parse_milli
-from cronhpa.kube.placeholder_pods import PodTemplateSpec, placeholder_spec, takes_room
+from cronhpa.kube.placeholder_pods import Kin, PodTemplateSpec, placeholder_spec, takes_room
+
+KIN = Kin("prod", {"app": "shop"}, {"room": "shop"})
 
 
 def made(**spec: Any) -> dict[str, Any]:
-    return placeholder_spec(msgspec.convert(spec, PodTemplateSpec), "pause:1", "placeholder")
+    return placeholder_spec(msgspec.convert(spec, PodTemplateSpec), "pause:1", "placeholder", KIN)
 
 
 def container(requests=None, **fields):
@@ -65,6 +67,59 @@ def test_it_goes_where_the_pods_go():
     pod = made(containers=[container({"cpu": "1"})], **where)
 
     assert where == {key: pod[key] for key in where}
+
+
+OWN, ROOMS = {"matchLabels": {"app": "shop"}}, {"matchLabels": {"room": "shop"}}
+ONE_OF = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["shop", "api"]}]}
+OTHER = {"matchLabels": {"app": "noisy"}}
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
+
+def apart(*terms):
+    """The terms by which placeholders keep apart, for those of the pods."""
+    anti = {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}
+    pod = made(containers=[container({"cpu": "1"})], affinity={"podAntiAffinity": anti})
+    return pod.get("affinity", {}).get("podAntiAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
+
+
+@pytest.mark.parametrize("selector", [OWN, ONE_OF])
+def test_pods_that_share_no_node_have_placeholders_that_share_none_with_them_or_each_other(selector):
+    on_nodes = [
+        {"topologyKey": HOST, "labelSelector": ROOMS},
+        {"topologyKey": HOST, "labelSelector": selector, "namespaces": ["prod"]},
+    ]
+    assert on_nodes == apart({"topologyKey": HOST, "labelSelector": selector})
+    assert on_nodes == apart({"topologyKey": HOST, "labelSelector": selector, "namespaces": ["prod", "test"]})
+    assert on_nodes == apart({"topologyKey": HOST, "labelSelector": selector, "namespaceSelector": {}})
+
+
+def test_in_a_zone_placeholders_keep_apart_from_each_other_alone():
+    """From another node no pod could preempt the placeholder that keeps it out of the zone."""
+    assert [{"topologyKey": ZONE, "labelSelector": ROOMS}] == apart({"topologyKey": ZONE, "labelSelector": OWN})
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        {"topologyKey": HOST, "labelSelector": OTHER},
+        {"topologyKey": HOST, "labelSelector": OWN, "namespaces": ["kube-system"]},
+        {"topologyKey": HOST, "labelSelector": OWN, "namespaceSelector": {"matchLabels": {"a": "b"}}},
+        {"topologyKey": HOST},
+        {"topologyKey": HOST, "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Near"}]}},
+        {"topologyKey": 7, "labelSelector": OWN},
+        "any",
+    ],
+)
+def test_no_tenant_keeps_placeholders_away_from_pods_of_others(term):
+    assert [] == apart(term)
+
+
+def test_pods_that_spread_have_placeholders_that_spread():
+    even = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    stated = [{**even, "labelSelector": OWN, "matchLabelKeys": ["pod-template-hash"]}, {**even, "labelSelector": OTHER}]
+    pod = made(containers=[container({"cpu": "1"})], topologySpreadConstraints=stated)
+
+    assert [{**even, "labelSelector": ROOMS}] == pod["topologySpreadConstraints"]
 
 
 def test_nothing_else_of_the_template_is_taken():

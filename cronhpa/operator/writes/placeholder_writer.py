@@ -33,7 +33,7 @@ from cronhpa.kube.clock import Clock
 from cronhpa.kube.discovery import Discovery, Resource
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import LeaseName
-from cronhpa.kube.placeholder_pods import TemplatedWorkload, placeholder_spec, takes_room
+from cronhpa.kube.placeholder_pods import Kin, TemplatedWorkload, placeholder_spec, takes_room
 from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
@@ -419,7 +419,7 @@ class PlaceholderWriter:
     async def _deployment(self, state: ObjectState, count: int) -> dict[str, Any]:
         meta = self._meta(_DEPLOYMENTS, state)
         labels = {**meta["labels"], "app.kubernetes.io/name": "placeholder", OBJECT: meta["name"]}
-        spec = await self._pod_spec(state)
+        spec = await self._pod_spec(state, {OBJECT: meta["name"]})
         return {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -445,7 +445,8 @@ class PlaceholderWriter:
         owner = {"apiVersion": f"{_ROLES.group}/v1", "kind": "Role", "name": name, "uid": role.metadata.uid}
         return {"ownerReferences": [owner]}
 
-    async def _pod_spec(self, state: ObjectState) -> dict[str, Any]:
+    async def _pod_spec(self, state: ObjectState, own: Mapping[str, str]) -> dict[str, Any]:
+        """own: the labels of the placeholders."""
         spec = state.served.spec
         assert spec is not None
         target = spec.target
@@ -453,15 +454,16 @@ class PlaceholderWriter:
         # A list of one object, as the operator has the right to list targets already.
         one = {"fieldSelector": f"metadata.name={target.name}"}
         listed = await self._client.get(resource.path(state.namespace), _Templates, one)
-        template = next((item.spec.template.spec for item in listed.items if item.metadata.name == target.name), None)
-        if template is None or not template.containers:
+        found = next((item.spec.template for item in listed.items if item.metadata.name == target.name), None)
+        if found is None or not found.spec.containers:
             raise UnfitError(f"there are none: {resource.full_name} {target.name} has no template of its pods")
-        if not takes_room(template):
+        if not takes_room(found.spec):
             raise UnfitError(
                 "there are none: its pods request neither cpu nor memory, so that they need no room: state "
                 "requests in their template"
             )
-        return placeholder_spec(template, self._settings.image, self._settings.priority_class)
+        kin = Kin(state.namespace, found.metadata.labels or {}, own)
+        return placeholder_spec(found.spec, self._settings.image, self._settings.priority_class, kin)
 
 
 def _is_decided(state: ObjectState) -> bool:
