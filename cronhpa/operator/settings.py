@@ -320,6 +320,13 @@ class Settings(BaseSettings):
     placeholder_owner: str = Field(
         "", description="A Role in that namespace that owns them: without it, as when the chart has none, they go."
     )
+    placeholder_buffer_owner: str = Field(
+        "",
+        description=(
+            "A ClusterRole, with CRONHPA_NAMESPACES a Role in each of them, that owns CapacityBuffers: without it, they"
+            " go. Empty: their objects own them."
+        ),
+    )
     placeholder_max: int = Field(100, ge=1, description="The most placeholders at once, of all objects together.")
     # The check reads the setting of kinds, which is in front of it.
     placeholder_max_per_object: Annotated[int, AfterValidator(_as_usual_placeholders)] = Field(
@@ -438,6 +445,7 @@ class Settings(BaseSettings):
             self.placeholder_image,
             self.placeholder_max,
             self.placeholder_owner,
+            self.placeholder_buffer_owner,
             self._usual_placeholders,
         )
 

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.usefixtures("no_operator")
 CORES = 4  # of a node
 RBAC = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
 ROLE = f"{RELEASE}-placeholders"
+BUFFER_ROLE = f"{RELEASE}-{NAMESPACE}-buffers"
+CLUSTER_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 BUFFER_CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -85,6 +87,7 @@ def start(control_plane, earlier, tmp_path):
                 placeholder_priority_class=f"{RELEASE}-{NAMESPACE}-placeholder",
                 placeholder_image="none",
                 placeholder_owner=ROLE,
+                placeholder_buffer_owner=BUFFER_ROLE if kinds in {"auto", "CapacityBuffer"} else "",
             )
         )
         running[-1].start()
@@ -97,6 +100,7 @@ def start(control_plane, earlier, tmp_path):
     control_plane.install_chart()
     for kind in ("roles", "rolebindings"):
         control_plane.delete(f"{RBAC}/{kind}/{ROLE}")
+        control_plane.delete(f"{CLUSTER_RBAC}/cluster{kind}/{BUFFER_ROLE}")
     for made in placeholders(control_plane):
         control_plane.delete(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{made['metadata']['name']}")
 
@@ -181,6 +185,11 @@ def placeholders(plane):
     return [one for one in made if one["metadata"]["name"].startswith("placeholder-")]
 
 
+def of(role):
+    """Its rights, as (verb, group, resource)."""
+    return {(verb, rule["apiGroups"][0], rule["resources"][0]) for rule in role["rules"] for verb in rule["verbs"]}
+
+
 def counts(plane):
     """(replicas, ready) of the placeholders."""
     return [(one["spec"]["replicas"], one["status"].get("readyReplicas", 0)) for one in placeholders(plane)]
@@ -210,8 +219,7 @@ def test_pods_take_the_room_of_placeholders_at_once_and_each_right_is_used(contr
         wait_until(lambda: counts(control_plane), lambda seen: seen == [], within_s=30)
         assert operator.is_running
 
-    role = control_plane.get(f"{RBAC}/roles/{ROLE}")
-    own = {(verb, rule["apiGroups"][0], rule["resources"][0]) for rule in role["rules"] for verb in rule["verbs"]}
+    own = of(control_plane.get(f"{RBAC}/roles/{ROLE}"))
     assert own <= used(control_plane, earlier)
     assert set() == used(control_plane, earlier) - granted(control_plane) - own
 
@@ -270,7 +278,7 @@ def test_a_cluster_with_capacity_buffers_has_one_beside_the_object(control_plane
         control_plane.kubectl("wait", "--for=condition=Established", "crd/capacitybuffers.autoscaling.x-k8s.io")
         control_plane.apply(deployment("shop", namespace=namespace, replicas=2))
         control_plane.apply(scaler(namespace, 6, placeholders={"maxReplicas": 3, "nodeStartupSeconds": 3600}))
-        start("auto")
+        operator = start("auto")
 
         (made,) = wait_until(lambda: buffers(control_plane, namespace), within_s=60)
         assert ("shop", 3) == (made["spec"]["scalableRef"]["name"], made["spec"]["replicas"])
@@ -284,9 +292,17 @@ def test_a_cluster_with_capacity_buffers_has_one_beside_the_object(control_plane
 
         control_plane.kubectl("delete", "chpa", "shop", "-n", namespace)
         wait_until(lambda: buffers(control_plane, namespace), lambda items: not items)
-        asked = {(verb, "autoscaling.x-k8s.io", "capacitybuffers") for verb in ("list", "create", "patch", "delete")}
-        assert asked - {("delete", *("autoscaling.x-k8s.io", "capacitybuffers"))} <= used(control_plane, earlier)
-        assert asked <= granted(control_plane)
+        own = of(control_plane.get(f"{CLUSTER_RBAC}/clusterroles/{BUFFER_ROLE}"))
+        assert own <= used(control_plane, earlier)
+        # In the chart's rights with the setting alone.
+        assert not own & granted(control_plane)
+
+        # As `helm upgrade` with `placeholders.kinds: none` does: the ClusterRole goes, and the buffers that it owns.
+        control_plane.apply(scaler(namespace, 6, placeholders={"maxReplicas": 3, "nodeStartupSeconds": 3600}))
+        wait_until(lambda: buffers(control_plane, namespace), within_s=60)
+        operator.kill()
+        control_plane.delete(f"{CLUSTER_RBAC}/clusterroles/{BUFFER_ROLE}")
+        wait_until(lambda: buffers(control_plane, namespace), lambda items: not items, within_s=120)
     finally:
         control_plane.kubectl("delete", "crd", "capacitybuffers.autoscaling.x-k8s.io")
 

@@ -262,7 +262,7 @@ def test_a_platform_may_choose_the_user_itself():
     assert not mine.keys() & container(objects)["securityContext"].keys()
 
 
-BUFFERS = {("autoscaling.x-k8s.io", "capacitybuffers"): {"list", "create", "patch", "delete"}}
+BUFFERS = ("autoscaling.x-k8s.io", "capacitybuffers"), {"list", "create", "patch", "delete"}
 MADE = {
     ("apps", "deployments"): {"list", "create", "patch", "delete"},
     ("rbac.authorization.k8s.io", "roles"): {"get"},
@@ -274,13 +274,28 @@ MADE = {
 def test_what_placeholders_may_be_is_in_the_rights_and_nothing_else(kinds, namespaces):
     """Deployments are made in the release's namespace alone: whoever makes them elsewhere may run anything there."""
     objects = render(placeholders={"kinds": kinds}, namespaces=namespaces)
-    by_name = {role["metadata"]["name"]: role for role in roles(objects)}
+    by_name = {role["metadata"]["name"]: role for role in (*roles(objects), *of_kind(objects, "ClusterRole"))}
     own = by_name.pop("cronhpa-placeholders", None)
-    acting = by_name["cronhpa"] if namespaces else own_role(objects)
+    of_buffers = by_name.pop("cronhpa-buffers" if namespaces else "cronhpa-cronhpa-system-buffers", None)
+    acting = by_name["cronhpa" if namespaces else "cronhpa-cronhpa-system"]
     usual = RIGHTS if namespaces else {**RIGHTS, **OF_CLUSTER, **REVIEWS, LEASES: {"get"}}
     classes = of_kind(objects, "PriorityClass")
 
-    assert usual | (BUFFERS if kinds in {"CapacityBuffer", "auto"} else {}) == rights(acting)
+    assert usual == rights(acting)
+    if kinds in {"CapacityBuffer", "auto"}:
+        assert of_buffers is not None
+        kind = "roles" if namespaces else "clusterroles"
+        assert dict([BUFFERS, (("rbac.authorization.k8s.io", kind), {"get"})]) == rights(of_buffers)
+        name = of_buffers["metadata"]["name"]
+        assert [[name]] == [rule["resourceNames"] for rule in of_buffers["rules"] if "resourceNames" in rule]
+        assert (namespaces or [None]) == [of_buffers["metadata"].get("namespace")]
+        assert name == environment(objects)["CRONHPA_PLACEHOLDER_BUFFER_OWNER"]
+        bound = [one["roleRef"] for one in objects if one["kind"].endswith("Binding")]
+        assert {"kind": of_buffers["kind"], "name": name}.items() <= next(
+            one.items() for one in bound if one["name"] == name
+        )
+    else:
+        assert of_buffers is None
     if kinds not in {"Deployment", "auto"}:
         assert own is None
         assert not classes

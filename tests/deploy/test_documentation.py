@@ -64,7 +64,7 @@ def test_the_conditions_page_names_each_type_and_reason_that_the_code_has():
     """Texts in CamelCase of the packages that state conditions and events, but for names of other things."""
     others = {
         "AboveMaximum", "AverageValue", "BearerToken", "BelowMinimum", "CapacityBuffer", "ClockChange",
-        "ContainerResource", "ClusterPlannedEvent",
+        "ClusterPlannedEvent", "ClusterRole", "ContainerResource",
         "CurrentReplicas", "CustomResourceDefinition", "DoesNotExist", "ExternalMetric", "FieldValueForbidden",
         "FieldValueRequired", "MaxFloorReplicas", "NoConfiguration", "NoContext", "NoEvidence", "NoKindMatch",
         "NoMetrics", "NoTarget", "NotFound", "NotIn", "NotLeading", "NotOne", "NotRegistered", "ObjectMetric",

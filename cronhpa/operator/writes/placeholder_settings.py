@@ -24,6 +24,8 @@ class PlaceholderSettings(Struct, frozen=True):
     """The most placeholders at once, of all objects together."""
     owner: str = ""
     """A Role in that namespace with which the Deployments go; "" for none."""
+    buffer_owner: str = ""
+    """A ClusterRole, with namespaces a Role in each, with which CapacityBuffers go; "": they go with their objects."""
     usual: Placeholders | None = None
     """Of objects that state none; None: objects and events alone ask for them."""
 

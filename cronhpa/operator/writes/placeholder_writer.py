@@ -6,8 +6,8 @@ the operator's own. Not in that of the object: there it would use up the quota o
 Deployments in all namespaces may run anything anywhere.
 
 Nothing waits for placeholders. What fails is a condition of the object and a line of the log, once a rise, with what to
-do, and is tried again. Where the setting is turned off, so are the rights: the Deployments go with the chart's Role,
-which owns them.
+do, and is tried again. Where the setting is turned off, so are the rights: what was made goes with the chart's Role or
+ClusterRole, which owns it.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ _AGAIN_SECONDS = 60.0
 _LINES_MAX = 20
 _DEPLOYMENTS = Resource("apps", "v1", "deployments")
 _ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles")
+_CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles")
 # Of a CapacityBuffer: what its controller says of it.
 _BUFFER_READY = "ReadyForProvisioning"
 _NO_ROOM = (
@@ -292,9 +293,8 @@ class PlaceholderWriter:
         return found
 
     async def _make(self, resource: Resource, state: ObjectState, count: int) -> None:
-        body = (
-            await self._deployment(state, count) if resource is _DEPLOYMENTS else self._buffer(resource, state, count)
-        )
+        make = self._deployment if resource is _DEPLOYMENTS else self._buffer
+        body = await make(resource, state, count)
         await self._client.create(resource.path(body["metadata"]["namespace"]), body, Placeholder)
         if state.key in self._made:
             text = "somebody deleted them while they were needed: they are made again once a minute; see who does"
@@ -404,10 +404,12 @@ class PlaceholderWriter:
             "annotations": {OBJECT: "/".join(state.key)},
         }
 
-    def _buffer(self, resource: Resource, state: ObjectState, count: int) -> dict[str, Any]:
+    async def _buffer(self, resource: Resource, state: ObjectState, count: int) -> dict[str, Any]:
         spec = state.served.spec
         assert spec is not None
-        owner = {"apiVersion": API_VERSION, "kind": KIND, "name": state.name, "uid": state.uid}
+        # Not both: what has two owners stays until both are gone.
+        owner = await self._role(self._settings.buffer_owner, "" if "" in self._namespaces else state.namespace)
+        owner = owner or {"apiVersion": API_VERSION, "kind": KIND, "name": state.name, "uid": state.uid}
         ref = {"apiGroup": api_group(spec.target.api_version), "kind": spec.target.kind, "name": spec.target.name}
         return {
             "apiVersion": f"{resource.group}/{resource.version}",
@@ -416,14 +418,15 @@ class PlaceholderWriter:
             "spec": {"scalableRef": ref, "replicas": count},
         }
 
-    async def _deployment(self, state: ObjectState, count: int) -> dict[str, Any]:
-        meta = self._meta(_DEPLOYMENTS, state)
+    async def _deployment(self, resource: Resource, state: ObjectState, count: int) -> dict[str, Any]:
+        meta = self._meta(resource, state)
+        owner = await self._role(self._settings.owner, self._settings.namespace)
         labels = {**meta["labels"], "app.kubernetes.io/name": "placeholder", OBJECT: meta["name"]}
         spec = await self._pod_spec(state, {OBJECT: meta["name"]})
         return {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": {**meta, **await self._owner()},
+            "metadata": {**meta, "ownerReferences": [owner]} if owner else meta,
             "spec": {
                 "replicas": count,
                 "revisionHistoryLimit": 0,
@@ -432,18 +435,22 @@ class PlaceholderWriter:
             },
         }
 
-    async def _owner(self) -> dict[str, Any]:
-        """The owner reference to the Role of these rights, where a setting names one and it is there."""
-        name = self._settings.owner
+    async def _role(self, name: str, namespace: str) -> dict[str, Any]:
+        """
+        The owner reference to the role of these rights; {} where no setting names one, or it is not there.
+
+        namespace: "" for a ClusterRole.
+        """
         if not name:
             return {}
+        kind = "Role" if namespace else "ClusterRole"
+        path = _ROLES.path(namespace, name) if namespace else _CLUSTER_ROLES.root + path_of(_CLUSTER_ROLES.name, name)
         try:
-            role = await self._client.get(_ROLES.path(self._settings.namespace, name), _Identified)
+            role = await self._client.get(path, _Identified)
         except ClusterError as error:
-            LOG.warning("the placeholders outlive their setting: Role %s cannot be read: %s", name, error.message)
+            LOG.warning("the placeholders outlive their setting: %s %s cannot be read: %s", kind, name, error.message)
             return {}
-        owner = {"apiVersion": f"{_ROLES.group}/v1", "kind": "Role", "name": name, "uid": role.metadata.uid}
-        return {"ownerReferences": [owner]}
+        return {"apiVersion": f"{_ROLES.group}/v1", "kind": kind, "name": name, "uid": role.metadata.uid}
 
     async def _pod_spec(self, state: ObjectState, own: Mapping[str, str]) -> dict[str, Any]:
         """own: the labels of the placeholders."""

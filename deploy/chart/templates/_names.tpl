@@ -154,12 +154,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch]
-{{- if has .Values.placeholders.kinds (list "auto" "CapacityBuffer") }}
-# Room for the pods of coming rises, beside the objects that ask for it.
-- apiGroups: [autoscaling.x-k8s.io]
-  resources: [capacitybuffers]
-  verbs: [list, create, patch, delete]
-{{- end }}
 # Other autoscalers of the target.
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
@@ -181,6 +175,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
+{{- end -}}
+
+{{/* Room for the pods of coming rises, beside the objects that ask for it. The role owns it, so that both go together. */}}
+{{- define "cronhpa.bufferRules" -}}
+- apiGroups: [autoscaling.x-k8s.io]
+  resources: [capacitybuffers]
+  verbs: [list, create, patch, delete]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [{{ if .Values.namespaces }}roles{{ else }}clusterroles{{ end }}]
+  resourceNames: [{{ include "cronhpa.bufferRole" . }}]
+  verbs: [get]
+{{- end -}}
+
+{{- define "cronhpa.bufferRole" -}}
+{{ include "cronhpa.fullname" . }}-{{ if not .Values.namespaces }}{{ .Release.Namespace }}-{{ end }}buffers
 {{- end -}}
 
 {{/* Not empty if the page is served to other machines. */}}

@@ -452,6 +452,31 @@ def test_the_role_that_a_setting_names_owns_them():
         assert all(one["uid"] == api.objects["roles"][OWN, "room"]["metadata"]["uid"] for one in found)
 
 
+@pytest.mark.parametrize(("namespaces", "kind"), [((), "ClusterRole"), (("prod",), "Role")])
+def test_the_role_that_a_setting_names_owns_buffers_alone(namespaces, kind):
+    """Not their objects, too: what has two owners stays until both are gone."""
+    for is_there, expected in ((True, kind), (False, "CronHPA")):
+        api = world(buffers=True)
+        group = "/apis/rbac.authorization.k8s.io/v1"
+        api.kinds |= {(group, "roles"): "Role", (group, "clusterroles"): "ClusterRole"}
+
+        async def scenario(api: ModelApi = api, *, is_there: bool = is_there) -> list[Any]:
+            if is_there:
+                api.create(
+                    f"{kind.lower()}s",
+                    "prod" if namespaces else None,
+                    "buffers",
+                    metadata={"namespace": "".join(namespaces)},
+                )
+            shop(api)
+            async with Life(api, placeholders=replace(settings(), buffer_owner="buffers"), namespaces=namespaces):
+                await until(BEGIN + 30)
+                (made,) = placeholders(api, "capacitybuffers")
+                return made["metadata"]["ownerReferences"]
+
+        assert [expected] == [one["kind"] for one in live(scenario)]
+
+
 def test_an_event_asks_for_room_ahead_of_itself_alone():
     """The event's 20 from 07:30 on, five minutes ahead of a lead of two: 18 from 07:23 on. Nothing for the day's 12."""
     api = world()
