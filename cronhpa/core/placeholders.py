@@ -7,7 +7,8 @@ replicas and the coming floor; each real pod takes the place of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -23,6 +24,7 @@ from cronhpa.core.schedules.bounds import Bounds, resolve, resolve_anew
 # Of schedules that change more often within a node's start-up, the first edges count: each takes up to milliseconds.
 _EDGES_MAX = 16
 _STUCK = {DecisionKind.UNREACHABLE, DecisionKind.SUSPENDED}
+_Name = TypeVar("_Name", str, tuple[str, str])
 
 
 def pods_to_come(latest: Reconciliation, replicas: int, now: Nanoseconds) -> int:
@@ -42,6 +44,34 @@ def pods_to_come(latest: Reconciliation, replicas: int, now: Nanoseconds) -> int
         return 0
     floor = max(_floors(latest, replicas, now, settings.node_start_up), default=0)
     return min(max(floor - replicas, 0), settings.max_replicas)
+
+
+def shares(missing: Mapping[tuple[str, str], int], most: int) -> dict[tuple[str, str], int]:
+    """
+    The placeholders of each object, by namespace and name: as many as are missing, together at most `most`.
+
+    Beyond that namespaces get equal shares, and so do the objects of one: who asks for little gets all of it, and
+    nobody gets more by asking for more.
+    """
+    by_namespace: dict[str, dict[tuple[str, str], int]] = {}
+    for key, count in missing.items():
+        by_namespace.setdefault(key[0], {})[key] = count
+    limits = _levelled({namespace: sum(of.values()) for namespace, of in by_namespace.items()}, most)
+    return {
+        key: count
+        for namespace, of in by_namespace.items()
+        for key, count in _levelled(of, limits[namespace]).items()
+        if count
+    }
+
+
+def _levelled(asked: Mapping[_Name, int], most: int) -> dict[_Name, int]:
+    left, given = most, dict[_Name, int]()
+    # The smallest first: what they leave is shared by the others.
+    for rest, key in zip(range(len(asked), 0, -1), sorted(asked, key=lambda key: (asked[key], key)), strict=True):
+        given[key] = min(asked[key], left // rest)
+        left -= given[key]
+    return given
 
 
 def _floors(latest: Reconciliation, replicas: int, now: Nanoseconds, ahead: Nanoseconds) -> Iterator[int]:

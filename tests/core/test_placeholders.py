@@ -16,7 +16,7 @@ from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record
 from cronhpa.core.model.spec import ForecastSettings, Mode, Placeholders, SelectPolicy
-from cronhpa.core.placeholders import pods_to_come
+from cronhpa.core.placeholders import pods_to_come, shares
 from cronhpa.core.schedules.bounds import resolve_anew
 
 ROOM = Placeholders(max_replicas=50, node_start_up=5 * MINUTE)
@@ -150,6 +150,29 @@ def test_a_forecast_is_a_rise_too():
     assert 38 == coming("10:04")
     shown = spec(forecast=ForecastSettings(mode=Mode.PREVIEW), placeholders=ROOM)
     assert 0 == missing("10:04", of=shown, forecast=forecast, memory=of_start_up)
+
+
+def test_a_namespace_that_asks_for_everything_leaves_others_their_share():
+    """Of 100, two quiet namespaces get all they ask for; the greedy one the rest, in equal parts of its objects."""
+    asked = {("a-greedy", "1"): 10_000, ("a-greedy", "2"): 10_000, ("quiet", "shop"): 30, ("silent", "shop"): 9}
+
+    assert {("a-greedy", "1"): 30, ("a-greedy", "2"): 31, ("quiet", "shop"): 30, ("silent", "shop"): 9} == shares(
+        asked, 100
+    )
+    assert asked == shares(asked, 20_039)
+    many = {("greedy", str(number)): 1 for number in range(500)}
+    assert 5 == shares({**many, ("quiet", "shop"): 5}, 100)["quiet", "shop"]
+
+
+keys = st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"))
+
+
+@given(st.dictionaries(keys, st.integers(1, 60)), st.integers(1, 100))
+def test_shares_are_within_the_limit_and_use_all_of_it(asked, most):
+    given_ = shares(asked, most)
+
+    assert all(0 < given_[key] <= asked[key] for key in given_)
+    assert sum(given_.values()) == min(most, sum(asked.values()))
 
 
 @given(situations(timed=True), st.lists(st.integers(0, 4 * 3600), min_size=2, max_size=6), st.integers(1, 60))

@@ -27,7 +27,7 @@ from cronhpa.api.identity import API_VERSION, GROUP, KIND
 from cronhpa.core.model.decision import DecisionKind
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.reconciliation import PlaceholderProblem
-from cronhpa.core.placeholders import pods_to_come
+from cronhpa.core.placeholders import pods_to_come, shares
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.clock import Clock
 from cronhpa.kube.discovery import Discovery, Resource
@@ -206,8 +206,7 @@ class PlaceholderWriter:
 
     async def _count(self, asking: Mapping[Key, ObjectState], now: Nanoseconds) -> dict[Key, int]:
         """How many placeholders each object needs now, cut to the limit of all of them together."""
-        wanted: dict[Key, int] = {}
-        left = self._settings.most
+        missing: dict[Key, int] = {}
         for key, state in sorted(asking.items()):
             await self._yield.step()
             latest, target = state.local.latest, state.target
@@ -215,16 +214,16 @@ class PlaceholderWriter:
                 continue
             seen = self._targets.watched(target)
             replicas = latest.decision.current if seen is None else seen.replicas
-            missing = pods_to_come(latest, replicas, now)
-            if missing > left:
+            if count := pods_to_come(latest, replicas, now):
+                missing[key] = count
+        wanted = shares(missing, self._settings.most)
+        for key, count in missing.items():
+            if count > wanted.get(key, 0):
                 limit = f"CRONHPA_PLACEHOLDER_MAX={self._settings.most}"
                 text = f"some of its pods to come have none: all objects together have {limit}: raise it"
                 self._tell(key, "LimitReached", text)
-            elif missing:
+            else:
                 self._settle(key, "LimitReached")
-            if count := min(missing, left):
-                wanted[key] = count
-                left -= count
         return wanted
 
     async def _buffers(self) -> Resource | None:
