@@ -15,7 +15,6 @@ _COUNTED = ("cpu", "memory", "ephemeral-storage")
 _CONTAINERS_MAX = 50
 # Terms of anti-affinity and spread constraints.
 _APART_MAX = 10
-_HOSTNAME = "kubernetes.io/hostname"
 
 
 class _Resources(Struct, frozen=True):
@@ -145,10 +144,10 @@ def _affinity(stated: _Affinity, kin: Kin) -> dict[str, Any]:
 
 def _apart(terms: Iterable[Any], kin: Kin) -> Iterator[dict[str, Any]]:
     """
-    The terms by which placeholders keep apart as the pods do.
+    The terms by which placeholders keep apart from each other as the pods do.
 
-    From the pods themselves on nodes alone: there a pod takes the place of the placeholder that keeps it away. In a
-    zone it could not, because no pod preempts another one on another node.
+    Not from the pods: a pod that preempts one which keeps it away is not tried again when that has gone
+    (kube-scheduler 1.35 does so after minutes), and in a zone it preempts none.
     """
     for term in terms:
         if not isinstance(term, dict) or not isinstance(term.get("topologyKey"), str):
@@ -157,10 +156,7 @@ def _apart(terms: Iterable[Any], kin: Kin) -> Iterator[dict[str, Any]]:
         is_of_own = (not named and term.get("namespaceSelector") is None) or kin.namespace in (named or ())
         if not (is_of_own or term.get("namespaceSelector") == {}) or not _is_kin(term.get("labelSelector"), kin.labels):
             continue
-        place = {"topologyKey": term["topologyKey"]}
-        yield {**place, "labelSelector": {"matchLabels": dict(kin.of_placeholders)}}
-        if place["topologyKey"] == _HOSTNAME:
-            yield {**place, "labelSelector": term["labelSelector"], "namespaces": [kin.namespace]}
+        yield {"topologyKey": term["topologyKey"], "labelSelector": {"matchLabels": dict(kin.of_placeholders)}}
 
 
 def _is_kin(selector: Any, labels: Mapping[str, str]) -> bool:

@@ -226,7 +226,10 @@ def test_pods_take_the_room_of_placeholders_at_once_and_each_right_is_used(contr
 
 @pytest.mark.slow
 def test_placeholders_share_no_node_where_the_pods_share_none(control_plane, namespace, start):
-    """A node with room for four, and one pod that shares it with none of its kind: the placeholder needs the next."""
+    """
+    Nodes with room for four, and a pod that shares none with its kind. Of two placeholders one needs a node of its own.
+    The pods that come take their room at once.
+    """
     with Nodes(control_plane, namespace, seconds=3600) as nodes:
         made = deployment("shop", namespace=namespace, replicas=1)
         own = {"topologyKey": "kubernetes.io/hostname", "labelSelector": made["spec"]["selector"]}
@@ -234,18 +237,17 @@ def test_placeholders_share_no_node_where_the_pods_share_none(control_plane, nam
         made["spec"]["template"]["spec"] |= {"nodeSelector": {"pool": namespace}, "affinity": apart}
         control_plane.apply(made)
         wait_until(lambda: ready(control_plane, namespace), lambda seen: seen == 1, within_s=60)
-        few = scaler(namespace, 2, placeholders={"maxReplicas": 10, "nodeStartupSeconds": 3600})
+        few = scaler(namespace, 3, placeholders={"maxReplicas": 10, "nodeStartupSeconds": 3600})
         few["spec"]["minReplicas"] = 1
         control_plane.apply(few)
         start("auto")
-        wait_until(lambda: counts(control_plane), lambda seen: seen == [(1, 0)], within_s=60)
-        time.sleep(5)
-        assert [(1, 0)] == counts(control_plane)
-        nodes.add()
-        wait_until(lambda: counts(control_plane), lambda seen: seen == [(1, 1)], within_s=60)
-        few["spec"]["minReplicas"] = 2
+        wait_until(lambda: counts(control_plane), lambda seen: seen == [(2, 1)], within_s=60)
+        for _ in range(2):
+            nodes.add()
+        wait_until(lambda: counts(control_plane), lambda seen: seen == [(2, 2)], within_s=60)
+        few["spec"]["minReplicas"] = 3
         control_plane.apply(few)
-        wait_until(lambda: ready(control_plane, namespace), lambda seen: seen == 2, within_s=60)
+        wait_until(lambda: ready(control_plane, namespace), lambda seen: seen == 3, within_s=60)
         wait_until(lambda: counts(control_plane), lambda seen: seen == [], within_s=30)
 
 

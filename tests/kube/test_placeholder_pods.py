@@ -83,19 +83,13 @@ def apart(*terms):
 
 
 @pytest.mark.parametrize("selector", [OWN, ONE_OF])
-def test_pods_that_share_no_node_have_placeholders_that_share_none_with_them_or_each_other(selector):
-    on_nodes = [
-        {"topologyKey": HOST, "labelSelector": ROOMS},
-        {"topologyKey": HOST, "labelSelector": selector, "namespaces": ["prod"]},
-    ]
-    assert on_nodes == apart({"topologyKey": HOST, "labelSelector": selector})
-    assert on_nodes == apart({"topologyKey": HOST, "labelSelector": selector, "namespaces": ["prod", "test"]})
-    assert on_nodes == apart({"topologyKey": HOST, "labelSelector": selector, "namespaceSelector": {}})
-
-
-def test_in_a_zone_placeholders_keep_apart_from_each_other_alone():
-    """From another node no pod could preempt the placeholder that keeps it out of the zone."""
-    assert [{"topologyKey": ZONE, "labelSelector": ROOMS}] == apart({"topologyKey": ZONE, "labelSelector": OWN})
+@pytest.mark.parametrize("place", [HOST, ZONE])
+@pytest.mark.parametrize("where", [{}, {"namespaces": ["prod", "test"]}, {"namespaceSelector": {}}])
+def test_pods_that_keep_apart_have_placeholders_that_keep_apart_from_each_other_alone(selector, place, where):
+    """From the pods they do not: kube-scheduler would leave a pod waiting that has preempted such a placeholder."""
+    assert [{"topologyKey": place, "labelSelector": ROOMS}] == apart(
+        {"topologyKey": place, "labelSelector": selector, **where}
+    )
 
 
 @pytest.mark.parametrize(
