@@ -146,8 +146,8 @@ def _apart(terms: Iterable[Any], kin: Kin) -> Iterator[dict[str, Any]]:
     """
     The terms by which placeholders keep apart from each other as the pods do.
 
-    Not from the pods: a pod that preempts one which keeps it away is not tried again when that has gone
-    (kube-scheduler 1.35 does so after minutes), and in a zone it preempts none.
+    Not from the pods: kube-scheduler 1.36 leaves a pod waiting, for more than a minute, that has preempted the one that
+    kept it away, and in a zone it preempts none.
     """
     for term in terms:
         if not isinstance(term, dict) or not isinstance(term.get("topologyKey"), str):

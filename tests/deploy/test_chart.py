@@ -323,6 +323,19 @@ def test_the_chart_states_placeholders_of_objects_that_state_none():
         render(placeholders={"maxPerObject": 20})
 
 
+def test_placeholders_have_a_quota_of_their_own():
+    """Of their PriorityClass: the operator's own pod does not count."""
+    hard = {"requests.cpu": "200"}
+    objects = render(placeholders={"kinds": "auto", "quota": hard})
+    quota = only(objects, "ResourceQuota")
+    (scope,) = quota["spec"]["scopeSelector"]["matchExpressions"]
+
+    assert (hard, "cronhpa-system") == (quota["spec"]["hard"], quota["metadata"]["namespace"])
+    assert {"scopeName": "PriorityClass", "operator": "In"}.items() <= scope.items()
+    assert [only(objects, "PriorityClass")["metadata"]["name"]] == scope["values"]
+    assert not of_kind(render(placeholders={"kinds": "CapacityBuffer", "quota": hard}), "ResourceQuota")
+
+
 def test_placeholders_of_shards_are_capacity_buffers():
     with pytest.raises(ControlPlaneError, match=r"with shards placeholders\.kinds is none or CapacityBuffer"):
         render(shards=16, placeholders={"kinds": "auto"})
