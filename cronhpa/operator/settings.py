@@ -323,8 +323,8 @@ class Settings(BaseSettings):
     placeholder_buffer_owner: str = Field(
         "",
         description=(
-            "A ClusterRole, with CRONHPA_NAMESPACES a Role in each of them, that owns CapacityBuffers: without it, they"
-            " go. Empty: their objects own them."
+            "A ClusterRole, or a Role in each of CRONHPA_NAMESPACES, with which CapacityBuffers go. Empty: with their"
+            " objects."
         ),
     )
     placeholder_max: int = Field(100, ge=1, description="The most placeholders at once, of all objects together.")
@@ -333,9 +333,9 @@ class Settings(BaseSettings):
         0,
         ge=0,
         le=10_000,
-        description="The most of an object that states no placeholders; 0: objects and events alone ask for them.",
+        description="The most of an object that states none; 0: it has none.",
     )
-    placeholder_node_startup: Duration = Field("5m", description="How long a new node takes, for those objects.")
+    placeholder_node_startup: Duration = Field("5m", description="nodeStartupSeconds of those objects.")
     forecast_workers: int = Field(
         1, ge=1, le=64, description="Processes that learn and forecast; each takes some 100 MB."
     )
