@@ -127,6 +127,9 @@ TRACES ?= benchmarks/traces
 bench-forecast: $(VENV)/.ready  ## what forecasts are worth on recorded series (TRACES=DIR of timestamp,value CSVs, default benchmarks/traces: 13 of the 20 published, its README says how to get the rest; GRID=1: more)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_value.py '$(TRACES)' $(if $(GRID),--grid) $(if $(COLUMNS),--columns) $(if $(JOBS),--jobs $(JOBS))
 
+bench-forecast-peers: $(VENV)/.ready  ## Crane's own predictors and statsforecast's models on recorded series, beside ours (TRACES=DIR, as above; DAYS=3 of each; builds Crane's once)
+	@PYTHONPATH=tests OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_peers.py '$(TRACES)' $(if $(DAYS),--days $(DAYS)) $(if $(JOBS),--jobs $(JOBS))
+
 bench-methods: $(VENV)/.ready  ## how well each forecasting method does on recorded series, and what it costs (TRACES=DIR, as above)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_methods.py '$(TRACES)'
 
@@ -231,4 +234,4 @@ artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes int
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-slow coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-peers bench-edge bench-event bench-reaction bench-report bench-forecast bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts
+.PHONY: help setup lock check test test-slow coverage test-again standing test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-peers bench-edge bench-event bench-reaction bench-report bench-forecast bench-forecast-peers bench-methods bench-page simulate simulate-mutants monitoring format crds reference map docs clean demo demo-step sbom audit image kustomize release artifacts

@@ -4,7 +4,7 @@ Policies on recorded series in one closed loop, and the score of each: docs/engi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -82,10 +82,12 @@ def ours(budget: int) -> str:
     return f"ours, budget {budget} %"
 
 
-def run(series: Recorded, autoscaler: AutoscalerModel) -> dict[str, ClosedLoopScore]:
+def run(
+    series: Recorded, autoscaler: AutoscalerModel, rivals: Mapping[str, Callable[[Recorded], Floats]] = RIVALS
+) -> dict[str, ClosedLoopScore]:
     """Every policy on one series."""
     plain = np.zeros(len(series.steps) * MINUTES_PER_STEP, np.int16)
-    floors = {name: _laid(rival(series) / autoscaler.goal.load, autoscaler) for name, rival in RIVALS.items()}
+    floors = {name: _laid(rival(series) / autoscaler.goal.load, autoscaler) for name, rival in rivals.items()}
     floors |= {ORACLE: _oracle(series, autoscaler)}
     others = simulate(series.load, np.stack(list(floors.values())), autoscaler)
     low = simulate(series.load, plain[None], at_percent(autoscaler, round(100 * autoscaler.goal.load) - _LOWER_PERCENT))

@@ -97,8 +97,8 @@ def written(page: str, figures: dict[str, Any]) -> str:
     """The page with these figures between its markers."""
     scores = scores_of(figures["shipped"])
     whom = by_whom(figures["decided"], list(scores), figures["budgets"])
-    page = _between(page, BEGIN, f"{whom}\n\n{tables(scores)}")
-    return _between(
+    page = between(page, BEGIN, f"{whom}\n\n{tables(scores)}")
+    return between(
         page, BEGIN_SETTINGS, settings_table(*(scores_of(figures["settings"][name]) for name in (BASE, SLOW, HIGH)))
     )
 
@@ -121,7 +121,8 @@ def shown(figures: dict[str, Any], published: dict[str, Any]) -> dict[str, Any]:
     return page
 
 
-def _between(page: str, begin: str, text: str) -> str:
+def between(page: str, begin: str, text: str) -> str:
+    """The page with this text from a marker to the end of its part."""
     before, _, rest = page.partition(begin)
     _, _, after = rest.partition(END)
     return f"{before}{begin}\n\n{text}\n\n{END}{after}"

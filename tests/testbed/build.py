@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 LOCK = Path(__file__).parent / "lock"
-KUBERNETES, HELM, PROMETHEUS, ACTIONLINT, CRANE, COSIGN, KEDA, TOOLCHAIN = (
+KUBERNETES, HELM, PROMETHEUS, ACTIONLINT, CRANE, COSIGN, KEDA, GOCRANE, TOOLCHAIN = (
     LOCK / "kubernetes", LOCK / "helm", LOCK / "prometheus", LOCK / "actionlint", LOCK / "crane", LOCK / "cosign",
-    LOCK / "keda", LOCK / "toolchain.txt",
+    LOCK / "keda", LOCK / "gocrane", LOCK / "toolchain.txt",
 )  # fmt: skip
 OLDER_KUBERNETES = {minor: LOCK / f"kubernetes-{minor}" for minor in ("1.30", "1.32")}
 """Locks of the API servers of older Kubernetes, by minor version."""
@@ -52,6 +52,7 @@ _PACKAGES = {
     "cosign": "github.com/sigstore/cosign/v3/cmd/cosign",
     "adapter": f"{_KEDA_MODULE}/cmd/adapter",
     "operator": f"{_KEDA_MODULE}/cmd/operator",
+    "gocrane": "cronhpa.io/gocrane",
 }
 # What `setup-envtest` puts into $KUBEBUILDER_ASSETS.
 _ASSETS = ("etcd", "kube-apiserver", "kubectl")
@@ -127,7 +128,21 @@ def keda() -> Path:
 
 def keda_version() -> str:
     """The version of KEDA that the lock names, such as v2.21.0."""
-    pinned = re.search(rf"{_KEDA_MODULE} (v\S+)", (KEDA / "go.mod").read_text())
+    return _pinned(KEDA, _KEDA_MODULE)
+
+
+def gocrane() -> Path:
+    """The program that runs Crane's predictors, built first where it does not exist yet (two minutes of CPU, once)."""
+    return _apart(GOCRANE, "gocrane") / "gocrane"
+
+
+def gocrane_version() -> str:
+    """The version of Crane that the lock names, such as v0.11.0."""
+    return _pinned(GOCRANE, "github.com/gocrane/crane")
+
+
+def _pinned(module: Path, name: str) -> str:
+    pinned = re.search(rf"{name} (v\S+)", (module / "go.mod").read_text())
     assert pinned
     return pinned[1]
 
@@ -311,6 +326,8 @@ def _key(modules: Sequence[Path], assets: Path | None) -> str:
     for module in modules:
         digest.update((module / "go.mod").read_bytes())
         digest.update((module / "go.sum").read_bytes())
+        for source in sorted(module.glob("*.go")):
+            digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
 
