@@ -44,12 +44,14 @@ def usual_load(read: ReadSteps, window: CronWindow | OnceWindow, start: Nanoseco
         state = windows.state(window, begin)
         if state.is_open or (state.until is not None and state.until < begin + end - start):
             continue
-        steps = read(begin, begin + end - start)
+        # A window may begin within a step, and end before the next one.
+        first = begin - begin % STEP
+        steps = read(first, begin + end - start)
         # Half of the steps of a window below five minutes are none.
         if not steps or 2 * len(steps) < (end - start) // STEP:
             continue
         known += 1
-        for hour, of_hour in groupby(steps, key=lambda step: (step[0] - begin) // HOUR):
+        for hour, of_hour in groupby(steps, key=lambda step: (step[0] - first) // HOUR):
             by_hour.setdefault(hour, []).extend(load for _, load in of_hour)
     if known < WEEKS_MIN:
         return None

@@ -17,7 +17,8 @@ def loads(by_week, *, share=1.0):
     def read(since, until):
         week = round((FRIDAY - since) / (7 * DAY))
         load = by_week.get(week)
-        steps = [(at, load) for at in range(since, until, STEP)] if load is not None else []
+        begun = range(since + -since % STEP, until, STEP)
+        steps = [(at, load) for at in begun] if load is not None else []
         return steps[: round(len(steps) * share)]
 
     return read
@@ -63,6 +64,13 @@ def test_a_window_shorter_than_a_step_without_a_history_has_no_usual_load():
     """Half of the steps of four minutes are none, so no step is enough of none: four known weeks without a load."""
     assert usual_load(loads({}), SALE, FRIDAY, FRIDAY + 4 * MINUTE) is None
     assert 10.0 == usual_load(loads({1: 10.0, 2: 10.0}), SALE, FRIDAY, FRIDAY + 4 * MINUTE)
+
+
+def test_a_window_within_a_step_has_the_load_of_that_step():
+    """From 18:01 to 18:05 no step begins; that of 18:00 holds its maxima."""
+    read = loads({1: 10.0, 2: 20.0})
+
+    assert 20.0 == usual_load(read, SALE, FRIDAY + MINUTE, FRIDAY + 5 * MINUTE)
 
 
 def test_the_hour_is_that_of_the_local_clock_also_over_a_clock_change():
