@@ -14,7 +14,10 @@ from cronhpa.core.model.instant import MINUTE, Nanoseconds, format_instant, pars
 from cronhpa.core.model.local_time import format_ahead
 from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.model.quantity import format_milli
+from cronhpa.core.model.spec import Schedule
+from cronhpa.core.schedules import windows
 from cronhpa.core.schedules.events import Phase, closes_at, opened_at
+from cronhpa.core.schedules.usual_days import has_usual_weekdays
 
 _NAMED_MAX = 5
 _ADDED = ("cpu", "memory")
@@ -386,6 +389,12 @@ def _conditions(
     return out
 
 
+def _is_of_other_weekdays(schedule: Schedule, at: Nanoseconds) -> bool:
+    """Whether the usual load of a schedule is that of other weekdays than its own."""
+    found = windows.occurrence(schedule.window, at)
+    return found is not None and not has_usual_weekdays(schedule.window, *found)
+
+
 def _stated(look: EventLook, shares: Sequence[Share], total: Mapping[str, int]) -> Iterator[tuple[str, bool, str, str]]:
     event = look.event
 
@@ -420,17 +429,21 @@ def _stated(look: EventLook, shares: Sequence[Share], total: Mapping[str, int]) 
         )  # fmt: skip
     else:
         yield "Fits", True, "WithinMaximum", "maxReplicas of no object keeps pods from it"
-    expects_load = any(stated.expected_load_percent is not None for stated in event.schedules)
-    if expects_load and look.phase.at is not None:
+    by_load = [stated.schedule for stated in event.schedules if stated.expected_load_percent is not None]
+    if by_load and look.phase.at is not None:
         unknown = noted("loadUnknown")
+        others = [one.name for one in by_load if _is_of_other_weekdays(one, look.phase.at)]
         if unknown[0]:
+            days = "days" if others else "such weekdays"
             message = (
-                f"the usual load of {unknown[1]} is not known (two of the last four weeks without the event are "
+                f"the usual load of {unknown[1]} is not known (two {days} of the last four weeks without the event are "
                 "needed): the other bounds of the schedule hold there"
             )
             yield "LoadKnown", False, "UsualLoadUnknown", message
         else:
-            yield "LoadKnown", True, "UsualLoadRead", "the usual load of all objects is known"
+            of = ", ".join(others)
+            aside = f"; for {of} that of other weekdays, because fewer than two of its own are usual" if of else ""
+            yield "LoadKnown", True, "UsualLoadRead", f"the usual load of all objects is known{aside}"
     torn = noted("conflict")
     if torn[0]:
         yield "Consistent", False, "Contradiction", f"its bounds contradict others in {torn[1]}"

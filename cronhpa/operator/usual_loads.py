@@ -21,6 +21,7 @@ from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import CronWindow, OnceWindow, Spec
 from cronhpa.core.schedules import windows
+from cronhpa.core.schedules.calendar_days import schedule_with_calendars
 from cronhpa.history.database.database import StoreError
 from cronhpa.history.database.series import Series
 from cronhpa.history.load.usual_load import usual_load
@@ -134,8 +135,9 @@ class UsualLoads:
 
     def _asked(self, spec: Spec, key: Key, stated: EventSchedule) -> _Asked | None:
         source = forecast_source(spec)
-        window = stated.schedule.window
-        found = windows.occurrence(window, self._now())
+        schedule = schedule_with_calendars(stated.schedule, self._inventory.calendars)
+        window = schedule.window
+        found = None if schedule.problem else windows.occurrence(window, self._now())
         return None if source is None or found is None else _Asked(Series(*key, source.name), *found, window)
 
 

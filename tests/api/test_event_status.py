@@ -118,6 +118,21 @@ def test_an_unknown_usual_load_is_told_with_the_objects():
     assert "LoadKnown" not in {one["type"] for one in over["conditions"]}
     assert "the usual load of prod/shop is not known" in condition(status, "LoadKnown")["message"]
     assert "True" == condition(known, "LoadKnown")["status"]
+    assert condition(known, "LoadKnown")["message"].endswith("is known")
+
+
+def test_an_event_of_each_week_says_that_its_usual_load_is_that_of_other_weekdays():
+    doors = replace(DOORS, window=CronWindow("0 18 * * 5", "UTC", end="0 20 * * 5"))
+    weekly = PlannedEvent("sale", "prod", schedules=(EventSchedule(doors, expected_load_percent=250),))
+    unknown = replace(SHOP, is_load_unknown=True)
+
+    known, not_known = (
+        condition(event_status(look(START - HOUR, part, event=weekly), {}, NONE), "LoadKnown")["message"]
+        for part in (SHOP, unknown)
+    )
+
+    assert "for doors that of other weekdays, because fewer than two of its own are usual" in known
+    assert "two days of the last four weeks without the event are needed" in not_known
 
 
 def test_an_event_for_nobody_says_how_to_find_the_labels():

@@ -7,11 +7,22 @@ import pytest
 from msgspec.structs import replace
 from virtual_time import live
 
+from cronhpa.core.model.calendar import Calendar, CalendarEvent
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
-from cronhpa.core.model.spec import ExternalMetric, MetricTarget, OnceWindow, Schedule, Spec, TargetRef
+from cronhpa.core.model.spec import (
+    CronWindow,
+    Days,
+    ExternalMetric,
+    MetricTarget,
+    OnceWindow,
+    Schedule,
+    Spec,
+    TargetRef,
+)
+from cronhpa.core.schedules.calendar_days import unread
 from cronhpa.operator.usual_loads import UsualLoads
 
 KEY = ("prod", "shop")
@@ -43,10 +54,10 @@ class Events:
             self.has_changed.set()
 
 
-def at(time):
+def at(time, calendars=None):
     state = SimpleNamespace(local=SimpleNamespace(memory=Memory()))
     now = parse_instant(f"2026-11-27T{time}:00Z")
-    return UsualLoads(SimpleNamespace(items={KEY: state}), lambda: now)
+    return UsualLoads(SimpleNamespace(items={KEY: state}, calendars=calendars or {}), lambda: now)
 
 
 @pytest.fixture
@@ -86,6 +97,22 @@ async def test_two_and_a_half_times_the_usual_load_by_the_target(loads):
     await read(loads, 60.0)
 
     assert loads.expected(SHOP, KEY, SALE, STATED) == 15
+
+
+async def test_a_window_of_the_days_of_a_calendar_has_a_usual_load():
+    """It opens on the days of a calendar alone: without them it never opens, and has no load."""
+    days = Calendar("sales", (CalendarEvent("Sale", "2026-11-27T00:00", "2026-11-28T00:00"),))
+    window = CronWindow("0 18 * * *", "UTC", duration=2 * HOUR, only=Days(calendars=("sales",)))
+    doors = replace(DOORS, window=window, problem=unread(window))
+    stated = EventSchedule(doors, expected_load_percent=250)
+    loads, without = at("12:00", {"sales": days}), at("12:00")
+    for one in (loads, without):
+        one.expected(SHOP, KEY, SALE, stated)
+
+    await read(loads, 60.0)
+
+    assert loads.expected(SHOP, KEY, SALE, stated) == 15
+    assert without.expected(SHOP, KEY, SALE, stated) is None
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,9 @@ class EventScheduleModel(ScheduleModel):
     expected_load_percent: Percent | None = Field(
         default=None,
         description="Lower bound by a load in percent of the object's usual one: the 90th percentile of that hour on "
-        "that weekday, over the last four weeks. The object's metric target makes replicas of it. minReplicas and "
-        "minReplicasPercent are the least, and hold alone while fewer than two of these weeks are known.",
+        "that weekday without the event, over the last four weeks; of the other weekdays for an event of each week. "
+        "The object's metric target makes replicas of it. minReplicas and minReplicasPercent are the least, and hold "
+        "alone while fewer than two of these days are known.",
     )
     priority: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(  # type: ignore[assignment]
         default=None, description="Priority of this schedule among those of an object. Absent, that of the event."

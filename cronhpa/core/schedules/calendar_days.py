@@ -59,7 +59,7 @@ def with_calendars(spec: Spec, calendars: Calendars) -> Spec:
     made = tuple(_uniquely_named(_made(spec, calendars)))
     return replace(
         spec,
-        schedules=(*(_resolved(one, calendars) for one in spec.schedules if not _is_made(one)), *made),
+        schedules=(*(schedule_with_calendars(one, calendars) for one in spec.schedules if not _is_made(one)), *made),
         calendar_problems=tuple(sorted(kept.union(spec.calendar_problems))),
         calendar_spans=tuple(span for stated in spec.schedules_from for span in _past(stated, calendars)),
     )
@@ -73,7 +73,9 @@ def event_with_calendars(event: PlannedEvent, calendars: Calendars) -> PlannedEv
     """
     if not any(unread(stated.schedule.window) for stated in event.schedules):
         return event
-    schedules = [replace(stated, schedule=_resolved(stated.schedule, calendars)) for stated in event.schedules]
+    schedules = [
+        replace(stated, schedule=schedule_with_calendars(stated.schedule, calendars)) for stated in event.schedules
+    ]
     problems = tuple(
         f"spec.schedules[{index}].{stated.schedule.problem}"
         for index, stated in enumerate(schedules)
@@ -105,7 +107,8 @@ def _named(window: CronWindow | OnceWindow) -> Iterator[str]:
                 yield from days.calendars
 
 
-def _resolved(schedule: Schedule, calendars: Calendars) -> Schedule:
+def schedule_with_calendars(schedule: Schedule, calendars: Calendars) -> Schedule:
+    """A schedule with the days of the calendars that it names, or with a `problem`; itself if it names none."""
     window = schedule.window
     if not isinstance(window, CronWindow) or unread(window) is None:
         return schedule

@@ -1,30 +1,23 @@
 """
 The usual load of a window: what `expectedLoadPercent` of a planned event is a percentage of.
 
-The same hours of the same weekday in each of the last four weeks are looked at. Of each hour the 90th percentile of its
-steps, over all weeks together, is its usual load; the usual load of a window is that of its busiest hour. Steps are
-maxima of five minutes. A week counts if at least half of its steps are known and the event did not hold in it: a load
-that an event made is not usual.
+The same hours of the days of the last four weeks that are usual for it are looked at (`core/schedules/usual_days`). Of
+each hour the 90th percentile of its steps, over all days together, is its usual load; the usual load of a window is
+that of its busiest hour. Steps are maxima of five minutes. A day counts if at least half of its steps are known.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from itertools import groupby
-from zoneinfo import ZoneInfo
 
-from cronhpa.core.model.instant import DAY, HOUR, Nanoseconds, from_datetime, to_datetime
+from cronhpa.core.model.instant import HOUR, Nanoseconds
 from cronhpa.core.model.spec import CronWindow, OnceWindow
-from cronhpa.core.schedules import windows
+from cronhpa.core.schedules.usual_days import DAYS_MIN, SPAN_MAX, usual_days
 from cronhpa.history.database.series import STEP
 
-WEEKS = 4
-WEEKS_MIN = 2
 QUANTILE_PERCENT = 90
-# Of a longer window its first day counts.
-_SPAN_MAX = DAY
 
 # The steps of [since, until): (start, maximum) of each that is known.
 ReadSteps = Callable[[Nanoseconds, Nanoseconds], Sequence[tuple[Nanoseconds, float]]]
@@ -32,18 +25,14 @@ ReadSteps = Callable[[Nanoseconds, Nanoseconds], Sequence[tuple[Nanoseconds, flo
 
 def usual_load(read: ReadSteps, window: CronWindow | OnceWindow, start: Nanoseconds, end: Nanoseconds) -> float | None:
     """
-    The usual load in [start, end), in the load's own unit; None while fewer than two weeks are known.
+    The usual load in [start, end), in the load's own unit; None while fewer than two usual days are known.
 
     window: that of the event. 9:00 is 9:00 on the clock of its zone, also over a clock change.
     """
-    end = min(end, start + _SPAN_MAX)
+    end = min(end, start + SPAN_MAX)
     by_hour: dict[int, list[float]] = {}
     known = 0
-    for week in range(1, WEEKS + 1):
-        begin = _weeks_before(start, week, window.zone)
-        state = windows.state(window, begin)
-        if state.is_open or (state.until is not None and state.until < begin + end - start):
-            continue
+    for begin in usual_days(window, start, end):
         # A window may begin within a step, and end before the next one.
         first = begin - begin % STEP
         steps = read(first, begin + end - start)
@@ -53,7 +42,7 @@ def usual_load(read: ReadSteps, window: CronWindow | OnceWindow, start: Nanoseco
         known += 1
         for hour, of_hour in groupby(steps, key=lambda step: (step[0] - first) // HOUR):
             by_hour.setdefault(hour, []).extend(load for _, load in of_hour)
-    if known < WEEKS_MIN:
+    if known < DAYS_MIN:
         return None
     return max(_quantile(loads) for loads in by_hour.values())
 
@@ -69,11 +58,6 @@ def steps_of(
         step = (end - 1) - (end - 1) % STEP
         steps[step] = max(steps.get(step, value), value)
     return sorted(steps.items())
-
-
-def _weeks_before(at: Nanoseconds, weeks: int, zone: str) -> Nanoseconds:
-    local = to_datetime(at).astimezone(ZoneInfo(zone))
-    return from_datetime(local - timedelta(weeks=weeks))  # on the local clock
 
 
 def _quantile(loads: list[float]) -> float:

@@ -1,9 +1,11 @@
 """history/load/usual_load.py: the same hours of the same weekday, over four weeks."""
 
+from datetime import date
+
 from msgspec.structs import replace
 
-from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
-from cronhpa.core.model.spec import CronWindow, OnceWindow
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant, to_datetime
+from cronhpa.core.model.spec import CronWindow, DateRange, Days, OnceWindow
 from cronhpa.history.load.usual_load import usual_load
 
 FRIDAY = parse_instant("2026-11-27T18:00:00Z")
@@ -95,7 +97,31 @@ def test_the_load_that_the_event_itself_made_is_not_usual():
     assert 20.0 == usual_load(loads({1: 10.0, 2: 20.0, 3: 90.0}), monthly, FRIDAY, FRIDAY + HOUR)
 
 
-def test_an_event_of_each_week_has_no_usual_load():
+def by_weekday(since, until):
+    """50 on weekdays, 10 at weekends, 900 on Fridays, on which the event holds, and 800 on Christmas."""
+    day = to_datetime(since)
+    load = 900.0 if day.weekday() == 4 else 10.0 if day.weekday() >= 5 else 50.0
+    return [(at, 800.0 if (day.month, day.day) == (12, 24) else load) for at in range(since, until, STEP)]
+
+
+def test_an_event_of_each_week_refers_to_the_same_hours_of_the_other_weekdays():
+    """16 weekdays of 50 and 8 of a weekend."""
     weekly = CronWindow("0 18 * * 5", "UTC", duration=2 * HOUR)
 
-    assert usual_load(loads({1: 10.0, 2: 20.0, 3: 30.0, 4: 40.0}), weekly, FRIDAY, FRIDAY + HOUR) is None
+    assert 50.0 == usual_load(by_weekday, weekly, FRIDAY, FRIDAY + HOUR)
+
+
+def test_an_event_of_each_day_has_no_usual_load():
+    daily = CronWindow("0 18 * * *", "UTC", duration=2 * HOUR)
+
+    assert usual_load(by_weekday, daily, FRIDAY, FRIDAY + HOUR) is None
+
+
+def test_days_that_the_window_excludes_are_no_usual_ones():
+    """Christmas Eve is excluded. It is one of four Thursdays: its load of 800 would be the 90th percentile."""
+    start = parse_instant("2026-12-31T18:00:00Z")
+    monthly = CronWindow("0 18 31 * *", "UTC", duration=2 * HOUR)
+    eve = Days((DateRange(date(2026, 12, 24), date(2026, 12, 24)),))
+
+    assert 800.0 == usual_load(by_weekday, monthly, start, start + HOUR)
+    assert 50.0 == usual_load(by_weekday, replace(monthly, exclude=eve), start, start + HOUR)
