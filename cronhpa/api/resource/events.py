@@ -54,20 +54,20 @@ class EventScheduleModel(ScheduleModel):
 
     min_replicas_percent: Percent | None = Field(
         default=None,
-        description="Lower bound in percent of the one that the object's other sources state then, rounded up; with "
-        "minReplicas, the larger of the two. The schedules of one event are no other sources to each other.",
+        description="Lower bound in percent of that of the object's other sources then, rounded up; with "
+        "minReplicas, the larger. The schedules of one event are no other sources to each other.",
     )
     max_replicas_percent: Percent | None = Field(
         default=None,
-        description="Upper bound in percent of the one that the object's other sources state then, rounded up; with "
-        "maxReplicas, the smaller of the two.",
+        description="Upper bound in percent of that of the object's other sources then, rounded up; with "
+        "maxReplicas, the smaller.",
     )
     expected_load_percent: Percent | None = Field(
         default=None,
         description="Lower bound by a load in percent of the object's usual one: the 90th percentile of that hour on "
-        "that weekday without the event, over the last four weeks; of the other weekdays for an event of each week. "
-        "The object's metric target makes replicas of it. minReplicas and minReplicasPercent are the least, and hold "
-        "alone while fewer than two of these days are known.",
+        "that weekday without the event, over four weeks; on the other weekdays if it holds each week. The metric "
+        "target makes replicas of it. minReplicas and minReplicasPercent are the least, alone while fewer than two "
+        "such days are known.",
     )
     priority: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(  # type: ignore[assignment]
         default=None, description="Priority of this schedule among those of an object. Absent, that of the event."
@@ -95,8 +95,8 @@ class PlannedEventSpec(Model):
     schedules: list[EventScheduleModel] = Field(
         min_length=1,
         max_length=MAX_SCHEDULES_OF_EVENT,
-        description="Windows of time with the bounds that hold in each object. They act as if they were written in it, "
-        "but maxReplicas of the object stays a cap, unless the schedule states a maximum.",
+        description="Windows with bounds that act as if written in each object, whose maxReplicas stays a cap unless "
+        "the schedule states a maximum.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
 
