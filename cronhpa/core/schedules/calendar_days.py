@@ -7,9 +7,10 @@ that `schedulesFrom` matches become schedules, called `Calendar/NAME/TITLE/START
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -220,8 +221,13 @@ class _Matches(Struct, frozen=True):
 def _matches(calendar: Calendar, matching: str, zone: str) -> _Matches:
     past: list[Span] = []
     coming: list[tuple[CalendarEvent, Nanoseconds, Nanoseconds]] = []
+    is_match = re.compile(translate(matching)).match
+    # An event that recurs has one title: it is looked at once.
+    found: dict[str, bool] = {}
     for event in calendar.events or ():
-        if not fnmatchcase(event.title.lower(), matching):
+        if (matches := found.get(event.title)) is None:
+            matches = found[event.title] = is_match(event.title.lower()) is not None
+        if not matches:
             continue
         opens, closes = once(OnceWindow(event.opens, event.closes, event.zone or zone))
         if opens >= closes:

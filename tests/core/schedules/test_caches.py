@@ -98,6 +98,7 @@ STATE = {
     "operator.writes.placeholder_writer:PlaceholderWriter._made_at": "one each object that asks for placeholders",
     "operator.writes.placeholder_writer:PlaceholderWriter._made": "the same",
     "operator.writes.placeholder_writer:PlaceholderWriter._seen": "the same",
+    "operator.writes.placeholder_writer:PlaceholderWriter._quiet": "the same",
     "operator.writes.placeholder_writer:PlaceholderWriter._wanted": "the same",
     "operator.writes.placeholder_writer:PlaceholderWriter._told": "the same, and each kind of placeholders",
     "operator.objects.vertical_autoscalers:VerticalAutoscalers._by_target": "one each VerticalPodAutoscaler",

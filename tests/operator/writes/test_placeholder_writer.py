@@ -338,6 +338,22 @@ def test_all_objects_together_have_no_more_than_the_setting_allows(caplog):
     )
 
 
+def test_of_many_objects_each_has_its_placeholders_within_seconds_of_the_first():
+    """They are looked at in turns while they need none."""
+    api = world()
+
+    async def scenario() -> list[int]:
+        for number in range(12):
+            shop(api, f"shop-{number}")
+        async with Life(api, placeholders=settings(most=1000)):
+            await until(BEGIN - 1)
+            seen = counts(api)
+            await until(BEGIN + 12)
+            return [*seen, *counts(api)]
+
+    assert [10] * 12 == live(scenario)
+
+
 def test_while_nothing_is_to_come_they_are_listed_once_a_minute():
     """Twelve minutes: once a minute, for those that somebody left."""
     api = world()
