@@ -36,6 +36,16 @@ FOLLOWED = {
     for page in PAGES
     if page.name != "tutorial.md" and (followed := [command for command in commands(page) if is_followed(command)])
 }
+CALENDAR = """BEGIN:VCALENDAR
+VERSION:2.0
+PRODID:-//a reader//
+BEGIN:VEVENT
+UID:1
+DTSTART;VALUE=DATE:20261224
+SUMMARY:Closed
+END:VEVENT
+END:VCALENDAR
+"""
 # What a reader puts in place of a word, and what here takes the place of a past, of a port, and of process 1.
 STANDS_FOR = (
     (r"\bNAMESPACE\b", "prod"),
@@ -287,6 +297,8 @@ def folder(tmp_path, world):
     ):  # fmt: skip
         (tmp_path / name).write_text(yaml.safe_dump(content))
     (tmp_path / "sources.yaml").write_text(SOURCES)
+    for name in ("company.ics", "download.ics"):
+        (tmp_path / name).write_text(CALENDAR)
     began = int(time.time()) // 60 * 60 - 3 * 86_400
     rows = [
         f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(began + 60 * n))},{1 + n % 1440 / 720:.3f}"
