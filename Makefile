@@ -81,7 +81,7 @@ ROOM ?=
 coverage: $(VENV)/.ready  ## print what each module's own tests run of it, and fail below tests/own_coverage.py's least (ROOM=core: of one room)
 	@PYTHONPATH=tests $(RUN)/python -m own_coverage $(ROOM)
 
-chart-test: $(VENV)/.ready  ## render, lint, install, upgrade and `helm test` the chart, and its policy's refusals, on a real API server (2 min)
+chart-test: $(VENV)/.ready  ## render, lint, install, upgrade and `helm test` the chart, and its policy's refusals, on a real API server (2 min; KUBERNETES=1.30: of that version)
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -m "not long" tests/deploy/test_chart*.py tests/cluster/test_chart_*.py tests/cluster/test_helm_test.py \
 		tests/cluster/test_tenants.py $(ARGS)

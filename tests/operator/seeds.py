@@ -10,11 +10,28 @@ import argparse
 import sys
 import time
 from collections import Counter
+from multiprocessing import get_context
 
 from simulated_life import live_through
 from simulated_world import Violation
 
 _TELL_SECONDS = 10.0
+# A process keeps some 2 MB of each hour that it has lived through, so each lives through so many.
+_BLOCK = 25
+
+
+def lived(seeds: range) -> tuple[dict[int, str], Counter[str]]:
+    """What was broken by seed, and how often what was met."""
+    violations = {}
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        try:
+            world = live_through(seed)
+        except Violation as violation:
+            violations[seed] = str(violation)
+        else:
+            seen.update({"scalings": len(world.scalings), "writes": len(world.writes), **world.counts})
+    return violations, seen
 
 
 def main() -> int:
@@ -24,20 +41,20 @@ def main() -> int:
     asked = parser.parse_args()
     begun = told = time.monotonic()
     seen: Counter[str] = Counter()
-    broken = []
-    for seed in range(asked.seed, asked.seed + asked.count):
-        try:
-            world = live_through(seed)
-        except Violation as violation:
-            broken.append(seed)
-            print(f"seed {seed}: {violation}\n  again: PYTHONPATH=tests/operator python -m seeds {seed}", flush=True)
-        else:
-            seen.update({"scalings": len(world.scalings), "writes": len(world.writes), **world.counts})
-        if time.monotonic() - told > _TELL_SECONDS:
-            told = time.monotonic()
-            print(f"{seed + 1 - asked.seed} of {asked.count} hours, {len(broken)} broken", flush=True)
-    hours = asked.count - len(broken)
-    print(f"{asked.count} hours in {time.monotonic() - begun:.0f} s: {hours} as they should be, {len(broken)} broken")
+    broken = 0
+    last = asked.seed + asked.count
+    blocks = [range(first, min(first + _BLOCK, last)) for first in range(asked.seed, last, _BLOCK)]
+    with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        for block, (violations, counts) in zip(blocks, pool.imap(lived, blocks), strict=True):
+            for seed, text in violations.items():
+                print(f"seed {seed}: {text}\n  again: PYTHONPATH=tests/operator python -m seeds {seed}", flush=True)
+            broken += len(violations)
+            seen.update(counts)
+            if time.monotonic() - told > _TELL_SECONDS:
+                told = time.monotonic()
+                print(f"{block.stop - asked.seed} of {asked.count} hours, {broken} broken", flush=True)
+    hours = asked.count - broken
+    print(f"{asked.count} hours in {time.monotonic() - begun:.0f} s: {hours} as they should be, {broken} broken")
     print("met: " + ", ".join(f"{count} {name}" for name, count in seen.most_common()))
     return 1 if broken else 0
 

@@ -73,6 +73,8 @@ class ControlLoop:
         self._clock = clock.now
         self._monotonic = clock.monotonic
         self._queue = DelayingQueue()
+        writer.on_wait = self._queue.wait
+        writer.on_place = lambda key: self._queue.go_on(key, self._clock())
         self._yield = CooperativeYield()
         self._has_new = asyncio.Event()
         # (monotonic, wall clock) when it was looked at last.
@@ -100,9 +102,8 @@ class ControlLoop:
         self._reconciler.crowds.forget(state.key)
 
     def oldest_reconcile(self) -> Nanoseconds:
-        """How long the longest reconciliation under way has taken; 0 without one."""
-        under_way = self._queue.under_way
-        return self._clock() - min(under_way.values()) if under_way else 0
+        """How long the longest reconciliation under way has taken, without its waits for a place; 0 without one."""
+        return max(self._clock() - min(self._queue.under_way.values(), default=self._clock()), 0)
 
     def note_tick(self) -> None:
         """Notes that the process makes progress, for /healthz."""

@@ -15,6 +15,7 @@ from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.operator.objects.object_state import Key
 
 _IDLE_ENTRIES = 1000
+_NOT_YET: Nanoseconds = 2**63 - 1
 
 
 class DelayingQueue:
@@ -30,7 +31,7 @@ class DelayingQueue:
         self._at: dict[Key, Nanoseconds] = {}
         self.entries = 0
         self.under_way: dict[Key, Nanoseconds] = {}
-        """The begin of each reconciliation under way."""
+        """The begin of each reconciliation under way, or of its turn where it waited for one."""
         # Those of them that are due again at their end.
         self._dirty: set[Key] = set()
 
@@ -80,6 +81,16 @@ class DelayingQueue:
     def observes(self, key: Key) -> None:
         """Whatever made a key due that is under way is observed from here on."""
         self._dirty.discard(key)
+
+    def wait(self, key: Key) -> None:
+        """What is under way waits for its turn: however long that is, it does not hang."""
+        if key in self.under_way:
+            self.under_way[key] = _NOT_YET
+
+    def go_on(self, key: Key, now: Nanoseconds) -> None:
+        """What waited for its turn has it."""
+        if key in self.under_way:
+            self.under_way[key] = now
 
     def end(self, key: Key) -> bool:
         """Ends what is under way. Returns whether the key became due meanwhile."""

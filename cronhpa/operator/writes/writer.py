@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 
@@ -38,7 +39,7 @@ from cronhpa.kube.scale import Targets
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import Inventory
-from cronhpa.operator.objects.object_state import ObjectState, packed, path_to, unpacked
+from cronhpa.operator.objects.object_state import Key, ObjectState, packed, path_to, unpacked
 from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.writes.decision_recorder import DecisionRecorder
 from cronhpa.operator.writes.event_recorder import EventRecorder
@@ -82,6 +83,10 @@ class Writer:
         self._yield = CooperativeYield()
         # A reconciliation without a write must not wait for a place.
         self._places = places
+        self.on_wait: Callable[[Key], None] = lambda _: None
+        """Called where a reconciliation begins to wait for a place."""
+        self.on_place: Callable[[Key], None] = lambda _: None
+        """Called where it has its place after a wait."""
 
     async def flush(self, batch: list[tuple[ObjectState, Reconciliation]], done: Callable[[ObjectState], None]) -> None:
         """
@@ -178,7 +183,7 @@ class Writer:
         if not await self._claim(state, reconciliation):
             state.local.changed = True
             return None
-        async with self._places.place(state.namespace, _urgency(reconciliation)):
+        async with self._place(state, _urgency(reconciliation)):
             if not self._is_current(state, reconciliation):
                 return None
             outcome = await self._act(state, reconciliation, handed_over)
@@ -231,6 +236,23 @@ class Writer:
         is_late = waited > spec.options.sync_period // LATE
         return Scaled(reconciliation.now + waited if is_late else reconciliation.now)
 
+    @asynccontextmanager
+    async def _place(
+        self, state: ObjectState, urgency: Urgency, on_wait: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[None]:
+        has_waited = False
+
+        def waits() -> None:
+            nonlocal has_waited
+            has_waited = True
+            self.on_wait(state.key)
+            on_wait()
+
+        async with self._places.place(state.namespace, urgency, waits):
+            if has_waited:
+                self.on_place(state.key)
+            yield
+
     async def _with_conflict(self, state: ObjectState, reconciliation: Reconciliation) -> Reconciliation:
         """The reconciliation with the name of who keeps setting the replicas back, which is looked up once."""
         conflict = state.local.replica_conflict
@@ -249,7 +271,7 @@ class Writer:
         """
         urgency = _urgency_of_status(reconciliation)
         if self._places.is_busy:
-            async with self._places.place(state.namespace, urgency):
+            async with self._place(state, urgency):
                 if reconciliation.scales or self._is_current(state, reconciliation):
                     before = state.served.status
                     status = self._worth_writing(state, before, reconciliation)
@@ -268,7 +290,7 @@ class Writer:
             nonlocal before, status, text
             text, before, status = packed(status or {}), {}, None
 
-        async with self._places.place(state.namespace, urgency, on_wait=pack):
+        async with self._place(state, urgency, on_wait=pack):
             if text:
                 before, status = state.served.status, unpacked(text)
             if status and (reconciliation.scales or self._is_current(state, reconciliation)):
