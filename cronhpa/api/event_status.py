@@ -410,7 +410,7 @@ def _stated(look: EventLook, shares: Sequence[Share], total: Mapping[str, int]) 
     asides = [look.aside] if look.aside else []
     for about, what in (("preview", "are in mode Preview and are not scaled"),
                         ("elsewhere", "are served by another installation, which may not read the event"),
-                        ("unreadable", "have a spec that cannot be read and are not scaled")):  # fmt: skip
+                        ("unreadable", "cannot be read and are not scaled (see their SpecAccepted)")):  # fmt: skip
         count, names = noted(about)
         if count:
             asides.append(f"{count} of them {what}: {names}")

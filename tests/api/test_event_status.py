@@ -269,7 +269,7 @@ def test_objects_that_are_not_scaled_here_are_named():
 
     assert "1 of them are in mode Preview and are not scaled: prod/shop" in told["message"]
     assert "1 of them are served by another installation, which may not read the event: prod/cart" in told["message"]
-    assert "1 of them have a spec that cannot be read and are not scaled: prod/till" in told["message"]
+    assert "1 of them cannot be read and are not scaled (see their SpecAccepted): prod/till" in told["message"]
 
 
 def test_with_shards_each_replica_knows_what_the_others_told_and_none_undoes_it():

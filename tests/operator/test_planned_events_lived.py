@@ -105,7 +105,7 @@ def test_an_object_that_cannot_be_read_is_counted_and_named_in_the_status_of_its
 
     assert (2, 3) == (told["objects"], told["pods"])
     (matched,) = [one["message"] for one in told["conditions"] if one["type"] == "Matched"]
-    assert "1 of them have a spec that cannot be read and are not scaled: prod/till" in matched
+    assert "1 of them cannot be read and are not scaled (see their SpecAccepted): prod/till" in matched
 
 
 @pytest.mark.slow
