@@ -196,8 +196,14 @@ def second_event(plane: ControlPlane, surges: list[Surge], operator: Operator) -
         is_asked = (write.namespace, write.name) in _KEYS and start - 60 <= write.began <= start + 120
         if is_asked and write.replicas is not None:
             counts[write.namespace, write.name].append(write.replicas)
-    downs = sum(later < earlier for written in counts.values() for earlier, later in pairwise(written))
-    return {"ready": ready, "scale_downs": downs}
+    # Above what the event asks for, an object follows its metric.
+    floors = {key: _floor(one) for key, one in objects(plane).items()}
+    downs = sum(
+        later < earlier and later < floors[key]
+        for key, written in counts.items()
+        for earlier, later in pairwise(written)
+    )
+    return {"ready": ready, "scale_downs_below_the_event": downs}
 
 
 def at_start(plane: ControlPlane, name: str, start: int) -> dict[str, Any]:
