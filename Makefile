@@ -70,7 +70,7 @@ test-long: $(VENV)/.ready  ## run what takes minutes: twins under recorded loads
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -m long -s $(ARGS)
 
-test-faults: $(VENV)/.ready  ## break the API server, its etcd, its certificates, the disk and the way between, and kill the operator at each write (20 to 30 min)
+test-faults: $(VENV)/.ready  ## break the API server, its etcd, its certificates, the disk and the way between, kill the operator at each write, and crowd a namespace (30 to 45 min)
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -m faults $(ARGS)
 
