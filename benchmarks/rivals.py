@@ -1,5 +1,6 @@
 """
-What others forecast, as floors: re-implementations from published code and behaviour, not the products.
+What others forecast, as floors: re-implementations from published code and behaviour, not the products. Crane's own
+code is run by forecast_peers.py.
 
 Each takes the steps of a recorded series and gives (steps, 2): what it expects, made with the steps up to and with each
 row, for the step that follows and the one after. A rival's floor is its forecast over the target, as they do it.
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 import cronhpa_models.hourly_profile
@@ -56,60 +56,9 @@ def holt_winters(series: Recorded, *, level: float, trend: float, season: float)
     return smoothing(steps, _HORIZON)
 
 
-def crane_like(series: Recorded) -> Floats:
-    """
-    Yesterday without what is faster than an hour and small, times a margin that would have fitted yesterday.
-
-    gocrane/crane pkg/prediction/dsp: a period of a day where its autocorrelation shows one (here: above 0.3), low
-    amplitudes of the spectrum set to zero, margins of 1 to 20 % by error on the last period with under-forecasts
-    counted double, a fit every twelve hours. Without a period there is no forecast.
-    """
-    steps = pd.Series(series.steps).ffill().bfill().to_numpy()
-    day = series.steps_per_day
-    expected = np.full((len(steps), 2), np.nan)
-    half = day // 2
-    for origin in range(3 * day, len(steps), half):
-        past = steps[max(0, origin - 7 * day) : origin]
-        past = past[len(past) % day :]
-        if not _is_periodic(past, day):
-            continue
-        smooth = _low_pass(past, day)
-        replay = smooth[-day:]
-        margin = min(
-            (0.01, 0.10, 0.15, 0.20),
-            key=lambda candidate: _error(smooth[-2 * day : -day] * (1 + candidate), past[-day:]),
-        )
-        rows = np.arange(origin, min(origin + half, len(steps)))
-        for h in range(2):
-            expected[rows, h] = replay[(rows - origin + 1 + h) % day] * (1 + margin)
-    return expected
-
-
 RIVALS: dict[str, Callable[[Recorded], Floats]] = {
-    "Crane-like": crane_like,
     "PHPA-like .9/.9/.9": lambda series: holt_winters(series, level=0.9, trend=0.9, season=0.9),
     "PHPA-like .3/.05/.3": lambda series: holt_winters(series, level=0.3, trend=0.05, season=0.3),
     "AWS-like": aws_like,
     "seasonal naive": seasonal_naive,
 }
-
-
-def _is_periodic(past: Floats, day: int) -> bool:
-    early, late = past[:-day], past[day:]
-    if not early.std() or not late.std():
-        return False
-    return bool(np.corrcoef(early, late)[0, 1] > 0.3)
-
-
-def _low_pass(past: Floats, day: int) -> Floats:
-    spectrum = np.fft.rfft(past)
-    per_hour = len(past) / (day / 24)
-    amplitude = np.abs(spectrum) / len(past)
-    small = amplitude < 0.05
-    spectrum[(np.arange(len(spectrum)) > per_hour) & small] = 0
-    return np.asarray(np.maximum(np.fft.irfft(spectrum, len(past)), 0.0))
-
-
-def _error(expected: Floats, came: Floats) -> float:
-    short = np.maximum(came - expected, 0.0)
-    return float((np.abs(came - expected) + short).mean())

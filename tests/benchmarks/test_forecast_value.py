@@ -186,7 +186,7 @@ def test_a_grid_of_other_seconds_is_refused_by_name(tmp_path):
         recorded.read(write(tmp_path / "odd.csv", daily(2, 100), 70))
 
 
-@pytest.mark.parametrize("name", ["Crane-like", "PHPA-like .3/.05/.3", "AWS-like", "seasonal naive"])
+@pytest.mark.parametrize("name", ["PHPA-like .3/.05/.3", "AWS-like", "seasonal naive"])
 def test_rivals_look_at_nothing_that_comes_later(tmp_path, name):
     import recorded
     import rivals
