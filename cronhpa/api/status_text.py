@@ -12,5 +12,5 @@ _TEXT_MAX = 4096
 
 
 def clip(text: str) -> str:
-    """The text, cut to the length that a status may hold: other servers' texts may be of any length."""
+    """The text, cut for a field of type `Sentences` (`Text` holds less): other servers' texts may be of any length."""
     return shortened(text, _TEXT_MAX)

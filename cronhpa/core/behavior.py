@@ -34,7 +34,10 @@ class Limits(Struct, frozen=True):
     maximum: int
     """The effective bounds, those of the spec included."""
     floor: int | None = None
-    """The largest floor of schedules, override and forecast; None if there is none. No window keeps it from holding."""
+    """
+    The largest floor of schedules, override, forecast and fallback; None if there is none. No window keeps it from
+    holding.
+    """
     cap: int | None = None
     """The cap of schedules or override; None if there is none."""
     timed: bool = False
@@ -60,7 +63,7 @@ class Limits(Struct, frozen=True):
         The count, raised to the floor, then lowered to the cap; each change as a step.
 
         This is how floors and caps meet the count of the metrics, and how a stabilized count is kept within them: it
-        must be idempotent. `forecasting/columns` and `reporting/screening` have the same rule for arrays.
+        must be idempotent. `forecasting/columns` (the floor) and `reporting/screening` have the same rule for arrays.
         """
         raised = replicas if self.floor is None else max(replicas, self.floor)
         lowered = raised if self.cap is None else min(raised, self.cap)

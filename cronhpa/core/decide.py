@@ -226,7 +226,7 @@ class Merged(Struct, frozen=True):
 def merge(spec: Spec, proposals: Proposals, bounds: Bounds, current: int, now: Nanoseconds) -> Merged:
     """
     The target of the metrics, raised to the largest floor, then lowered to the cap. The last of them to set the count
-    is its source.
+    is its source. `Limits.clamp` does it; its raises and cuts are no steps, because the proposals show them.
 
     If the metrics ask for the current count and a floor equals that count, the source is the floor. While a schedule is
     unreadable, only a readable cap may scale down.

@@ -4,7 +4,7 @@ How long a decision stands: until something that it rests on changes.
 Most periods of a fleet differ from the one before in the usage of pods alone. A decision then stands as long as each
 usage asks for the same count, and a period costs a sum and a comparison. It rests on
 
-- spec, scale, pods and owners: the shell drops the decision when one of them changes;
+- spec, scale, pods and owners: the operator does not ask for a decision that one of them has outlived;
 - the usage of each metric: one that asks for another count ends the decision. The count never falls as usage grows, so
   all usages between two that ask for the same count do, and only a usage outside this band is measured;
 - the instant: `until` is the next one at which bounds may change, a recommendation leaves a window, or a scale event

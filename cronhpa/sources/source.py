@@ -101,7 +101,11 @@ class TlsFields(StrictModel):
 
 
 class Definition(StrictModel):
-    """The fields of one source in the file of sources."""
+    """
+    The fields of one source in the file of sources.
+
+    The chart's NetworkPolicy opens the ports of fields that are called `url` and `port`, and of no others.
+    """
 
     metric_type: ClassVar[Literal["External", "Pods"]]
     """The `type` of the metrics that a source of this kind answers."""

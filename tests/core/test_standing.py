@@ -281,7 +281,7 @@ def test_between_two_usages_that_ask_for_the_same_count_all_do(pods, metric, tol
     assert asked[0].replicas == asked[1].replicas
 
 
-def test_values_that_ask_for_the_same_count_are_repeated_and_others_decided():
+def test_a_decision_stands_for_values_that_ask_for_the_same_count():
     """A queue of 10 a pod, four pods: 44 is within the tolerance of 10 %, 45 asks for a pod more; so it does of 50."""
     life = Life(replace(DAY, metrics=(queue(10),)), ready(4))
 
@@ -310,7 +310,7 @@ def test_no_decision_stands_over_an_edge():
 HELD = replace(DAY, behavior=behavior(down=rules(("Percent", 100, 15), window=300 * SECOND)))
 
 
-def test_a_reconciliation_that_holds_a_count_is_repeated_until_the_count_leaves_its_window():
+def test_a_decision_that_holds_a_count_stands_until_the_count_leaves_its_window():
     """Of five pods at 500 one would do at 100. Five were asked for at 0 s, and leave the window at 300 s."""
     life = Life(HELD, ready(5))
     life.period(0, 500)
@@ -330,7 +330,7 @@ def test_a_count_that_differs_and_holds_nothing_ends_the_repetition_when_it_leav
     assert [False, True, True, False, False, True] == stand(life, reconciliations)
 
 
-def test_a_step_that_a_policy_limits_is_repeated_until_the_last_one_leaves_its_period():
+def test_a_decision_that_a_policy_limits_stands_until_the_last_step_leaves_its_period():
     """One pod in 120 s, which came at 0 s: at 5 pods of 700 each, seven are wanted."""
     slow = behavior(up=rules(("Pods", 1, 120), window=0))
     life = Life(replace(DAY, behavior=slow), ready(4), follows=True)
@@ -341,7 +341,7 @@ def test_a_step_that_a_policy_limits_is_repeated_until_the_last_one_leaves_its_p
     assert (None, 6) == (stood, decision.desired)
 
 
-def test_a_pod_that_starts_counts_in_repeated_reconciliations_while_its_samples_lie_behind_its_readiness():
+def test_a_decision_stands_for_a_pod_that_starts_while_its_samples_lie_behind_its_readiness():
     """Samples of 15 s. Ready since 100 s before the first reconciliation, it has one of its start in the third one."""
     new = pod("new", started=NOW - 120 * SECOND, ready_since=NOW - 100 * SECOND)
     life = Life(DAY, [*ready(3), new])
@@ -356,7 +356,7 @@ def test_a_change_that_was_not_made_is_decided_again_at_each_reconciliation():
     assert [False] * 30 == stand(Life(DAY, ready(4)), [(60, 900)] * 30)
 
 
-def test_nothing_is_repeated_while_the_target_reports_more_pods_than_are_seen():
+def test_no_decision_stands_while_the_target_reports_more_pods_than_are_seen():
     """The time for which a pod may be missing is measured by the clock."""
     assert [False] * 3 == stand(Life(DAY, ready(4), reported=5), [(15, 500)] * 3)
     assert [False, True, True] == stand(Life(DAY, ready(4), reported=4), [(15, 500)] * 3)

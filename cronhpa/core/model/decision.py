@@ -304,7 +304,7 @@ class Decision(Struct, frozen=True):
     timed: bool = False
     """Whether schedules or an override may move the bounds."""
     bounded: bool = False
-    """Whether a floor or a cap of a schedule, an override or the forecast is in force."""
+    """Whether a floor or a cap of a schedule, an override, the forecast or the fallback is in force."""
     proposals: tuple[Proposal, ...] = ()
     abstentions: tuple[Abstention, ...] = ()
     steps: tuple[Step, ...] = ()

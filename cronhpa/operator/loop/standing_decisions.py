@@ -77,20 +77,26 @@ class StandingDecisions:
     ) -> bool:
         """Whether the decision on an object stands after its target, pods and metrics were observed."""
         local = state.local
-        standing, held = local.standing, local.basis
-        if standing is None or held is None or basis is None or not held.is_current or held.match is not basis.match:
+        standing, former = local.standing, local.basis
+        if (
+            standing is None
+            or former is None
+            or basis is None
+            or not former.is_current
+            or former.match is not basis.match
+        ):
             return False
-        if held.pod_names != basis.pod_names:  # of the same pods the target may own others by now
+        if former.pod_names != basis.pod_names:  # of the same pods the target may own others by now
             return False
         if self._has_another_crowd(state, now):
             return False
         usages = standing.usages_of(observation.readings)
-        if self._check and held.is_listed:
-            usages = _usages(standing, held, await queries.list_pod_metrics(None) if spec.metrics else None, now)
+        if self._check and former.is_listed:
+            usages = _usages(standing, former, await queries.list_pod_metrics(None) if spec.metrics else None, now)
         if usages is None or not standing.covers(usages, now):
             return False
         memory = local.memory
-        self._note_period(state, standing, held, usages, now)
+        self._note_period(state, standing, former, usages, now)
         if self._check:
             self._compare(state, standing, Record(spec, observation, None, memory, now))
         return True

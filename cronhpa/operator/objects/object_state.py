@@ -128,7 +128,7 @@ class LocalState(Struct):
     basis: Basis | None = None
     """The target, pods and owners on which the decision rests."""
     changed: bool = True
-    """Whether spec, status or memory were changed from outside since the latest decision."""
+    """Whether the next period must be decided: the object has a new version, or a write of it failed."""
     latest: Reconciliation | None = None
     """The newest reconciliation of this process."""
     minute_load: LoadSample | None = None
@@ -154,7 +154,7 @@ class LocalState(Struct):
 
     @property
     def memory(self) -> Memory:
-        """The memory, which may be newer than that of the status."""
+        """The memory, which may be newer than that of the status. Moves the noted periods into `kept_memory`."""
         standing = self.standing
         if standing is not None and standing.periods:
             self.kept_memory = standing.take_periods(self.kept_memory)

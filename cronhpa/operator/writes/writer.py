@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
@@ -83,6 +83,8 @@ class Writer:
         self._yield = CooperativeYield()
         # A reconciliation without a write must not wait for a place.
         self._places = places
+        # Fields of the status that the API drops.
+        self._dropped: set[str] = set()
         self.on_wait: Callable[[Key], None] = lambda _: None
         """Called where a reconciliation begins to wait for a place."""
         self.on_place: Callable[[Key], None] = lambda _: None
@@ -438,12 +440,22 @@ class Writer:
             served, answered = state.served, answer.status or {}
             served.status = status
             state.writes.own = served.packed_status
-            served.altered |= frozenset(altered(status, patch, answered))
+            changed = frozenset(altered(status, patch, answered))
+            self._tell_dropped(path[0] for path in changed - served.altered if path[0] not in answered)
+            served.altered |= changed
             in_api = as_answered(status, patch, answered, served.altered)
             if in_api is not status:  # somebody else has written meanwhile
                 served.status = dict(in_api)
                 state.local.changed = True
         return None
+
+    def _tell_dropped(self, fields: Iterable[str]) -> None:
+        """Logs once which fields of the status the API drops."""
+        new = set(fields) - self._dropped
+        if new:
+            self._dropped |= new
+            names = ", ".join(f"status.{field}" for field in sorted(new))
+            LOG.warning("the API drops %s: its CRDs are older than the operator: apply those of the chart", names)
 
     def _numbers_are_due(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
         """

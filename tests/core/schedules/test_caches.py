@@ -78,6 +78,7 @@ STATE = {
     "operator.objects.planned_events:PlannedEvents._informers": "three, or one each namespace that is served",
     "operator.objects.planned_events:PlannedEvents._scoped": "the same, but for two",
     "operator.objects.planned_events:PlannedEvents._absent": "one each list of events",
+    "operator.writes.writer:Writer._dropped": "one each field of the status",
     "operator.objects.planned_events:PlannedEvents._forbidden": "one each list of events",
     "operator.objects.former_events:FormerEvents._until": "two each object; others go each minute",
     "operator.objects.planned_events:PlannedEvents._unreadable": "one each list of events",

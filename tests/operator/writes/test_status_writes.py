@@ -4,6 +4,7 @@ drifts later.
 """
 
 import asyncio
+import re
 from collections import Counter
 from functools import partial
 
@@ -372,7 +373,7 @@ def test_what_somebody_else_writes_right_before_our_write_is_told_by_no_event():
     assert [] == live(scenario)
 
 
-def test_fields_that_the_crd_does_not_know_are_not_written_again_and_again():
+def test_fields_that_the_crd_does_not_know_are_not_written_again_and_again_and_are_told_once(caplog):
     """
     The CRD is of an earlier release than the operator, and lacks two fields, of which one changes at 07:02.
 
@@ -392,3 +393,5 @@ def test_fields_that_the_crd_does_not_know_are_not_written_again_and_again():
 
     # The numbers are due once or twice.
     assert 2 >= live(scenario)
+    told = [line for line in caplog.messages if "the API drops status." in line]
+    assert ["effectiveMinReplicas", "nextEdge"] == sorted(re.findall(r"status\.(\w+)", " ".join(told)))
