@@ -122,7 +122,7 @@ MUTANTS = (
         range(3),
         # Three rules keep a quiet object's status from being written: each alone would.
         (
-            (standing_decisions, "standing", lambda *_: None),
+            (standing_decisions, "standing_of", lambda *_: None),
             (WrittenStatus, "need", lambda *_: StatusWrite.STATUS),
             (writer, "need", lambda *_: StatusWrite.STATUS),
         ),
