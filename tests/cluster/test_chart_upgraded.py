@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from testbed.control_plane import CHART
+from testbed.objects import plain_cron_hpa
+from testbed.twin import CPU_50
 
 RELEASE = "upgraded"
 FORMER_VALUES = Path(__file__).parents[1] / "deploy" / "former_values"
@@ -79,3 +81,26 @@ def test_values_that_are_reused_lack_what_a_release_has_added_and_get_its_defaul
         environment["CRONHPA_SYNC_PERIOD"],
         environment["CRONHPA_PAGE_PORT"],
     )
+
+
+@pytest.mark.slow
+def test_a_rollback_brings_the_former_release_back_and_leaves_the_objects(control_plane, namespace, helm, stateful_set):
+    """What docs/how-to/install.md names as the way back, from an upgrade by reused values."""
+    code, said = helm("install", RELEASE, str(CHART), values={**SMALL, "syncPeriod": "7s"})
+    assert 0 == code, said
+    before, uid = stateful_set()["spec"]["template"], stateful_set()["metadata"]["uid"]
+    control_plane.apply(plain_cron_hpa("shop", namespace=namespace, bounds=(2, 5), metrics=[CPU_50]))
+    code, said = helm("upgrade", RELEASE, str(CHART), "--reuse-values", "--set", "syncPeriod=9s,replicas=2")
+    assert 0 == code, said
+    assert before != stateful_set()["spec"]["template"]
+
+    code, said = helm("rollback", RELEASE)
+
+    assert 0 == code, said
+    assert (before, uid, 1) == (
+        stateful_set()["spec"]["template"],
+        stateful_set()["metadata"]["uid"],
+        stateful_set()["spec"]["replicas"],
+    )
+    assert [] == names(control_plane, namespace, "poddisruptionbudget")
+    assert ["cronhpa.cronhpa.io/shop"] == names(control_plane, namespace, "cronhpas")
