@@ -93,7 +93,7 @@ class ExpectedLoadStatus(Model):
 class ProposalStatus(Model):
     """What one source asked for."""
 
-    source: Text = Field(description="Metric, Forecast, Schedule or Override.")
+    source: Text = Field(description="Metric, Forecast, Schedule, Override or Fallback.")
     name: Text | None = Field(default=None, description="Name of the metric or schedule.")
     role: Text = Field(description="Target (a count to go to), Floor (not fewer) or Cap (not more).")
     replicas: int
@@ -107,7 +107,7 @@ class ProposalStatus(Model):
 class AbstentionStatus(Model):
     """A source that made no proposal, and why."""
 
-    source: Text = Field(description="Metric, Forecast or Schedule.")
+    source: Text = Field(description="Metric, Forecast, Schedule or Fallback.")
     name: Text | None = Field(default=None, description="Name of the metric or schedule.")
     reason: Text = Field(description="One word for machines.")
     message: Sentences | None = Field(default=None, description="A sentence for people.")
@@ -180,7 +180,7 @@ class DecisionStatus(Model):
     metrics: list[MeasuredMetricStatus] | None = Field(
         default=None,
         max_length=MAX_METRICS,
-        description="The metrics in the order of the spec.",
+        description="The metrics in the order of the spec: value, target and the replicas that each asks for.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     steps: list[StepStatus] | None = Field(
@@ -284,7 +284,7 @@ class CronHPAStatus(Model):
     current_metrics: list[MetricStatus] | None = Field(
         default=None,
         max_length=MAX_METRICS,
-        description="The metrics of the spec, in its order: value, target and the replicas that each asks for.",
+        description="The metrics in the order of the spec, as autoscaling/v2 shows them: their values.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     decision: DecisionStatus | None = None
