@@ -11,11 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.instant import FOR_EVER, Nanoseconds
 from cronhpa.operator.objects.object_state import Key
 
 _IDLE_ENTRIES = 1000
-_NOT_YET: Nanoseconds = 2**63 - 1
 
 
 class DelayingQueue:
@@ -85,7 +84,7 @@ class DelayingQueue:
     def wait(self, key: Key) -> None:
         """What is under way waits for its turn: however long that is, it does not hang."""
         if key in self.under_way:
-            self.under_way[key] = _NOT_YET
+            self.under_way[key] = FOR_EVER
 
     def go_on(self, key: Key, now: Nanoseconds) -> None:
         """What waited for its turn has it."""
