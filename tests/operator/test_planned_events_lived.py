@@ -1,11 +1,12 @@
 """Planned events in virtual time: lists that fail, edits that follow each other."""
 
 import asyncio
+import itertools
 import random
 
 import pytest
 from lives import CPU, Life, cronhpa, deployment, timeline, until
-from model_api import Fault, ModelApi
+from model_api import START, Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.model.instant import SECOND, parse_instant
@@ -52,30 +53,49 @@ def test_while_events_cannot_be_listed_nothing_is_scaled_down_and_scale_ups_wait
     assert down <= idle < down + 40
 
 
-@pytest.mark.parametrize(
-    ("plural", "status", "end"),
-    [("plannedevents", 403, 900), ("clusterplannedevents", 403, 900), ("plannedevents", 404, 290)],
-)
-def test_a_right_that_is_missing_after_a_restart_ends_no_event(plural, status, end):
-    """
-    An event asks for five pods of `shop`, which needs one, until 900 s. At 300 s the operator is started anew, and may
-    not list events any more. Where the kind is gone its objects went with it. `other`, without an event, follows.
-    """
+def api_of_all_kinds():
     api = api_with_events()
-    api.kinds |= {(EVENTS, "clusterplannedevents"): "ClusterPlannedEvent"}
+    api.kinds |= {(EVENTS, "clusterplannedevents"): "ClusterPlannedEvent", ("/api/v1", "namespaces"): "Namespace"}
+    return api
+
+
+def shop_and_other(api, plural, **selecting):
+    """An event asks for five pods of `shop`, which needs one, until 900 s; it concerns no `other`, which needs one."""
     window = {"name": "doors", "from": "2027-01-15T07:00", "to": "2027-01-15T07:15", "minReplicas": 5}
-    event = {"selector": {"matchLabels": {"tier": "web"}}, "reason": "a sale", "schedules": [window]}
+    event = {"selector": {"matchLabels": {"tier": "web"}}, "reason": "a sale", "schedules": [window], **selecting}
+    api.create("namespaces", "", "prod", metadata={"labels": {"team": "shops"}})
+    for name, tier in (("shop", "web"), ("other", "batch")):
+        deployment(api, name, replicas=1)
+        api.load["prod", name] = 100
+        cronhpa(api, name, behavior={"scaleDown": AT_ONCE})
+        api.objects["cronhpas"]["prod", name]["metadata"]["labels"] = {"tier": tier}
+    api.create(plural, "prod" if plural == "plannedevents" else "", "sale", spec=event)
+
+
+BY_TEAM = {"namespaceSelector": {"matchLabels": {"team": "shops"}}}
+
+
+@pytest.mark.parametrize(
+    ("plural", "selecting", "refused", "status", "end"),
+    [
+        ("plannedevents", {}, "plannedevents", 403, 900),
+        ("clusterplannedevents", {}, "clusterplannedevents", 403, 900),
+        ("clusterplannedevents", BY_TEAM, "namespaces", 403, 900),
+        ("plannedevents", {}, "plannedevents", 404, 290),
+    ],
+)
+def test_a_right_that_is_missing_after_a_restart_ends_no_event(plural, selecting, refused, status, end):
+    """
+    At 300 s the operator is started anew, and may not list events any more, or the namespaces that one selects. Where
+    the kind is gone its objects went with it. `other`, without an event, follows.
+    """
+    api = api_of_all_kinds()
 
     async def scenario():
-        for name, tier in (("shop", "web"), ("other", "batch")):
-            deployment(api, name, replicas=1)
-            api.load["prod", name] = 100
-            cronhpa(api, name, behavior={"scaleDown": AT_ONCE})
-            api.objects["cronhpas"]["prod", name]["metadata"]["labels"] = {"tier": tier}
-        api.create(plural, "prod" if plural == "plannedevents" else "", "sale", spec=event)
+        shop_and_other(api, plural, **selecting)
         async with Life(api):
             await until(290)
-        api.faults.append(Fault("GET", f"/{plural}", status=status, times=None))
+        api.faults.append(Fault("GET", f"/{refused}$", status=status, times=None))
         api.load["prod", "other"] = 2000
         async with Life(api):
             await until(1100)
@@ -87,6 +107,60 @@ def test_a_right_that_is_missing_after_a_restart_ends_no_event(plural, status, e
     assert end <= shop[-1][0] < end + 80
     assert (1, 4) == other[-1][1:]
     assert other[-1][0] < 330
+
+
+def test_an_event_that_was_deleted_is_not_held_up_for_want_of_namespaces():
+    """At 300 s the right to list namespaces goes, at 400 s the event that selects one, which would hold until 900 s."""
+    api = api_of_all_kinds()
+
+    async def scenario():
+        shop_and_other(api, "clusterplannedevents", **BY_TEAM)
+        async with Life(api):
+            await until(290)
+        api.faults.append(Fault("GET", "/namespaces$", status=403, times=None))
+        async with Life(api):
+            await until(400)
+            api.delete("clusterplannedevents", "", "sale")
+            await until(600)
+        return timeline(api, "prod/shop")
+
+    shop = live(scenario)
+
+    assert [(1, 5), (5, 1)] == [(before, after) for _, before, after in shop]
+    assert 400 <= shop[-1][0] < 480
+
+
+@pytest.mark.parametrize(
+    ("plural", "selecting", "refused"),
+    [("plannedevents", {}, "plannedevents"), ("clusterplannedevents", BY_TEAM, "namespaces")],
+)
+def test_a_right_that_is_given_back_ends_no_event_before_its_list_comes(plural, selecting, refused):
+    """The right is missing from 290 to 400 s. Then it is seen, but whole lists take too long until 600 s."""
+    api = api_of_all_kinds()
+    fault = Fault("GET", f"/{refused}$", status=403, times=None)
+    seen = itertools.count()
+
+    def latency(method, path):
+        is_late = fault not in api.faults and path.endswith(f"/{refused}") and api.now() < START + 600 * SECOND
+        return 20 if is_late and next(seen) else 0.001
+
+    async def scenario():
+        shop_and_other(api, plural, **selecting)
+        async with Life(api):
+            await until(290)
+        api.faults.append(fault)
+        async with Life(api):
+            await until(400)
+            api.faults.remove(fault)
+            api.latency = latency
+            await until(1100)
+        return timeline(api, "prod/shop")
+
+    shop = live(scenario)
+
+    assert next(seen) > 3
+    assert [(1, 5), (5, 1)] == [(before, after) for _, before, after in shop]
+    assert 900 <= shop[-1][0] < 980
 
 
 def test_an_object_that_cannot_be_read_is_counted_and_named_in_the_status_of_its_event():

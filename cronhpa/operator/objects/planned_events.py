@@ -7,7 +7,8 @@ decided in their next period, and all others are left as they are.
 
 "Not listed yet" is not "no event": nothing is decided before the first lists. Where a list keeps failing, decisions go
 on after a minute and scale nothing down. A cluster without the CRDs has no events. An operator without the right to
-list them sees none; what one held before a restart stays up (`former_events`). The log says so once.
+list them, or the namespaces that one selects, sees none; what one held before a restart stays up (`former_events`).
+The log says so once.
 """
 
 from __future__ import annotations
@@ -56,6 +57,10 @@ _UNREADABLE = "planned events cannot be listed: what they ask for is not known"
 _FORBIDDEN = (
     "planned events may not be listed any more, and one held here: grant list and watch of plannedevents and"
     " clusterplannedevents again; nothing is scaled down until it would have closed"
+)
+_NAMESPACES_FORBIDDEN = (
+    "namespaces may not be listed any more, and an event that selects them held here: grant list and watch of"
+    " namespaces again; nothing is scaled down until it would have closed"
 )
 _ABSENT: dict[int, str] = {HTTPStatus.NOT_FOUND: "is not installed", HTTPStatus.FORBIDDEN: "may not be listed"}
 _EVERYTHING = Selector(())
@@ -265,17 +270,27 @@ class PlannedEvents:
             spec = with_events(spec, taken, lambda event, stated: self._expected(spec, key, event, stated))
         if self._unreadable:
             return with_unknown_events(spec, _UNREADABLE)
-        return self._with_former(spec, key) if self._forbidden else spec
+        return self._with_former(spec, key, labels) if self._forbidden else spec
 
-    def _with_former(self, spec: Spec, key: Key) -> Spec:
+    def _with_former(self, spec: Spec, key: Key, labels: Mapping[str, str]) -> Spec:
         """The spec, with a schedule that cannot be read for each kind of events that held and may not be read now."""
         state = self._inventory.items.get(key)
+        if state is None:
+            return spec
         for path in self._forbidden:
-            of_cluster = path.endswith(CLUSTER_EVENT_PLURAL)
-            if state is not None and self._former.hold(state, of_cluster=of_cluster):
+            if path == _NAMESPACES and not self._may_be_picked(labels):
+                continue
+            of_cluster = path == _NAMESPACES or path.endswith(CLUSTER_EVENT_PLURAL)
+            if self._former.hold(state, of_cluster=of_cluster):
                 prefix = CLUSTER_EVENT_PREFIX if of_cluster else EVENT_PREFIX
-                spec = with_unknown_events(spec, _FORBIDDEN, prefix)
+                problem = _NAMESPACES_FORBIDDEN if path == _NAMESPACES else _FORBIDDEN
+                spec = with_unknown_events(spec, problem, prefix)
         return spec
+
+    def _may_be_picked(self, labels: Mapping[str, str]) -> bool:
+        """Whether an event that selects namespaces concerns an object with these labels in one of them."""
+        events = self._counted_of("") if self._events.get("") else ()
+        return any(seen.event.namespace_selector is not None and seen.selector.matches(labels) for seen in events)
 
     def look_again(self, namespace: str = "") -> None:
         """The objects of a namespace, or of all, take over what their events ask for now."""
@@ -309,7 +324,6 @@ class PlannedEvents:
                 await asyncio.sleep(_AGAIN_SECONDS)
             else:
                 self._absent.discard(informer.path)
-                self._note_forbidden(informer.path, is_forbidden=False)
                 await informer.run()
 
     async def _doubt(self, informer: Informer[Any]) -> None:
@@ -322,8 +336,10 @@ class PlannedEvents:
                 LOG.warning("%s is not listed: decisions go on without it, and scale nothing down", informer.path)
                 self._unreadable.add(informer.path)
                 self.look_again()
-                await informer.synced.wait()
-                self._note_readable(informer.path)
+        await informer.synced.wait()
+        self._note_readable(informer.path)
+        # Not before: until its first list what held is as unknown as without the right.
+        self._note_forbidden(informer.path, is_forbidden=False)
 
     def _note_readable(self, path: str) -> None:
         if path in self._unreadable:
@@ -331,9 +347,7 @@ class PlannedEvents:
             self.look_again()
 
     def _note_forbidden(self, path: str, *, is_forbidden: bool) -> None:
-        """Notes whether a list of events is refused: each minute, because an event that held may have closed since."""
-        if path == _NAMESPACES:
-            return
+        """Notes whether a list is refused: each minute, because an event that held may have closed since."""
         before = path in self._forbidden
         if is_forbidden:
             self._forbidden.add(path)
