@@ -4,7 +4,11 @@ cronhpa.api.render, cronhpa.api.conditions, cronhpa.api.events, cronhpa.api.metr
 
 from __future__ import annotations
 
+from inspect import isclass
+from typing import get_args
+
 from msgspec.structs import replace
+from pydantic import BaseModel
 
 from core.situations import (
     NO_METRICS,
@@ -29,13 +33,14 @@ from core.situations import (
 )
 from cronhpa.api.events import Event, events, new_conflict_events
 from cronhpa.api.render import render
+from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.status_memory import render_memory
 from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import Failed, Scaled, Withheld
 from cronhpa.core.model.forecast import TrackRecord
 from cronhpa.core.model.instant import SECOND
 from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
-from cronhpa.core.model.observation import Absent, ScalarReading
+from cronhpa.core.model.observation import Absent, NodeStart, ScalarReading
 from cronhpa.core.model.spec import (
     ExternalMetric,
     ForecastSettings,
@@ -57,7 +62,8 @@ def reconciliation(of, observation, *, memory=None, outcome=None, told=None, clo
     memory, now = memory or Memory(), at(clock)
     decision = decide(of, observation, told, memory, now)
     done = outcome or (Scaled(now) if decision.rescales else Withheld())
-    return reconciliation_of(of, decision, done, memory.after(decision, done, of, observation), generation=4, **fields)
+    after = memory.after(decision, done, of, observation)
+    return reconciliation_of(of, decision, done, after, generation=4, observation=observation, **fields)
 
 
 def conditions(taken, previous=None):
@@ -370,7 +376,9 @@ def test_a_decision_explains_itself():
             },
         ],
         "abstentions": [],
-        "metrics": [{"name": "queue", "type": "AverageValue", "current": "3750m", "target": "10", "replicas": 3}],
+        "metrics": [
+            {"name": "queue", "type": "AverageValue", "current": "3750m", "target": "10", "replicas": 3, "pods": 8}
+        ],
         "steps": [
             {
                 "rule": "ScaleUpLimit",
@@ -500,3 +508,66 @@ def test_a_calendar_that_is_not_the_present_one_is_a_condition_only_while_it_is(
     assert ("False", "LastGoodKept") == said(taken, "CalendarsCurrent")
     previous = render({}, taken)
     assert "CalendarsCurrent" not in conditions(reconciliation(spec(behavior=FAST), queued(300, current=8)), previous)
+
+
+# --- all of it ---------------------------------------------------------------------------------------------------
+
+
+def declared(model):
+    """Model.field of each field of a model, and of the models that stand below it."""
+    for name, field in model.model_fields.items():
+        yield f"{model.__name__}.{name}"
+        for part in parts_of(field.annotation):
+            yield from declared(part) if issubclass(part, BaseModel) else ()
+
+
+def parts_of(annotation):
+    """The classes that an annotation is made of."""
+    parts = get_args(annotation)
+    return [inner for part in parts for inner in parts_of(part)] if parts else [annotation] * isclass(annotation)
+
+
+def stated(value):
+    """Model.field of each field that stands in a validated status."""
+    if isinstance(value, BaseModel):
+        for name in value.model_fields_set:
+            yield f"{type(value).__name__}.{name}"
+            yield from stated(getattr(value, name))
+    for entry in value if isinstance(value, list) else ():
+        yield from stated(entry)
+
+
+def some_statuses():
+    """What four reconciliations write: a scale-up by all types of metrics, a held one, a forecast's, a withheld one."""
+    selector = LabelSelector((("queue", "mail"),), (LabelRequirement("env", "In", ("live",)),))
+    requests = PodsMetric("requests", MetricTarget("AverageValue", average_value=50_000), selector)
+    hits = ObjectMetric("hits", MetricTarget("AverageValue", average_value=1000), SHOP, selector)
+    messages = ExternalMetric("messages", MetricTarget("Value", value=10_000), selector)
+    of = spec(
+        metrics=(cpu(), replace(cpu(), container="app"), requests, hits, messages),
+        schedules=(schedule("day", floor=60), schedule("late", "5 10 * * *", floor=70, lead=600 * SECOND)),
+        behavior=behavior(),
+    )
+    pods = [pod("a"), pod("b"), pod("c", ready="False")]
+    samples = {"a": sample(900)}
+    readings = (samples, samples, samples, 9000, 90_000)
+    observation = observed(of, pods, *readings, current=3)
+    memory = Memory(start_up=30 * SECOND, node_start=NodeStart(90 * SECOND, NOW))
+    yield render({"operator": "cronhpa/cronhpa"}, reconciliation(of, observation, memory=memory))
+
+    yield render({}, reconciliation(spec(), queued(30, current=8), memory=recommended(8, "09:59")))
+
+    told = forecast(1255, metric="requests", coverage_percent=93)
+    ahead = spec(metrics=(requests,), forecast=ForecastSettings())
+    fields = {"told": told, "forecast": told, "budget_used": 20}
+    yield render({}, reconciliation(ahead, seen(NO_METRICS, current=8), **fields))
+
+    broken = spec(schedules=(schedule("a", floor=30, problem="start: what?"),))
+    yield render({}, reconciliation(broken, seen(NO_METRICS, current=8), owner_problem="CronHPA other is older"))
+
+
+def test_each_field_of_a_status_is_written():
+    """A field that is in the models, the CRD and the reference, and that nobody renders, stays empty for ever."""
+    statuses = map(CronHPAStatus.model_validate, some_statuses())
+
+    assert [] == sorted({*declared(CronHPAStatus)} - {field for status in statuses for field in stated(status)})
