@@ -125,8 +125,8 @@ class Proposals(Struct, frozen=True):
     """What the sources ask for."""
 
     target: Target
-    floors: tuple[Proposal, ...]
-    """Floors beside the bounds in force: of the forecast, unless it is only to be shown (mode Preview), and of the
+    unscheduled_floors: tuple[Proposal, ...]
+    """Those that the bounds do not have: of the forecast, unless it is only to be shown (mode Preview), and of the
     fallback."""
     listed: tuple[Proposal, ...]
     """Every proposal, for the reader of the decision: metrics, forecast, fallback, override, schedules."""
@@ -232,7 +232,7 @@ def merge(spec: Spec, proposals: Proposals, bounds: Bounds, current: int, now: N
     unreadable, only a readable cap may scale down.
     """
     target = proposals.target
-    limits = _limits(spec, proposals.floors, bounds, current)
+    limits = _limits(spec, proposals.unscheduled_floors, bounds, current)
     replicas, changes = limits.clamp(target.replicas)
     by = _source_after(target.by, changes)
     if not changes and replicas == current == limits.floor and limits.floor_by is not None:
@@ -252,19 +252,19 @@ def merge(spec: Spec, proposals: Proposals, bounds: Bounds, current: int, now: N
 
 def _limits(spec: Spec, floors: Iterable[Proposal], bounds: Bounds, current: int) -> Limits:
     """The bounds in force, with the largest of their floor and the floors of forecast and fallback."""
-    floor, floor_by = bounds.floor, bounds.minimum_by
+    floor, floor_by = bounds.timed_floor, bounds.minimum_by
     for proposal in floors:
         if floor is None or proposal.replicas > floor:
             floor, floor_by = proposal.replicas, proposal.by
     maximum, maximum_by = bounds.maximum, bounds.maximum_by
     # An unreadable schedule may be the one that allows more than the spec.
-    if bounds.unreadable is not None and bounds.cap is None and current > maximum:
+    if bounds.unreadable is not None and bounds.timed_cap is None and current > maximum:
         maximum, maximum_by = current, bounds.unreadable
     return Limits(
         bounds.minimum,
         maximum,
         floor,
-        bounds.cap,
+        bounds.timed_cap,
         timed=spec.is_timed,
         minimum_by=bounds.minimum_by,
         maximum_by=maximum_by,

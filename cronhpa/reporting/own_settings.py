@@ -152,4 +152,4 @@ def _open_minutes(spec: Spec, schedule: Schedule, span: Span) -> NDArray[np.bool
     """Whether a schedule is open in each minute of a span, without its lead."""
     alone = replace(spec, schedules=(replace(schedule, lead=0),))
     minutes = range(span.begin, span.end, MINUTE)
-    return np.array([resolve(alone, at, None, (), None).floor is not None for at in minutes], bool)
+    return np.array([resolve(alone, at, None, (), None).timed_floor is not None for at in minutes], bool)

@@ -24,6 +24,7 @@ from pydantic import BeforeValidator, Field
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Pod, Sample
 from cronhpa.sources.no_answer import NoAnswerError
+from cronhpa.sources.number import milli_of
 from cronhpa.sources.page_process import PageProcess
 from cronhpa.sources.page_worker import PageAddress, ScrapeRequest
 from cronhpa.sources.pod_page import PageSource
@@ -35,7 +36,6 @@ from cronhpa.sources.source import (
     MeasuredObject,
     SourceContext,
     TlsDefinition,
-    milli_of,
     text_of,
 )
 from cronhpa.sources.url_template import checked_path

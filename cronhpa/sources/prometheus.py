@@ -22,8 +22,9 @@ from cronhpa.history.imports.prometheus import PrometheusError, prometheus_url
 from cronhpa.history.imports.promql import Names, QueryError, QueryTemplate
 from cronhpa.kube.errors import UNREADABLE
 from cronhpa.sources.no_answer import NoAnswerError, refuse_status
+from cronhpa.sources.number import milli_of
 from cronhpa.sources.server import ServerDefinition, ServerSource
-from cronhpa.sources.source import Label, MeasuredObject, SourceContext, milli_of, text_of
+from cronhpa.sources.source import Label, MeasuredObject, SourceContext, text_of
 
 # 20,000 objects of one query, and more labels than they need.
 _ANSWER_BYTES = 2**23

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from math import isfinite
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Protocol, Self
 
@@ -16,13 +15,10 @@ from msgspec import Struct
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from cronhpa.core.metrics.arithmetic import INT64_MAX
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.observation import Absent, Pod, Sample
 from cronhpa.core.model.spec import TargetRef
 from cronhpa.sources.page_process import PageProcess
-
-_MILLI = 1000
 
 
 class MeasuredObject(Struct, frozen=True):
@@ -122,8 +118,8 @@ class Definition(StrictModel):
         """What is asked, and how often, for `cronhpa sources check`. It names no secret."""
 
     @property
-    def files(self) -> tuple[Path, ...]:
-        """The files of its TLS. A source is opened anew when they change."""
+    def watched_files(self) -> tuple[Path, ...]:
+        """The files that it reads, such as those of its TLS: the source is opened anew when one changes."""
         return ()
 
     def with_defaults(self, prometheus_url: str | None) -> Self:
@@ -141,7 +137,7 @@ class TlsDefinition(TlsFields, Definition):
     """A source with TLS."""
 
     @property
-    def files(self) -> tuple[Path, ...]:
+    def watched_files(self) -> tuple[Path, ...]:
         return self.tls_files
 
 
@@ -159,14 +155,3 @@ def text_of(parse: Callable[[str], object]) -> AfterValidator:
 Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
 SAMPLE_NAME = r"^[a-zA-Z_:][a-zA-Z0-9_:]*$"
 SAMPLE_NAME_MAX = 253
-
-
-def milli_of(value: float) -> int | Absent:
-    """A load in milli-units; Absent for a number that is not finite, negative or beyond any quantity."""
-    if not isfinite(value):
-        return Absent("NoNumber", f"its number is {value}")
-    if value < 0:
-        return Absent("Negative", "its number is below zero, and no load is")
-    if value * _MILLI > INT64_MAX:
-        return Absent("TooLarge", "its number is larger than any quantity")
-    return round(value * _MILLI)

@@ -67,7 +67,7 @@ class SourcesFile:
 
 def _digest(definition: Definition) -> bytes:
     digest = hashlib.sha256()
-    for path in definition.files:
+    for path in definition.watched_files:
         try:
             digest.update(b"\0" + path.read_bytes())
         except OSError:

@@ -19,12 +19,12 @@ from yarl import URL
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.printable import without_url_secrets
-from cronhpa.core.model.quantity import parse_milli
 from cronhpa.history.imports.promql import Names, QueryError
 from cronhpa.kube.errors import UNREADABLE
 from cronhpa.kube.yaml_loader import Loader
 from cronhpa.sources.exposition import ACCEPT, PAGE_BYTES, PageReader, combined, current
 from cronhpa.sources.no_answer import NoAnswerError, refuse_status
+from cronhpa.sources.number import bounded_milli, stated_milli
 from cronhpa.sources.server import ServerDefinition, ServerSource
 from cronhpa.sources.source import (
     SAMPLE_NAME,
@@ -32,7 +32,6 @@ from cronhpa.sources.source import (
     Label,
     MeasuredObject,
     SourceContext,
-    milli_of,
     text_of,
 )
 from cronhpa.sources.url_template import UrlTemplate
@@ -41,7 +40,6 @@ from cronhpa.sources.value_path import ValuePath
 # The longest answer of each format. YAML is parsed in Python, which is slow.
 _ANSWER_BYTES = {"json": 2**20, "yaml": 2**16, "text": 2**10, "prometheus": PAGE_BYTES}
 _NODES_MAX = 10_000
-_KINDS = {bool: "true or false", str: "a text", list: "an array", dict: "an object", type(None): "null"}
 # Longer answers are parsed in a thread, as they would hold up the event loop: YAML is parsed in Python.
 _AT_ONCE_BYTES = {"json": 2**17, "yaml": 2**10, "text": 2**17, "prometheus": 2**13}
 _ACCEPTS = {
@@ -137,9 +135,9 @@ def read_number(body: bytes, content_type: str, definition: UrlDefinition, now_s
         raise NoAnswerError("NoNumber", "its answer is empty")
     match definition.format:
         case "prometheus":
-            return _bounded(_of_page(body, content_type, definition, now_seconds))
+            return bounded_milli(_of_page(body, content_type, definition, now_seconds))
         case "text":
-            return _milli(_text(body).strip(), "its answer")
+            return stated_milli(_text(body).strip(), "its answer")
         case "yaml":
             return _at(definition.value or "", _yaml(body))
         case _:
@@ -151,32 +149,7 @@ def _at(path: str, document: object) -> int:
         value = ValuePath(path).find(document)
     except LookupError:
         raise NoAnswerError("NoSuchPath", f"its answer has no {path}") from None
-    return _milli(value, path)
-
-
-def _milli(value: object, what: str) -> int:
-    """A number in milli-units. A text counts as a quantity of Kubernetes: "64", "1k", "250m"."""
-    if isinstance(value, str):
-        try:
-            milli = parse_milli(value)
-        except ValueError:
-            raise NoAnswerError("NoNumber", f"{what} is a text that is no number and no quantity") from None
-        if milli < 0:
-            _bounded(-1.0)
-        return milli
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise NoAnswerError("NoNumber", f"{what} is {_KINDS.get(type(value), 'something else')}, and no number")
-    try:
-        return _bounded(float(value))
-    except OverflowError:
-        return _bounded(1e300)
-
-
-def _bounded(value: float) -> int:
-    milli = milli_of(value)
-    if isinstance(milli, Absent):
-        raise NoAnswerError(milli.reason, milli.message)
-    return milli
+    return stated_milli(value, path)
 
 
 def _json(body: bytes) -> Any:

@@ -63,7 +63,7 @@ def test_each_source_has_what_was_stated_and_defaults_for_the_rest():
         sources["of-all"].url,
         sources["of-all"].join,
     )
-    assert (Path("/var/run/secrets/prometheus/ca.crt"),) == sources["of-all"].files
+    assert (Path("/var/run/secrets/prometheus/ca.crt"),) == sources["of-all"].watched_files
     assert isinstance(sources["inflight"], PodsDefinition)
     assert ("metrics", "/metrics", "sum") == (
         sources["inflight"].port,

@@ -56,9 +56,9 @@ class Bounds(Struct, frozen=True, gc=False):
     minimum: int
     maximum: int
     """The effective bounds, those of the spec included."""
-    floor: int | None
+    timed_floor: int | None
     """The minimum, if a schedule or an override set it; else None."""
-    cap: int | None
+    timed_cap: int | None
     """The maximum, if a schedule or an override set it; else None."""
     minimum_by: SourceRef
     maximum_by: SourceRef
@@ -209,8 +209,8 @@ def resolve_anew(
     return Bounds(
         minimum=low.number,
         maximum=high.number,
-        floor=None if low.rank == SPEC_RANK else low.number,
-        cap=None if high.rank == SPEC_RANK else high.number,
+        timed_floor=None if low.rank == SPEC_RANK else low.number,
+        timed_cap=None if high.rank == SPEC_RANK else high.number,
         minimum_by=low.by,
         maximum_by=high.by,
         headroom_percent=seen.headroom,

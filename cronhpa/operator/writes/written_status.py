@@ -38,11 +38,11 @@ def _fields(of: type[Struct], *, without: set[str]) -> tuple[str, ...]:
 
 # Their parts are compared by what follows.
 _STATED = _fields(Reconciliation, without={"record", "decision", "memory"})
-# Of the others `_numbers` compares what a status shows.
-_LEARNT = {"start_up", "node_start", "request_per_pod", "crowd"}
-_OBSERVED = _fields(Observation, without={"scale", "readings", *_LEARNT})
+# Learned numbers of memory and observation, of which a status shows some: compared as numbers that drift (`_numbers`).
+_DRIFTING_INPUTS = {"start_up", "node_start", "request_per_pod", "crowd"}
+_OBSERVED = _fields(Observation, without={"scale", "readings", *_DRIFTING_INPUTS})
 # Of the others `WrittenStatus.until` tells when their part in the status changes.
-_REMEMBERED = _fields(Memory, without={"recommendations", "scale_ups", "scale_downs", *_LEARNT})
+_REMEMBERED = _fields(Memory, without={"recommendations", "scale_ups", "scale_downs", *_DRIFTING_INPUTS})
 
 
 class StatusWrite(Enum):
@@ -112,8 +112,8 @@ def _undated(decision: Decision) -> Decision:
 
 def _numbers(reconciliation: Reconciliation) -> tuple[object, ...]:
     """The numbers of a status that may drift."""
-    learnt = (getattr(reconciliation.memory, name) for name in sorted(_LEARNT))
-    return reconciliation.decision.metrics, _pod_counts(reconciliation.observation), *learnt
+    drifting = (getattr(reconciliation.memory, name) for name in sorted(_DRIFTING_INPUTS))
+    return reconciliation.decision.metrics, _pod_counts(reconciliation.observation), *drifting
 
 
 def _pod_counts(observation: Observation) -> tuple[int | Absent, ...]:

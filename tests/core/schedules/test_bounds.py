@@ -36,7 +36,7 @@ def test_with_nothing_open_the_spec_sets_the_bounds():
 
     assert (2, 120) == numbers(resolved)
     assert ("Spec", "Spec") == (str(resolved.minimum_by), str(resolved.maximum_by))
-    assert (None, None) == (resolved.floor, resolved.cap)
+    assert (None, None) == (resolved.timed_floor, resolved.timed_cap)
 
 
 def test_an_open_window_raises_and_lowers_each_bound_it_states():
@@ -59,7 +59,7 @@ def test_a_window_that_states_only_headroom_leaves_both_bounds_alone():
     resolved = bounds(schedule("day", headroom_percent=50))
 
     assert (2, 120) == numbers(resolved)
-    assert (None, None) == (resolved.floor, resolved.cap)
+    assert (None, None) == (resolved.timed_floor, resolved.timed_cap)
     assert 50 == resolved.headroom_percent
 
 
@@ -74,7 +74,7 @@ def test_replicas_are_both_bounds_at_once():
     resolved = bounds(exactly("night", 0))
 
     assert (0, 0) == numbers(resolved)
-    assert (0, 0) == (resolved.floor, resolved.cap)
+    assert (0, 0) == (resolved.timed_floor, resolved.timed_cap)
 
 
 def test_at_equal_rank_the_largest_minimum_and_the_smallest_maximum_win():
