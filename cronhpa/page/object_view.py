@@ -108,10 +108,12 @@ def decision_of(asked: DecisionQuestion) -> bytes:
         store.close()
     if decision is None:
         return b"null"
+    # One of a time when the operator's clock was ahead ends nothing yet.
+    end = following.at if following is not None and following.at <= asked.now else None
     return _ENCODER.encode(
         {
             "at": decision.at / SECOND,
-            "until": None if following is None else following.at / SECOND,
+            "until": None if end is None else end / SECOND,
             "explained": explained(msgspec.json.decode(decision.body), decision.at, asked.zone),
         }
     )

@@ -43,6 +43,7 @@ class DecisionQuestion(Struct, frozen=True):
     name: str
     zone: str
     at: Nanoseconds
+    now: Nanoseconds
 
 
 class ScheduledObject(Struct, frozen=True, gc=False):

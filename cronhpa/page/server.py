@@ -277,7 +277,8 @@ class PageServer:
         if at is None:
             return refused(400, "at: a whole number of seconds since 1970 is read")
         _, live = await self._allowed(request, namespace, name)
-        question = DecisionQuestion(self._store, namespace, name, _zone(request, live), at * SECOND)
+        zone, now = _zone(request, live), self._now()
+        question = DecisionQuestion(self._store, namespace, name, zone, at * SECOND, now)
         return await answered(request, await self._views.run(past_decision, ENCODER.encode(question), namespace))
 
     async def _coming(self, request: web.Request) -> web.Response:

@@ -1,15 +1,17 @@
 """cronhpa.operator.learning: decisions on their way to a store that is slow, full or damaged cost no decision."""
 
 import asyncio
+import json
 import time
 from collections import deque
 from types import SimpleNamespace
 
 import pytest
-from lives import Life, ModelWatch, cronhpa, deployment, timeline
-from model_api import ModelApi, ModelClient
+from lives import Life, ModelWatch, cronhpa, deployment, timeline, until
+from model_api import START, ModelApi, ModelClient
 from virtual_time import live
 
+from cronhpa.core.model.instant import MINUTE, SECOND
 from cronhpa.history.database.database import Fault
 from cronhpa.history.past.event_reports import PastReport
 from cronhpa.history.store import Store
@@ -78,6 +80,50 @@ def test_what_was_decided_is_in_the_store_after_a_flush(tmp_path):
     assert len(scalings) <= len(decisions) == recorder.kept
     # A point every five minutes of twenty.
     assert 4 <= len(points) <= 5
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_explained_after_a_clock_that_was_ahead_each_hour_has_what_was_decided_in_it(tmp_path, is_restarted):
+    """
+    Right until 8:00, an hour ahead until 8:20, then right: 1 pod, from 8:10 on 4. Found: of 8:30 it was told that 1
+    pod is in force, because the 4 had been decided by the wrong clock, at 9:10.
+    """
+    path, recorders = tmp_path / "history.db", []
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=1)
+        api.load["prod", "shop"] = 500
+        cronhpa(api, behavior={"scaleUp": {"policies": [{"type": "Pods", "value": 9, "periodSeconds": 15}]}})
+
+        async def lived(seconds):
+            async with Life(api) as life:
+                recorders.append(life.controller.writer.decisions)
+                await ahead_and_back(seconds)
+
+        async def ahead_and_back(seconds):
+            for second, offset, load in seconds:
+                await until(second)
+                api.clock_offset, api.load["prod", "shop"] = offset * SECOND, load
+
+        steps = [(3600, 3600, 500), (4200, 3600, 2000), (4800, 0, 2000), (6000, 0, 2000)]
+        if is_restarted:
+            await lived(steps[:3])
+            await lived(steps[3:])
+        else:
+            await lived(steps)
+
+    live(scenario)
+    for recorder in recorders:
+        asyncio.run(flushed(keeper(path, recorder)))
+
+    store = Store.open_to_read(path)
+    found = {
+        minute: json.loads(bytes(store.decisions.at("prod", "shop", START + minute * MINUTE).body))["status"]
+        for minute in (59, 90, 99)
+    }
+    store.close()
+    assert {59: 1, 90: 4, 99: 4} == {minute: status["desiredReplicas"] for minute, status in found.items()}
 
 
 def test_reports_of_events_are_in_the_store_after_a_flush_and_wait_no_more(tmp_path):

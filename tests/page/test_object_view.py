@@ -132,7 +132,7 @@ def test_the_explanation_is_that_of_the_command(shown):
 
 def test_a_decision_of_the_past_is_explained_as_it_was(lived):
     path, _ = lived
-    asked = DecisionQuestion(str(path), "prod", "shop", "Europe/Berlin", OVERRIDDEN.begin + HOUR)
+    asked = DecisionQuestion(str(path), "prod", "shop", "Europe/Berlin", OVERRIDDEN.begin + HOUR, NOW)
 
     document = json.loads(past_decision(ENCODER.encode(asked)))
 
@@ -140,8 +140,16 @@ def test_a_decision_of_the_past_is_explained_as_it_was(lived):
     assert document["at"] <= (OVERRIDDEN.begin + HOUR) / SECOND < document["until"]
 
 
+def test_a_decision_of_the_past_is_not_in_force_until_a_time_to_come(lived):
+    """Of that time the next one is: the operator's clock was ahead."""
+    at = OVERRIDDEN.begin + HOUR
+    asked = DecisionQuestion(str(lived[0]), "prod", "shop", "Europe/Berlin", at, at)
+
+    assert json.loads(past_decision(ENCODER.encode(asked)))["until"] is None
+
+
 def test_a_decision_that_was_not_kept_is_not_explained(lived):
-    asked = DecisionQuestion(str(lived[0]), "prod", "shop", "UTC", BEGIN - DAY)
+    asked = DecisionQuestion(str(lived[0]), "prod", "shop", "UTC", BEGIN - DAY, NOW)
 
     assert b"null" == past_decision(ENCODER.encode(asked))
 

@@ -64,14 +64,16 @@ class DecisionHistory:
         Keep decisions, in order, in one transaction.
 
         A decision with the digest of the object's last kept one is left out: a new process repeats the last decision.
+        Not if it is older than a kept one, because the clock was set back: it is in force from then on, too.
         """
         decisions = list(batch)
+        later = "SELECT 1 FROM decided WHERE object = ? AND last > ? LIMIT 1"
         note = "UPDATE object SET last = ?, bytes = bytes + ? WHERE id = ?"
 
         def work(db: Connection) -> None:
             for kept in decisions:
                 object_id, last = _find_or_add(db, kept.namespace, kept.name)
-                if last != kept.digest:
+                if last != kept.digest or db.execute(later, (object_id, kept.decision.at)).fetchone():
                     db.execute(note, (kept.digest, _add(db, object_id, kept.decision), object_id))
 
         return self._database.write(work)

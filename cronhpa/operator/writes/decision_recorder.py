@@ -81,7 +81,7 @@ class DecisionRecorder:
             reconciliation.owner_problem is None,
             None if failure is None else failure.reason,
         )
-        if key != state.writes.change.key:
+        if _is_new(state, key, reconciliation.record.now):
             self._note_change(state, generation, key, reconciliation.record.now, status, reconciliation.record)
 
     def note_point(self, state: ObjectState, record: Record, decision: Decision) -> None:
@@ -97,7 +97,7 @@ class DecisionRecorder:
     def note_unreadable(self, state: ObjectState, status: dict[str, Any], now: Nanoseconds) -> None:
         """Records that nothing is decided, because the spec cannot be read."""
         key = (state.served.generation, *state.served.problems)
-        if key != state.writes.change.key:
+        if _is_new(state, key, now):
             self._note_change(state, state.served.generation, key, now, status, None)
 
     def take(self, at_most: int) -> list[KeptDecision]:
@@ -152,6 +152,11 @@ class DecisionRecorder:
         while len(self._changes) > self._changes_max:
             self._changes.popleft()
             self.dropped["queue"] += 1
+
+
+def _is_new(state: ObjectState, key: tuple[object, ...], now: Nanoseconds) -> bool:
+    """Whether a decision differs from the last one; after the clock was set back it is in force from now on as well."""
+    return key != state.writes.change.key or now < state.writes.change.counted_at
 
 
 def _body(state: ObjectState, generation: int, status: dict[str, Any]) -> Raw:

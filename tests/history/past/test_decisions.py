@@ -3,9 +3,13 @@
 import json
 import random
 import sqlite3
+import tempfile
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec import Raw
 
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
@@ -257,6 +261,50 @@ def test_after_a_clock_that_was_ahead_for_hours_blocks_stay_small_and_all_is_rea
     assert all(
         within == sorted(within) and (first, last) == (within[0], within[-1]) for first, last, within in blocks(address)
     )
+
+
+@given(st.data())
+@settings(max_examples=25)
+def test_however_the_clock_was_set_each_instant_has_the_last_decision_at_or_before_it(data):
+    """A clock that goes on by minutes, and is set by up to ten hours in either direction; it is tidied all the time."""
+    clock, written = NOW, []
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "history.db")
+        for number in range(data.draw(st.integers(1, 40))):
+            clock += data.draw(st.sampled_from([1, 1, 1, 30, -30, 600, -600])) * MINUTE + number
+            one = kept(clock, number, filler="x" * data.draw(st.sampled_from([0, 40_000])))
+            assert store.decisions.record([one]) is None
+            assert store.decisions.tidy(clock) is None
+            written.append(one.decision)
+        instants = sorted(decision.at for decision in written)
+        asked = [at + beside for at in instants for beside in (-1, 0, 1)]
+        found = [store.decisions.at(*SHOP, at) for at in asked]
+        following = [store.decisions.after(*SHOP, at) for at in asked]
+        between = store.decisions.between(*SHOP, 0, instants[-1] + 1, 100)
+        store.close()
+
+    assert sorted(written, key=lambda decision: decision.at) == between
+    assert [max((one for one in instants if one <= at), default=None) for at in asked] == [
+        None if one is None else one.at for one in found
+    ]
+    assert [min((one for one in instants if one > at), default=None) for at in asked] == [
+        None if one is None else one.at for one in following
+    ]
+
+
+def test_a_decision_that_is_repeated_after_the_clock_was_set_back_is_in_force_from_then_on(tmp_path):
+    """Found: of an hour in which 9 pods were decided it was said that 4 were, until the wrong clock's time came."""
+    path = tmp_path / "history.db"
+    first = Store(path)
+    first.decisions.record([kept(NOW, 4, digest="four"), kept(NOW + 3 * HOUR, 9, digest="nine")])
+    first.close()
+
+    again = Store(path)
+    again.decisions.record([kept(NOW + HOUR, 9, digest="nine"), kept(NOW + 4 * HOUR, 9, digest="nine")])
+
+    assert NOW + HOUR == again.decisions.at(*SHOP, NOW + 2 * HOUR).at
+    assert NOW + 3 * HOUR == again.decisions.at(*SHOP, NOW + 5 * HOUR).at
+    again.close()
 
 
 def test_a_damaged_blob_is_a_fault_or_a_store_error_and_no_other_object_suffers(tmp_path):
