@@ -94,6 +94,45 @@ class Later(PeriodicAutoregression):
 later = Later()
 """
 
+# Where ODD_WHERE is its import, or the decoding of a fit, it does what ODD_HOW says.
+BAD = """
+import os
+import threading
+import time
+
+from cronhpa_models.periodic_autoregression import PeriodicAutoregression
+
+
+def misbehave(where):
+    how = os.environ["ODD_HOW"] if os.environ["ODD_WHERE"] == where else "behaves"
+    if how == "raises":
+        raise RuntimeError("no licence")
+    if how == "interrupts":
+        raise KeyboardInterrupt
+    if how == "exits":
+        os._exit(3)
+    if how == "forks":
+        os.waitpid(os.fork() or time.sleep(600), 0)
+    if how == "eats":
+        eaten = [bytearray(2**24) for _ in range(1000)]
+    if how == "sleeps":
+        time.sleep(600)
+    if how == "leaves a thread":
+        threading.Thread(target=time.sleep, args=(600,)).start()
+
+
+class Bad(PeriodicAutoregression):
+    name, variants = "Bad", ("Bad",)
+
+    def decode(self, state):
+        misbehave("decode")
+        return super().decode(state)
+
+
+misbehave("import")
+bad = Bad()
+"""
+
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory):
@@ -114,6 +153,7 @@ def packages(tmp_path_factory):
         "Forking = forking",
         "Eating = eating",
     )
+    install(folder, "bad_method_of_others", BAD, "Bad = bad")
     return folder
 
 
@@ -124,7 +164,7 @@ def installed(packages, monkeypatch):
     find_methods.cache_clear()
     yield
     find_methods.cache_clear()
-    for name in ("theta_method", "odd_methods_of_others"):
+    for name in ("theta_method", "odd_methods_of_others", "bad_method_of_others"):
         sys.modules.pop(name, None)
 
 
@@ -229,6 +269,33 @@ async def test_a_method_of_another_package_that_misbehaves_costs_its_object_alon
 
     assert "PeriodicAutoregression" == made.model
     assert isinstance(lost, Absent)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("where", ["import", "decode"])
+@pytest.mark.parametrize("how", ["raises", "interrupts", "exits", "forks", "eats", "sleeps", "leaves a thread"])
+async def test_a_package_that_misbehaves_when_it_is_loaded_or_its_fit_is_costs_its_object_alone(
+    store, installed, monkeypatch, where, how
+):
+    """As above; constant floors may remain for it. A thread that is left behind ends with the process."""
+    monkeypatch.setenv("ODD_WHERE", where)
+    monkeypatch.setenv("ODD_HOW", how)
+    remember(store, API)
+    service = ForecastService(store.address, time.monotonic, deadline_seconds=45.0, fit_deadline_seconds=45.0)
+    subjects = [target("Bad"), target("PeriodicAutoregression", series=API)]
+    try:
+        for minute in range(2):
+            await service.fit(subjects, NOW)
+            await service.refresh(subjects, NOW + minute * MINUTE)
+        made, lost = service.latest(API), service.latest(WEB)
+    finally:
+        await service.close()
+
+    assert "PeriodicAutoregression" == made.model
+    if how == "leaves a thread":
+        assert ("Bad", "") == (lost.model, lost.unusable)
+    else:
+        assert isinstance(lost, Absent) or "remain: Bad (" in lost.unusable
 
 
 @pytest.mark.slow
