@@ -73,6 +73,7 @@ class ControlLoop:
         self._clock = clock.now
         self._monotonic = clock.monotonic
         self._queue = DelayingQueue()
+        reconciler.on_observed = self._look
         writer.on_wait = self._queue.wait
         writer.on_place = lambda key: self._queue.go_on(key, self._clock())
         self._yield = CooperativeYield()
@@ -115,15 +116,10 @@ class ControlLoop:
 
         goes_on: the memories are those of the last run, and a clock that was set since then counts.
         """
-        if self._looked is None or not goes_on:
-            self._looked = self._monotonic(), self._clock()
+        if not goes_on:
+            self._looked = None
         while True:
-            elapsed_before, before = self._looked
-            self._looked = elapsed, now = self._monotonic(), self._clock()
-            step = now - before - round((elapsed - elapsed_before) * SECOND)
-            if abs(step) > _CLOCK_STEP:
-                self._follow_clock(step, now)
-            self.metrics.last_tick = now
+            now = self.metrics.last_tick = self._look()
             for namespace, due in self._queue.pop(now).items():
                 self._begin(namespace, due, now)
             at = self._queue.next_at()
@@ -136,13 +132,23 @@ class ControlLoop:
                 timer.cancel()
             self._has_new.clear()
 
+    def _look(self) -> Nanoseconds:
+        """The wall clock, which is followed if it was set since the last look."""
+        elapsed, now = self._monotonic(), self._clock()
+        elapsed_before, before = self._looked or (elapsed, now)
+        self._looked = elapsed, now
+        step = now - before - round((elapsed - elapsed_before) * SECOND)
+        if abs(step) > _CLOCK_STEP:
+            self._follow_clock(step, now)
+        return now
+
     def _follow_clock(self, step: Nanoseconds, now: Nanoseconds) -> None:
         """The wall clock was set: every object is due, and what its memory holds is as old as before."""
         LOG.warning("the clock stepped by %+d s: every object is due", step // SECOND)
         self._queue.clear()
         self._waiting.clear()
         for state in self._inventory:
-            state.replace_memory(state.local.memory.shifted(step))
+            state.follow_clock(step)
             self._queue.put(state.key, now)
 
     async def close(self, seconds: float, among: Callable[[str], bool] = lambda _: True) -> None:

@@ -89,6 +89,8 @@ class Reconciler:
         self._forecasts = forecasts
         self._clock = clock
         self._decide = decide
+        self.on_observed: Callable[[], object] = lambda: None
+        """Called after each observation: a clock that was set is followed before the memory is read by it."""
 
     def input_of(self, state: ObjectState, now: Nanoseconds, *, is_decided: bool = False) -> Input:
         """What the next reconciliation of an object waits for. is_decided: whether its decision does not stand."""
@@ -144,6 +146,8 @@ class Reconciler:
             return None
         was_changed, local.changed = local.changed, False
         observation, now, basis = await self._observer.observe(state, spec, queries)
+        self.on_observed()
+        local.clock_step = 0
         if local.resumed:  # a new process believes the remembered crowd
             observation = replace(observation, crowd=self.crowds.crowd_of(state.key, now))
         if (
@@ -152,6 +156,8 @@ class Reconciler:
             and await self.standing.stands_as_observed(state, spec, observation, basis, queries, now)
         ):
             return None
+        if local.clock_step:
+            return None  # it is due again, by the clock that was set meanwhile
         held_until = self._resume(state, spec, observation, now)
         self.loads.observed(state, spec, observation, now)
         forecast, limited = self._forecast(state, spec, now)
@@ -192,7 +198,7 @@ class Reconciler:
         local.standing, local.basis = None, basis
         if not reconciliation.scales:
             # Not that of the record: the clock may have been set during a decision in a thread.
-            memory = local.kept_memory.after(decision, Withheld(), spec, record.observation)
+            memory = state.memory_after(lambda kept: kept.after(decision, Withheld(), spec, record.observation))
             reconciliation = replace(reconciliation, memory=memory)
             local.kept_memory = memory
             local.standing = self.standing.begin(state, reconciliation)

@@ -6,6 +6,7 @@ has written, and when it is due.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
@@ -151,6 +152,8 @@ class LocalState(Struct):
     """What keeps its placeholders from holding room."""
     kept_memory: Memory = Memory()
     """The memory without the periods for which the decision stands."""
+    clock_step: Nanoseconds = 0
+    """By how much the clock was set since the newest observation."""
 
     @property
     def memory(self) -> Memory:
@@ -221,6 +224,16 @@ class ObjectState:
         """Takes over a memory that no reconciliation left: the next period is decided, and its status rendered."""
         self.local.kept_memory, self.local.standing, self.local.changed = memory, None, True
         self.writes.status = None
+
+    def follow_clock(self, step: Nanoseconds) -> None:
+        """The clock was set by `step`: what the memory holds is as old as before."""
+        self.replace_memory(self.local.memory.shifted(step))
+        self.local.clock_step += step
+
+    def memory_after(self, change: Callable[[Memory], Memory]) -> Memory:
+        """The memory after a change whose instants are of the clock at the newest observation."""
+        step = self.local.clock_step
+        return change(self.local.memory.shifted(-step)).shifted(step) if step else change(self.local.memory)
 
     @property
     def period(self) -> Nanoseconds:

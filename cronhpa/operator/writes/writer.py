@@ -193,11 +193,14 @@ class Writer:
         if state.served.spec is not None and state.served.spec.target != spec.target:
             # The object has another target by now, and its memory must not hold anything of the old target.
             return None
-        memory = state.local.memory
-        if state.writes.scale_unknown:
-            memory = memory.intending(decision, spec, reconciliation.observation)
-        else:
-            memory = memory.after(decision, outcome, spec, reconciliation.observation)
+        observation, is_unknown = reconciliation.observation, state.writes.scale_unknown
+        memory = state.memory_after(
+            lambda kept: (
+                kept.intending(decision, spec, observation)
+                if is_unknown
+                else kept.after(decision, outcome, spec, observation)
+            )
+        )
         state.local.kept_memory = memory
         return replace(reconciliation, outcome=outcome, memory=memory)
 
@@ -207,7 +210,7 @@ class Writer:
         is_down = decision.desired < decision.current
         before = state.served.status
         if is_down or not _names(before, decision.current):
-            intending = state.local.memory.intending(decision, spec, observation)
+            intending = state.memory_after(lambda kept: kept.intending(decision, spec, observation))
             status = self._rendered(state, before, replace(reconciliation, memory=intending))
             written = await self._put_status(state, before, status, reconciliation.now)
             if not written and is_down:
@@ -227,7 +230,7 @@ class Writer:
         except asyncio.CancelledError:
             # The term ended meanwhile: it may have been done. The memory is kept if this replica leads again.
             state.writes.scale_unknown = True
-            state.local.kept_memory = state.local.memory.intending(decision, spec, observation)
+            state.local.kept_memory = state.memory_after(lambda kept: kept.intending(decision, spec, observation))
             raise
         self.scaled["down" if is_down else "up"] += 1
         state.local.replica_conflict = conflict or ReplicaConflict()

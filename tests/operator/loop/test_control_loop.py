@@ -427,3 +427,25 @@ def test_a_clock_that_is_set_opens_no_stabilization_window_early(step):
 
     assert early == []
     assert replicas < 10
+
+
+@pytest.mark.parametrize("step", [40, -40])
+def test_a_clock_that_is_set_during_a_write_brings_no_step_early_or_late(step):
+    """Found by a simulated hour: a step down that was under way was as old as the new clock said, 40 s more."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=10)
+        cronhpa(api, behavior=rules(one_pod_each(1), one_pod_each(60)))
+        api.load["prod", "shop"] = 500
+        api.latency = lambda method, path: 8 if method == "PATCH" and path.endswith("/scale") else 0.001
+        async with Life(api):
+            await until(2)
+            assert (1, 0) == (api.count("PATCH", "/scale"), len(api.scalings))
+            api.clock_offset = step * SECOND
+            await until(200)
+            return timeline(api)  # all of it is by the clock that was set
+
+    (first, *_), (second, *_), *_ = live(scenario)
+
+    assert 60 <= second - first < 60 + 15 + 8 + 2
