@@ -2,7 +2,7 @@
 Placeholders: how many pods the rises of the next minutes add, so that nodes can be ready before these pods are.
 
 A rise is known as long before its lead as a node takes to start. From then on placeholders fill the gap between the
-replicas and the coming floor; each real pod takes the place of one.
+replicas and the coming floor. Seconds before each step the room of its pods is given free, so that they preempt none.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from cronhpa.core.behavior import Limits, approach
 from cronhpa.core.forecasts.floor import predict
 from cronhpa.core.model.decision import DecisionKind, Lead, Proposal, WindowState
-from cronhpa.core.model.instant import FOR_EVER, MINUTE, Nanoseconds
+from cronhpa.core.model.instant import FOR_EVER, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.reconciliation import Reconciliation
-from cronhpa.core.model.spec import Mode, SelectPolicy, Spec
+from cronhpa.core.model.spec import Mode, Spec
 from cronhpa.core.schedules.bounds import Bounds, resolve, resolve_anew
 
 # Of schedules that change more often within a node's start-up, the first edges count: each takes up to milliseconds.
 _EDGES_MAX = 16
+# Room is free as long before the pods that take it: placeholders are gone within a few seconds, by three controllers of
+# the cluster, on busy machines too. Autoscalers of nodes look longer before they take one (Karpenter 15 s).
+_FREE_BEFORE = 10 * SECOND
 _STUCK = {DecisionKind.UNREACHABLE, DecisionKind.SUSPENDED}
 _Name = TypeVar("_Name", str, tuple[str, str])
 
@@ -31,8 +35,7 @@ def pods_to_come(latest: Reconciliation, replicas: int, now: Nanoseconds) -> int
     """
     The pods that the coming floor asks for beyond the target's `replicas`, at most `spec.placeholders.maxReplicas`.
 
-    0 for a target that is not scaled up: of another owner, set back by somebody, in a preview, at a person's zero, or
-    with a scale-up that is disabled.
+    0 for a target that is not scaled up: of another owner, set back by somebody, in a preview, or at a person's zero.
     """
     spec = latest.spec
     settings = spec.room
@@ -40,10 +43,27 @@ def pods_to_come(latest: Reconciliation, replicas: int, now: Nanoseconds) -> int
         return 0
     if latest.owner_problem is not None or latest.contested:
         return 0
-    if spec.behavior is not None and spec.behavior.scale_up.select_policy is SelectPolicy.DISABLED:
-        return 0
     floor = max(_floors(latest, replicas, now, settings.node_start_up), default=0)
     return min(max(floor - replicas, 0), settings.max_replicas)
+
+
+def pods_at_once(latest: Reconciliation, memory: Memory, replicas: int, now: Nanoseconds) -> int:
+    """
+    The pods that the next step may add to the target's `replicas` within ten seconds: their room is to be free.
+
+    memory: the newest, with the steps since that reconciliation.
+    """
+    spec, soon = latest.spec, now + _FREE_BEFORE
+    bounds = resolve(spec, now, memory.lead_start_up(spec), memory.leads, memory.crowd)
+    floor = max(bounds.minimum, *_forecast_floors(latest, bounds, now, _FREE_BEFORE), 0)
+    for _ in range(_EDGES_MAX):
+        edge = bounds.next_edge
+        if edge is None or edge.at > soon:
+            break
+        bounds = resolve_anew(spec, edge.at, memory.lead_start_up(spec), bounds.leads, memory.crowd)
+        floor = max(floor, bounds.minimum)
+    _, step = approach(floor, replicas, Limits(floor, floor), spec.behavior, memory, soon)
+    return max(step - replicas, 0)
 
 
 def shares(missing: Mapping[tuple[str, str], int], most: int) -> dict[tuple[str, str], int]:

@@ -386,7 +386,7 @@ def test_with_nodes_of_ninety_seconds_pods_are_ready_at_the_start(control_plane,
     assert starts["podStartupSeconds"] <= 20
     assert 90 <= starts["podStartupWithNodeSeconds"] <= 130
     assert later <= 1
-    # A look between the preemption of placeholders and their removal sees them wait: two nodes at most.
-    assert len(early.added) <= len(late.added) + 2
+    # Nothing is preempted, so that no placeholder asks for a node of its own.
+    assert len(early.added) <= len(late.added)
     assert seen["with"] <= 1
     assert seen["without"] >= 75

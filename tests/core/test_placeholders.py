@@ -13,10 +13,11 @@ from cronhpa.core.model.decision import Withheld
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import HOUR, MINUTE, SECOND
 from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record
 from cronhpa.core.model.spec import ForecastSettings, Mode, Placeholders, SelectPolicy
-from cronhpa.core.placeholders import pods_to_come, shares
+from cronhpa.core.placeholders import pods_at_once, pods_to_come, shares
 from cronhpa.core.schedules.bounds import resolve_anew
 
 ROOM = Placeholders(max_replicas=50, node_start_up=5 * MINUTE)
@@ -100,16 +101,66 @@ def test_the_settings_ask_for_objects_that_state_nothing():
         spec(schedules=(day(),)),
         spec(schedules=(day(),), placeholders=ROOM, mode=Mode.PREVIEW),
         spec(schedules=(day(suspend=True),), placeholders=ROOM),
-        spec(
-            schedules=(day(),),
-            placeholders=ROOM,
-            behavior=behavior(up=rules(("Pods", 1, 60), select=SelectPolicy.DISABLED)),
-        ),
         spec(maximum=20, placeholders=ROOM),
     ],
 )
 def test_where_no_pod_will_be_added_there_is_none(of):
     assert 0 == missing("07:58", of=of)
+
+
+def at_once(clock, replicas=2, of=None, memory=NOTHING, **fields):
+    of = of or spec(schedules=(day(),), placeholders=ROOM, behavior=FAST)
+    return pods_at_once(decided(of, clock, current=replicas, memory=memory, **fields), memory, replicas, at(clock))
+
+
+FAST = behavior(up=rules(("Pods", 100, 15)))
+
+
+def test_the_room_of_a_rise_is_free_ten_seconds_before_it_until_its_pods_are_there():
+    assert 0 == at_once("07:58:49")
+    assert 18 == at_once("07:58:50")
+    assert 18 == at_once("08:30")  # a step that was delayed: nothing comes back
+    assert 8 == at_once("07:59", replicas=12)
+    assert 0 == at_once("07:59", replicas=20)
+
+
+def test_a_rise_in_steps_frees_the_room_of_the_next_one():
+    """Two pods a minute; the first two came at 07:59, so that the next may come at 08:00. Without rules: doubled."""
+    slow = spec(schedules=(day(),), placeholders=ROOM, behavior=behavior(up=rules(("Pods", 2, 60))))
+    after_a_step = NOTHING.scaled(2, 4, at("07:59"), slow.behavior)
+
+    assert 2 == at_once("07:58:50", of=slow)
+    assert 0 == at_once("07:59:49", replicas=4, of=slow, memory=after_a_step)
+    assert 2 == at_once("07:59:50", replicas=4, of=slow, memory=after_a_step)
+    assert 4 == at_once("07:59", replicas=4, of=replace(slow, behavior=None))
+
+
+def test_the_room_of_a_later_rise_is_kept():
+    """9 pods from 07:57 on, 20 from 07:59 on."""
+    of = spec(schedules=(day(floor=9, lead=3 * MINUTE), replace(day(), name="more")), placeholders=ROOM, behavior=FAST)
+
+    assert (18, 7) == (missing("07:56:55", of=of), at_once("07:56:55", of=of))
+    assert (11, 0) == (missing("07:57:05", replicas=9, of=of), at_once("07:57:05", replicas=9, of=of))
+
+
+def test_a_scale_up_that_is_disabled_for_metrics_has_room_for_what_a_schedule_asks_for():
+    disabled = behavior(up=rules(("Pods", 1, 60), select=SelectPolicy.DISABLED))
+    of = spec(schedules=(day(),), placeholders=ROOM, behavior=disabled)
+
+    assert 20 == decided(of, "07:59").decision.desired
+    assert (18, 18) == (missing("07:58:55", of=of), at_once("07:58:55", of=of))
+
+
+@given(situations(timed=True), st.integers(0, 10), st.integers(0, 60))
+def test_whatever_a_schedule_adds_finds_its_room_free_up_to_ten_seconds_before(situation, seconds, replicas):
+    any_spec, observation, _, before, now = situation
+    of = replace(any_spec, metrics=(), forecast=None, fallback=None)
+    seen = replace(observation, scale=Scale(replicas, replicas, "1"), readings=())
+    decision = decide(of, seen, None, before, now)
+
+    earlier = now - seconds * SECOND
+    latest = Reconciliation(Record(of, seen, None, before, earlier), decision, before, 1)
+    assert decision.desired <= replicas + pods_at_once(latest, before, replicas, earlier)
 
 
 def test_a_target_of_another_owner_has_none():
@@ -148,6 +199,9 @@ def test_a_forecast_is_a_rise_too():
 
     assert 0 == coming("10:03:59")
     assert 38 == coming("10:04")
+    fast = replace(of, behavior=FAST)
+    assert 0 == at_once("10:08:49", of=fast, forecast=forecast, memory=of_start_up)
+    assert 38 == at_once("10:08:50", of=fast, forecast=forecast, memory=of_start_up)
     shown = spec(forecast=ForecastSettings(mode=Mode.PREVIEW), placeholders=ROOM)
     assert 0 == missing("10:04", of=shown, forecast=forecast, memory=of_start_up)
 

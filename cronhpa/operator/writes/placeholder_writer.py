@@ -28,7 +28,7 @@ from cronhpa.api.identity import API_VERSION, GROUP, KIND
 from cronhpa.core.model.decision import DecisionKind
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.reconciliation import PlaceholderProblem
-from cronhpa.core.placeholders import pods_to_come, shares
+from cronhpa.core.placeholders import pods_at_once, pods_to_come, shares
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.clock import Clock
 from cronhpa.kube.discovery import Discovery, Resource
@@ -213,7 +213,7 @@ class PlaceholderWriter:
 
     async def _count(self, asking: Mapping[Key, ObjectState], now: Nanoseconds) -> dict[Key, int]:
         """How many placeholders each object needs now, cut to the limit of all of them together."""
-        missing: dict[Key, int] = {}
+        missing, at_once = dict[Key, int](), dict[Key, int]()
         self._turn = (self._turn + 1) % _TURNS
         for key, state in asking.items():
             if key in self._quiet and crc32(key[1].encode()) % _TURNS != self._turn:
@@ -226,6 +226,7 @@ class PlaceholderWriter:
             replicas = latest.decision.current if seen is None else seen.replicas
             if count := pods_to_come(latest, replicas, now):
                 missing[key] = count
+                at_once[key] = pods_at_once(latest, state.local.kept_memory, replicas, now)
                 self._quiet.discard(key)
             else:
                 self._quiet.add(key)
@@ -237,7 +238,8 @@ class PlaceholderWriter:
                 self._tell(key, "LimitReached", text)
             else:
                 self._settle(key, "LimitReached")
-        return wanted
+        # After the shares: what one gives free is no room for placeholders of another.
+        return {key: left for key, count in wanted.items() if (left := count - at_once[key]) > 0}
 
     async def _buffers(self) -> Resource | None:
         """The resource of CapacityBuffers; None where they are not used."""
@@ -272,8 +274,13 @@ class PlaceholderWriter:
                 continue  # what another process made stays until this one knows
             self._told.pop(key, None)  # each rise has its own lines
             self._made.discard(key)
-            self._note_room(key, placeholder, 0, resource, seconds)
-            writes.append(self._try(key, self._remove(resource, placeholder)))
+            if placeholder.spec.replicas == 0 or resource is not _DEPLOYMENTS:
+                write = self._remove(resource, placeholder)
+            else:
+                self._note_room(key, placeholder, 0, resource, seconds)
+                # Their room is free at once; pods of a deleted Deployment stay until the garbage collector comes.
+                write = self._resize(resource, placeholder, 0)
+            writes.append(self._try(key, write))
         for key, count in wanted.items():
             if key in present:
                 self._note_room(key, present[key], count, resource, seconds)
@@ -358,7 +365,7 @@ class PlaceholderWriter:
             if is_late and ready < replicas and before == (replicas, ready):
                 text = f"some have had no node for longer than nodeStartupSeconds: {_NO_ROOM}"
                 self._tell(key, "NoRoom", text)
-            elif ready >= replicas:
+            elif ready >= replicas > 0:
                 self._settle(key, "NoRoom")
             return
         self._seen.pop(key, None)

@@ -87,15 +87,15 @@ def lived(api: ModelApi, *moments: float, **how: Any) -> list[Any]:
 
 
 def test_a_deployment_holds_the_missing_pods_from_five_minutes_before_the_rise_until_they_are_there():
-    """10 of 12 are missing from 07:13 on. The target has all by 07:19, in three steps."""
+    """10 of 12 are missing from 07:13 on. The target has all by 07:19, in three steps, the first of two pods."""
     api = world()
 
-    assert [([], []), ([10], []), ([10], []), ([], [])] == lived(api, BEGIN - 5, BEGIN + 10, RISE - 1, RISE + 60)
+    assert [([], []), ([10], []), ([8], []), ([], [])] == lived(api, BEGIN - 5, BEGIN + 10, RISE - 1, RISE + 60)
     assert 12 == api.replicas("prod", "shop")
 
 
 def test_each_real_pod_takes_the_place_of_one():
-    """Two pods a minute from 07:18 on, with a lead of five minutes and a period of 15 s."""
+    """Two pods a minute from 07:15 on, with a lead of five minutes and a period of 15 s."""
     api = world()
     slow = {"scaleUp": {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}]}}
     measured = {**DAY, "leadTimeSeconds": 300}
@@ -106,15 +106,94 @@ def test_each_real_pod_takes_the_place_of_one():
     assert [[8], [6], [4], [2], [], []] == [deployments for deployments, _ in seen]
 
 
-def test_they_go_as_soon_as_the_target_is_scaled():
+AT_ONCE = {"scaleUp": {"policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}}
+
+
+def test_their_room_is_free_seconds_before_the_pods_come():
     """
-    Within two seconds, whatever the period: a pod that found no room would preempt one, which would ask for a node.
+    None is to be preempted: kube-scheduler may leave a pod waiting that preempts. They are scaled to none, because the
+    pods of a Deployment that is deleted stay for as long as the garbage collector takes.
     """
-    at_once = {"scaleUp": {"policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}}
     api = world()
 
-    assert [([10], []), ([], [])] == lived(api, RISE - 1, RISE + 2.5, behavior=at_once, syncPeriodSeconds=60)
+    assert [[10], [0], [], []] == [
+        seen for seen, _ in lived(api, RISE - 11, RISE - 8.5, RISE - 1, RISE + 2.5, behavior=AT_ONCE)
+    ]
     assert [(RISE, 2, 12)] == timeline(api)
+
+
+def test_they_go_as_soon_as_the_target_is_scaled_by_others():
+    """Within two seconds, whatever the period."""
+    api = world()
+
+    async def scenario() -> list[list[int]]:
+        shop(api, behavior=AT_ONCE, syncPeriodSeconds=60)
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN + 30)
+            seen = [counts(api)]
+            api.edit("deployments", "prod", "shop", spec={"replicas": 7})
+            await until(BEGIN + 32.5)
+            return [*seen, counts(api)]
+
+    assert [[10], [5]] == live(scenario)
+
+
+def test_an_operator_that_is_killed_before_the_step_leaves_the_room_free():
+    """Killed 5 s before the step, the next one starts 20 s after it: it scales, and makes no placeholder again."""
+    api = world()
+
+    async def scenario() -> list[list[int]]:
+        shop(api, behavior=AT_ONCE)
+        async with Life(api, placeholders=settings()):
+            await until(RISE - 7)
+        seen = [counts(api)]
+        await until(RISE + 20)
+        async with Life(api, placeholders=settings()):
+            for moment in range(RISE + 21, RISE + 60):
+                await until(moment)
+                seen.append(counts(api))
+        return seen
+
+    first, *later = live(scenario)
+
+    assert [0] == first
+    assert not any(any(seen) for seen in later)
+    assert [(2, 12)] == [(old, new) for _, old, new in timeline(api)]
+
+
+def test_where_fewer_are_allowed_than_pods_come_those_in_their_room_preempt_none():
+    """Three of ten, and two pods a minute from 07:15 on: one is left seconds before each step, three after it."""
+    slow = {"scaleUp": {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}]}}
+    api, rise = world(), 15 * 60
+    few = {"maxReplicas": 3, "nodeStartupSeconds": 300}
+    moments = range(rise - 10, rise + 200)
+    made = dict(zip(moments, lived(
+        api, *moments, behavior=slow, schedules=[{**DAY, "leadTimeSeconds": 300}], placeholders=few
+    ), strict=True))  # fmt: skip
+
+    steps = [at for at, *_ in timeline(api)][:3]
+
+    assert [([1], [3])] * 3 == [(made[at - 2][0], made[at + 30][0]) for at in steps]
+
+
+def test_what_one_object_frees_makes_no_placeholders_of_another():
+    """15 are allowed: 7 and 8 of two objects. Ten seconds before the rise of one the other's remain as they are."""
+    api = world()
+
+    async def scenario() -> list[list[int]]:
+        shop(api, behavior=AT_ONCE)
+        shop(api, "store", behavior=AT_ONCE, schedules=[{**DAY, "leadTimeSeconds": 60}])
+        seen = []
+        async with Life(api, placeholders=settings(most=15)):
+            for moment in (RISE - 30, RISE - 2):
+                await until(moment)
+                seen.append(sorted(counts(api)))
+        return seen
+
+    before, after = live(scenario)
+
+    assert [7, 8] == before
+    assert after in ([7], [8])
 
 
 def test_they_land_where_the_pods_land_take_as_much_and_give_way():
