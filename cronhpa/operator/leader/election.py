@@ -335,7 +335,8 @@ class Elector:
             if spec.holder != UNKNOWN:
                 LOG.info("%s leads by Lease %s", spec.holder, self._name)
             self._changed()
-        if not self._is_overdue and leadership.free_in() is not None:
+        # Who put `UNKNOWN` there has said when a replica takes it.
+        if spec.holder != UNKNOWN and not self._is_overdue and leadership.free_in() is not None:
             self._is_overdue = True
             LOG.warning(
                 "Lease %s: %s, which holds it for %s s, has not renewed it for %.0f s: this replica takes it in %.0f s",
