@@ -19,6 +19,8 @@ from cronhpa.history.past.past_decision import PastDecision
 Json = dict[str, Any]
 
 _EVENTS_MAX = 300
+# An object that scales every two minutes must not hide last Monday's override.
+_SCALINGS_MAX = 150
 _OVERRIDE = "override"
 
 
@@ -106,15 +108,29 @@ def _lanes_at(status: Json, begin: Nanoseconds, end: Nanoseconds) -> Iterator[La
 
 def events_of(decisions: Sequence[PastDecision], zone: str) -> list[Json]:
     """
-    The events of the changes from one kept decision to the next, the newest first.
+    The changes of replicas, and of what asked for them from one kept decision to the next, the newest first.
 
     From the store, not from the API: the API forgets events within an hour, and would ask for a right to read them.
     """
     statuses = [(decision.at, status_of(decision)) for decision in decisions]
-    events: list[Json] = []
-    for (_, before), (at, after) in pairwise(statuses):
-        events += [
-            {"at": at / SECOND, "type": event.type, "reason": event.reason, "message": event.message}
-            for event in transition_events(before, after, zone, at)
-        ]
-    return events[::-1][:_EVENTS_MAX]
+    events = [
+        _event(at, event.type, event.reason, event.message)
+        for (_, before), (at, after) in pairwise(statuses)
+        for event in transition_events(before, after, zone, at)
+    ]
+    scalings = [
+        _event(
+            change.at,
+            "Normal",
+            "SuccessfulRescale",
+            f"{change.current} -> {change.desired}: {local_times(change.reason, zone, change.at)}",
+        )
+        for change in map(change_of, decisions)
+        if None not in {change.current, change.desired} and change.current != change.desired and not change.withheld
+    ]
+    events += scalings[-_SCALINGS_MAX:]
+    return sorted(events, key=lambda event: event["at"])[::-1][:_EVENTS_MAX]
+
+
+def _event(at: Nanoseconds, kind: str, reason: str, message: str) -> Json:
+    return {"at": at / SECOND, "type": kind, "reason": reason, "message": message}

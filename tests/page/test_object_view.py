@@ -7,11 +7,14 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 import yaml
+from msgspec import Raw
 
 from cronhpa.api.written_spec import as_written
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.history.past.past_decision import PastDecision
 from cronhpa.history.store import Store
 from cronhpa.page.object_view import commands, manifest_text, usual_loads
+from cronhpa.page.past_lanes import events_of
 from cronhpa.page.questions import ENCODER, DecisionQuestion, ViewQuestion, object_view, past_decision
 from page.made_fleet import (
     BEGIN,
@@ -94,6 +97,20 @@ def test_the_events_follow_from_the_changes_and_need_no_right_to_read_events(sho
     assert sorted((event["at"] for event in shown["events"]), reverse=True) == [
         event["at"] for event in shown["events"]
     ]
+
+
+def test_a_change_of_replicas_is_a_change_though_it_is_the_first_decision_that_is_kept():
+    """Metrics alone asked for it: no window opened. What was withheld has changed nothing."""
+
+    def kept(at, **decision):
+        status = {"currentReplicas": 6, "desiredReplicas": 12, "decision": {"reason": "cpu asks for 12", **decision}}
+        return PastDecision(at, Raw(msgspec.json.encode({"status": status})), Raw(b"{}"))
+
+    (event,) = events_of([kept(NOW), kept(NOW + MINUTE, withheld="mode is Preview")], "Europe/Berlin")
+
+    assert (NOW / SECOND, "SuccessfulRescale", "6 -> 12: cpu asks for 12") == (
+        event["at"], event["reason"], event["message"],
+    )  # fmt: skip
 
 
 def test_minutes_of_too_few_pods_are_marked(shown):
