@@ -123,6 +123,8 @@ class FittedPolicy(Struct, frozen=True):
         """A sentence that says why there is no floor."""
         budget = self.workload.budget_percent
         if isinstance(self.choice, NothingToGain):
+            if round(self.choice.of) == 0:
+                return f"no minute in {in_days(self.choice.days)} was under-provisioned"
             return (
                 f"of {self.choice.of:.0f} under-provisioned minutes in {in_days(self.choice.days)} too few could be "
                 f"avoided within {budget:g} % more pod-hours"
