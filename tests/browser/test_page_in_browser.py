@@ -25,6 +25,7 @@ from cronhpa.page.objects import Leader
 from page.made_fleet import NOW, SPEC, MadeObjects, fleet_of, live
 from page.served_page import served
 from page.test_rights import Told
+from testbed.wait import wait_until
 
 VIEWS = {
     "fleet": ("", ".rows .row"),
@@ -362,6 +363,60 @@ def test_what_runs_at_its_maximum_says_so_with_its_metric_and_its_whole_name(ope
             <= row.locator("a").bounding_box()["x"] + row.locator("a").bounding_box()["width"] + 1
         )
         assert 0 >= page.evaluate("document.documentElement.scrollWidth - innerWidth")
+
+
+def test_a_namespace_is_never_cut_to_nothing_by_a_long_name(opened):
+    made = named("maxed")
+    name = "a-service-with-a-very-long-name-that-somebody-generated-from-a-repository"
+    with served(MadeObjects([live("team-a", name, made["spec"], made["status"])])) as address:
+        page = opened(address, size={"width": 1440, "height": 800})
+        assert 30 < page.locator(".rows .c-name .ns").evaluate("(node) => node.getBoundingClientRect().width")
+
+
+def test_a_command_is_broken_between_its_words_alone(opened, url):
+    """`kubectl cronhpa override shop -n prod --` and below it `min 9` was what a phone showed."""
+    page = opened(url, size=NARROW, hash="/object/prod/shop")
+    page.wait_for_selector(".commands .whole")
+    heights = page.locator(".commands .whole").evaluate_all("(nodes) => nodes.map((node) => node.clientHeight)")
+    assert max(heights) < 1.5 * min(heights)
+    assert "kubectl cronhpa explain shop -n prod" in page.locator(".commands code").all_inner_texts()
+
+
+@pytest.mark.parametrize(("width", "name"), [(1440, "working-hours"), (390, "working…")])
+def test_a_lane_has_its_whole_name_where_there_is_room(opened, url, width, name):
+    page = opened(url, size={"width": width, "height": 900}, hash="/object/prod/shop")
+    page.wait_for_selector(".panels .panel")
+    texts = page.locator(".lane-name").evaluate_all("(nodes) => nodes.map((node) => node.firstChild.textContent)")
+    assert name in texts
+    assert all(
+        page.locator(".lane-name").evaluate_all(
+            "(nodes) => nodes.map((node) => node.getBBox().width < node.parentNode.getBBox().width)"
+        )
+    )
+
+
+DRAWN = """
+() => {
+  window.drawn = [];
+  const fill = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, ...more) {
+    if (this.textAlign === "center") window.drawn.push([text, x + this.measureText(text).width / 2 - this.canvas.width]);
+    return fill.call(this, text, x, ...more);
+  };
+}
+"""
+
+
+def test_no_label_of_the_calendars_axis_is_cut_at_the_edge_of_a_phone(opened, url):
+    """The week ends 11 hours after the last midnight: half of "Wed 2 Dec" lay outside."""
+    page = opened(url, size=NARROW, hash="/calendar")
+    page.wait_for_selector(".edge")
+    page.evaluate(DRAWN)
+    page.set_viewport_size({"width": 380, "height": 844})  # draws anew
+    labels = wait_until(lambda: page.evaluate("window.drawn"), lambda drawn: len(drawn) > 3, within_s=20)
+
+    assert "Mon 30 Nov" in {text for text, _ in labels}
+    assert [] == [text for text, over in labels if text and over > 0]
 
 
 @pytest.mark.parametrize("width", [1010, 1200])

@@ -2,7 +2,7 @@
 
 import {ask, handedOver, hasToken, keepToken, SignInNeeded} from "./api.js";
 import {calendar} from "./calendar.js";
-import {el, replace, turnZone, zone} from "./dom.js";
+import {el, replace, turnZone, wholeWords, zone} from "./dom.js";
 import {fleet, forget} from "./fleet.js";
 import {object} from "./object.js";
 import {whatIf} from "./what-if.js";
@@ -88,7 +88,7 @@ function signIn(why = "") {
     el("label", {for: "token"}, "Bearer token"), token, el("button.primary", {type: "submit"}, "Sign in"), wrong,
     el("p.faint", {}, "This command opens the page signed in:"), el("pre", {tabindex: 0}, "kubectl cronhpa page"),
     el("p.faint", {}, "Or paste a token of a ServiceAccount that is good for this page and nothing else:"),
-    el("pre", {tabindex: 0}, "kubectl create token NAME -n NAMESPACE --audience cronhpa.io --duration 1h"));
+    el("pre", {tabindex: 0}, wholeWords("kubectl create token NAME -n NAMESPACE --audience cronhpa.io --duration 1h")));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     keepToken(token.value.trim());

@@ -3,6 +3,13 @@
 import {bounds, clock, day, el, load, number, svg} from "./dom.js";
 
 const GUTTER = 56;
+const GUTTER_MAX = 160;
+// Where names of lanes may widen the gutter, and what a letter of them takes, in pixels.
+const ROOMY = 640;
+const LETTER = 6.2;
+// Half of the widest label of the time axis, "Wed 25 Nov", and what lies right of the last instant.
+const HALF_LABEL = 32;
+const EDGE = 8;
 const STEP = 300;
 // Counts have no halves: an axis without a unit has whole numbers alone.
 const WHOLE = [1, 10, 100, 1000, 10000, 100000].flatMap((power) => [power, 2 * power, 5 * power]);
@@ -113,6 +120,8 @@ export function picture({from, to, now, zone, plots, lanes = [], short = [], at,
   let range = [from, to];
   let cursor = null;
   let width = 0;
+  let gutter = GUTTER;
+  const longest = Math.max(0, ...lanes.map(([name]) => name.length));
 
   const lanesNode = svg("svg", {class: "lanes", "aria-hidden": "true"});
 
@@ -125,12 +134,12 @@ export function picture({from, to, now, zone, plots, lanes = [], short = [], at,
 
   function options(plot, isLast) {
     const axis = {stroke: ink.faint, grid: {stroke: ink.line, width: 1}, ticks: {show: false}, font: "12px system-ui",
-      size: GUTTER};
+      size: gutter};
     return {
       width, height: plot.height, pxAlign: 1,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), zone),
       legend: {show: false},
-      padding: [8, 8, isLast ? 0 : 8, 0],
+      padding: [8, EDGE, isLast ? 0 : 8, 0],
       cursor: {y: false, x: false, points: {show: false}, drag: {x: true, y: false, setScale: true}},
       scales: {x: {time: true, range: () => range}, y: {range: (_, low, high) => plot.range(low, high)}},
       axes: [
@@ -157,12 +166,14 @@ export function picture({from, to, now, zone, plots, lanes = [], short = [], at,
       const [date, time] = [day(seconds, zone), clock(seconds, zone)];
       const isNew = date !== last;
       last = date;
+      if (x(seconds) > width - HALF_LABEL) return "";
       return time === "00:00" ? date : isNew && range[1] - range[0] < 4 * 86400 ? `${time}\n${date}` : time;
     });
   }
 
   function build() {
     width = Math.max(280, root.clientWidth);
+    gutter = width < ROOMY ? GUTTER : Math.min(GUTTER_MAX, Math.max(GUTTER, Math.ceil(longest * LETTER) + 8));
     for (const chart of charts.splice(0)) chart.destroy();
     root.replaceChildren();
     root.style.minHeight = `${plots.reduce((sum, plot) => sum + plot.height + 20, 0)}px`;
@@ -180,7 +191,7 @@ export function picture({from, to, now, zone, plots, lanes = [], short = [], at,
   const cursorLine = el("div.cursor", {hidden: true});
 
   function x(seconds) {
-    return GUTTER + ((seconds - range[0]) / (range[1] - range[0])) * (width - GUTTER - 8);
+    return gutter + ((seconds - range[0]) / (range[1] - range[0])) * (width - gutter - EDGE);
   }
 
   function drawLanes() {
@@ -193,7 +204,7 @@ export function picture({from, to, now, zone, plots, lanes = [], short = [], at,
       patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"},
     svg("rect", {width: 3, height: 6, class: "lead-line"}))));
     for (const [name, start, end, leads, floor, cap] of lanes) {
-      const left = Math.max(x(Math.max(start, range[0])), GUTTER);
+      const left = Math.max(x(Math.max(start, range[0])), gutter);
       const right = x(Math.min(end, range[1]));
       if (right <= left || end <= range[0] || start >= range[1]) continue;
       const top = names.indexOf(name) * row + 2;
@@ -204,12 +215,11 @@ export function picture({from, to, now, zone, plots, lanes = [], short = [], at,
       if (right - left > asks.length * 7 + 8) lanesNode.append(svg("text", {x: left + 5, y: top + 12, class: "lane-text"}, asks));
     }
     const at = x(now);
-    if (at > GUTTER) lanesNode.append(svg("line", {x1: at, x2: at, y1: 0, y2: names.length * row + 4, class: "lane-now"}));
+    if (at > gutter) lanesNode.append(svg("line", {x1: at, x2: at, y1: 0, y2: names.length * row + 4, class: "lane-now"}));
     names.forEach((name, place) => {
-      const short = name.length > 26 ? `${name.slice(0, 25)}…` : name;
-      // The name stands on the lane itself where the gutter has no room for it.
+      const letters = Math.floor((gutter - 6) / LETTER);
       lanesNode.append(svg("text", {x: 0, y: place * row + 14, class: "lane-name"},
-        short.length > 8 ? `${short.slice(0, 7)}…` : short, svg("title", {}, name)));
+        name.length > letters ? `${name.slice(0, letters - 1)}…` : name, svg("title", {}, name)));
     });
   }
 
@@ -226,8 +236,8 @@ export function picture({from, to, now, zone, plots, lanes = [], short = [], at,
 
   root.addEventListener("mousemove", (event) => {
     const left = event.clientX - root.getBoundingClientRect().left;
-    if (left < GUTTER || left > width - 8) return;
-    const seconds = range[0] + ((left - GUTTER) / (width - GUTTER - 8)) * (range[1] - range[0]);
+    if (left < gutter || left > width - EDGE) return;
+    const seconds = range[0] + ((left - gutter) / (width - gutter - EDGE)) * (range[1] - range[0]);
     point(Math.floor(seconds / 60) * 60);
   });
   root.addEventListener("dblclick", () => setRange(from, to));

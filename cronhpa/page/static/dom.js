@@ -169,6 +169,11 @@ export function middleCut(name) {
   return tail ? [el("span.cut-head", {}, name.slice(0, -tail)), el("span.cut-tail", {}, name.slice(-tail))] : [el("span.cut-head", {}, name)];
 }
 
+// A command that is broken between its words alone: "--" at the end of a line would not be what is to be typed.
+export function wholeWords(text) {
+  return text.split(" ").map((word, place) => [place ? " " : null, el("span.whole", {}, word)]);
+}
+
 export function bounds(min, max) {
   return min === null || min === undefined ? "–" : min === max ? `exactly ${min}` : `${min}–${max}`;
 }

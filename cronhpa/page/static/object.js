@@ -2,7 +2,7 @@
 
 import {ask, objectPath, polling} from "./api.js";
 import {colors, fade, held, key, picture, sparse, STEPPED, union, upTo} from "./chart.js";
-import {away, bounds, clock, copyButton, day, el, load, moment, number, replace, replicas, status, zone} from "./dom.js";
+import {away, bounds, clock, copyButton, day, el, load, moment, number, replace, replicas, status, wholeWords, zone} from "./dom.js";
 
 const REFRESH = 30000;
 const DAY = 86400;
@@ -102,7 +102,9 @@ function sentence(view, at) {
       was ? `. Load at this hour in the ${view.usualOf}: ${load(was[1])} to ${load(was[2])}` : ""];
   }
   const change = inForce(view.changes ?? [], at);
-  const [known, ready, of] = ["replicas", "ready", "load"].map((name) => valueAt(view.points, name, at));
+  const [counted, ready, of] = ["replicas", "ready", "load"].map((name) => valueAt(view.points, name, at));
+  // A point counts 0 where there was no target to count.
+  const known = change && change[1] === null ? null : counted;
   const measured = [known === null ? "" : `${known} replicas`, ready === null ? "" : `${ready} ready`,
     of === null ? "" : `load ${load(of)}`].filter(Boolean).join(", ");
   if (!change) return [when, " nothing is kept of this time", measured ? ` (${measured})` : ""];
@@ -198,7 +200,7 @@ function budget(view) {
 
 function commandList(view) {
   return el("ul.commands", {}, view.commands.map((each) => el("li", {}, el("span", {}, each.title),
-    el("code", {}, each.command), copyButton(() => each.command, `Copy: ${each.title}`))));
+    el("code", {}, wholeWords(each.command)), copyButton(() => each.command, `Copy: ${each.title}`))));
 }
 
 // --- the view ---------------------------------------------------------------------------------------------------
