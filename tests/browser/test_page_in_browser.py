@@ -400,7 +400,8 @@ DRAWN = """
   window.drawn = [];
   const fill = CanvasRenderingContext2D.prototype.fillText;
   CanvasRenderingContext2D.prototype.fillText = function (text, x, ...more) {
-    if (this.textAlign === "center") window.drawn.push([text, x + this.measureText(text).width / 2 - this.canvas.width]);
+    const over = x + this.measureText(text).width / 2 - this.canvas.width;
+    if (this.textAlign === "center") window.drawn.push([text, over]);
     return fill.call(this, text, x, ...more);
   };
 }
