@@ -18,6 +18,7 @@ from cronhpa.calendars.ics import BYTES_MAX, IcsError, around
 from cronhpa.calendars.ics_process import read_in_process
 from cronhpa.core.model.calendar import Calendar, CalendarEvent
 from cronhpa.core.model.instant import DAY, Nanoseconds
+from cronhpa.core.schedules.calendar_days import forget
 from cronhpa.sources.definition import BYTES_MAX as SETTINGS_BYTES_MAX
 from cronhpa.sources.no_answer import NoAnswerError, refuse_status
 from cronhpa.sources.server import SourceConnection
@@ -93,7 +94,7 @@ class CalendarFeeds:
             if name not in definitions:
                 del self.calendars[name]
                 self.read_at.pop(name, None)
-                self._changed()
+                self._note_change()
         for name in definitions.keys() - self._feeds.keys():
             # What was read in another place under this name stays until the new one was read.
             self.calendars.setdefault(name, Calendar(name))
@@ -108,7 +109,11 @@ class CalendarFeeds:
             self.read_at[calendar.name] = self._now()
         if self.calendars.get(calendar.name) != calendar:
             self.calendars[calendar.name] = calendar
-            self._changed()
+            self._note_change()
+
+    def _note_change(self) -> None:
+        forget()
+        self._changed()
 
 
 class _Feed:

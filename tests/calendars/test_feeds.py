@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import sys
 import time
 
 import pytest
@@ -13,7 +14,9 @@ from cronhpa.calendars import feeds as feeds_module
 from cronhpa.calendars.feeds import CalendarFeeds
 from cronhpa.calendars.ics import BYTES_MAX, IcsError, around
 from cronhpa.calendars.ics_process import read_in_process
+from cronhpa.core.model.calendar import Calendar
 from cronhpa.core.model.instant import DAY, parse_instant
+from cronhpa.core.schedules.calendar_days import whole_days
 
 NOW = parse_instant("2026-11-27T12:00:00Z")
 OTHER = "SUMMARY:Fair|DTSTART;VALUE=DATE:20270110"
@@ -83,6 +86,22 @@ async def server():
 
 def of_file(path, file, name="company"):
     path.write_text(f"calendars: {{{name}: {{file: {file}}}}}")
+
+
+async def test_no_cache_holds_a_calendar_that_has_changed(path, followed, tmp_path):
+    """A hostile feed would fill the memory with its former versions."""
+    file = tmp_path / "company.ics"
+    file.write_bytes(ics(CLOSED))
+    path.write_text(f"calendars: {{company: {{file: {file}}}}}")
+    await followed.becomes(["Closed"])
+    former = followed.feeds.calendars["company"]
+    whole_days(former, "Europe/Berlin")
+
+    file.write_bytes(ics(OTHER))
+    await followed.becomes(["Fair"])
+
+    alone = sys.getrefcount(Calendar("company")) + 1  # by its name here
+    assert alone == sys.getrefcount(former)
 
 
 async def test_a_file_is_read_and_read_again_when_it_changes(followed, path, tmp_path):

@@ -8,8 +8,8 @@ that `schedulesFrom` matches become schedules, called `Calendar/NAME/TITLE/START
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, date, datetime, time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, time, timedelta
 from fnmatch import translate
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -30,11 +30,25 @@ MAX_TITLED = 250
 """The most ranges of one calendar: a window looks at each of them."""
 MAX_CALENDAR_SCHEDULES = 20
 """The most schedules that an object takes over from calendars: those that open next."""
+MAX_LOOKED_THROUGH = 10_000
+"""
+The most events that the days of an object are taken from, and the most titles that its patterns are compared with.
+
+Both are done where the event loop waits: 10,000 take some 40 ms, whatever titles and patterns are.
+"""
 _SOON = 2 * DAY
 # More than count, because some of them state no bounds.
 _COMING_MAX = 3 * MAX_CALENDAR_SCHEDULES
 _PAST = 60 * DAY
 _KEYS = ("exclude", "only")
+# No local day is shorter, and no shorter event covers one.
+_SHORTEST_DAY = timedelta(hours=20)
+
+
+def forget() -> None:
+    """Call it where a calendar is another one now: what is cached would hold the former one."""
+    for cached in (_covering, _is_zoned, _whole_days, _title_count, _matches):
+        cached.cache_clear()
 
 
 def unread(window: CronWindow | OnceWindow) -> str | None:
@@ -56,13 +70,19 @@ def with_calendars(spec: Spec, calendars: Calendars) -> Spec:
     """
     if not spec.schedules_from and not any(unread(schedule.window) for schedule in spec.schedules):
         return spec
+    too_many = _too_many_days((schedule.window for schedule in spec.schedules), calendars)
     kept = {_told(calendars[name]) for name in calendars_of(spec) if _is_kept(calendars.get(name))}
     made = tuple(_uniquely_named(_made(spec, calendars)))
     return replace(
         spec,
-        schedules=(*(schedule_with_calendars(one, calendars) for one in spec.schedules if not _is_made(one)), *made),
+        schedules=(
+            *(schedule_with_calendars(one, calendars, too_many) for one in spec.schedules if not _is_made(one)),
+            *made,
+        ),
         calendar_problems=tuple(sorted(kept.union(spec.calendar_problems))),
-        calendar_spans=tuple(span for stated in spec.schedules_from for span in _past(stated, calendars)),
+        calendar_spans=()
+        if _too_many_titles(spec, calendars)
+        else tuple(span for stated in spec.schedules_from for span in _past(stated, calendars)),
     )
 
 
@@ -74,8 +94,10 @@ def event_with_calendars(event: PlannedEvent, calendars: Calendars) -> PlannedEv
     """
     if not any(unread(stated.schedule.window) for stated in event.schedules):
         return event
+    too_many = _too_many_days((stated.schedule.window for stated in event.schedules), calendars)
     schedules = [
-        replace(stated, schedule=schedule_with_calendars(stated.schedule, calendars)) for stated in event.schedules
+        replace(stated, schedule=schedule_with_calendars(stated.schedule, calendars, too_many))
+        for stated in event.schedules
     ]
     problems = tuple(
         f"spec.schedules[{index}].{stated.schedule.problem}"
@@ -108,8 +130,12 @@ def _named(window: CronWindow | OnceWindow) -> Iterator[str]:
                 yield from days.calendars
 
 
-def schedule_with_calendars(schedule: Schedule, calendars: Calendars) -> Schedule:
-    """A schedule with the days of the calendars that it names, or with a `problem`; itself if it names none."""
+def schedule_with_calendars(schedule: Schedule, calendars: Calendars, too_many: str | None = None) -> Schedule:
+    """
+    A schedule with the days of the calendars that it names, or with a `problem`; itself if it names none.
+
+    too_many: why no days are taken for it.
+    """
     window = schedule.window
     if not isinstance(window, CronWindow) or unread(window) is None:
         return schedule
@@ -123,7 +149,7 @@ def schedule_with_calendars(schedule: Schedule, calendars: Calendars) -> Schedul
         ranges = list(stated.ranges)
         for name in stated.calendars:
             calendar = calendars.get(name)
-            problem = calendar_problem(name, calendar, calendars)
+            problem = calendar_problem(name, calendar, calendars) or too_many
             if calendar is None or problem is not None:
                 return replace(schedule, problem=other or f"{key}.calendars: {problem}")
             ranges += whole_days(calendar, window.zone)
@@ -142,16 +168,54 @@ def calendar_problem(name: str, calendar: Calendar | None, calendars: Calendars)
     return None
 
 
-# 300 bytes for each range, which all windows with the calendar share.
-@lru_cache(maxsize=32)
+def _too_many_days(windows: Iterable[CronWindow | OnceWindow], calendars: Calendars) -> str | None:
+    """The problem of windows whose calendars hold too many events together; None if they do not."""
+    named = {(name, window.zone) for window in windows for name in _named(window) if isinstance(window, CronWindow)}
+    read = ((calendar, zone) for name, zone in named if (calendar := calendars.get(name)) is not None)
+    count = sum(len(_covering(calendar)) for calendar, zone in {(of, _zone_of(of, zone)) for of, zone in read})
+    if count <= MAX_LOOKED_THROUGH:
+        return None
+    return (
+        f"the calendars named hold {count} events, those of each time zone counted anew: {MAX_LOOKED_THROUGH} are "
+        "accepted: name fewer calendars or time zones"
+    )
+
+
+# Eight bytes for each event.
+@lru_cache(maxsize=16)
+def _covering(calendar: Calendar) -> tuple[CalendarEvent, ...]:
+    """The events that may cover a day."""
+    return tuple(
+        event
+        for event in calendar.events or ()
+        if datetime.fromisoformat(event.closes) - datetime.fromisoformat(event.opens) >= _SHORTEST_DAY
+    )
+
+
+@lru_cache(maxsize=100)
+def _is_zoned(calendar: Calendar) -> bool:
+    return any(event.zone for event in _covering(calendar))
+
+
+def _zone_of(calendar: Calendar, zone: str) -> str:
+    """The zone on which the days of a calendar depend; "" if they are the same in all."""
+    return zone if _is_zoned(calendar) else ""
+
+
 def whole_days(calendar: Calendar, zone: str) -> tuple[DateRange, ...]:
     """
     The days that events of a calendar cover whole in a zone, ascending.
 
     Each range has the title of its event; of more than MAX_TITLED ranges those that touch are one.
     """
+    return _whole_days(calendar, _zone_of(calendar, zone))
+
+
+# 300 bytes for each range, which all windows with the calendar share.
+@lru_cache(maxsize=32)
+def _whole_days(calendar: Calendar, zone: str) -> tuple[DateRange, ...]:
     ranges: dict[tuple[date, date], DateRange] = {}
-    for event in calendar.events or ():
+    for event in _covering(calendar):
         first, last = _dates(event, zone)
         if first <= last:
             title = f"{event.title} ({calendar.name})" if event.title else calendar.name
@@ -187,6 +251,9 @@ def _made(spec: Spec, calendars: Calendars) -> Iterator[Schedule]:
     """The schedules of all calendars that the spec names, those that open first in front; names may repeat."""
     coming: list[tuple[Nanoseconds, Schedule]] = []
     begin: Nanoseconds = 0
+    if too_many := _too_many_titles(spec, calendars):
+        yield _unreadable(spec.schedules_from[0], f"schedulesFrom: {too_many}")
+        return
     for index, stated in enumerate(spec.schedules_from):
         calendar = calendars.get(stated.calendar)
         problem = stated.bounds.problem or calendar_problem(stated.calendar, calendar, calendars)
@@ -207,6 +274,20 @@ def _unreadable(stated: CalendarSchedules, problem: str) -> Schedule:
     return replace(stated.bounds, name=f"{CALENDAR_PREFIX}{stated.calendar}", problem=problem)
 
 
+def _too_many_titles(spec: Spec, calendars: Calendars) -> str | None:
+    """The problem of a spec whose patterns are compared with too many titles; None if they are not."""
+    asked = {(stated.calendar, stated.matching.lower()) for stated in spec.schedules_from}
+    count = sum(_title_count(calendar) for name, _ in asked if (calendar := calendars.get(name)) is not None)
+    if count <= MAX_LOOKED_THROUGH:
+        return None
+    return f"its patterns are compared with {count} titles: {MAX_LOOKED_THROUGH} are accepted: state fewer entries"
+
+
+@lru_cache(maxsize=100)
+def _title_count(calendar: Calendar) -> int:
+    return len({event.title for event in calendar.events or ()})
+
+
 class _Matches(Struct, frozen=True):
     """The events of a calendar whose titles match, in order."""
 
@@ -221,13 +302,12 @@ class _Matches(Struct, frozen=True):
 def _matches(calendar: Calendar, matching: str, zone: str) -> _Matches:
     past: list[Span] = []
     coming: list[tuple[CalendarEvent, Nanoseconds, Nanoseconds]] = []
-    is_match = re.compile(translate(matching)).match
+    # A bracket is one: titles such as "[Sale] shoes" are usual.
+    is_match = re.compile(translate(matching.replace("[", "[[]"))).match
     # An event that recurs has one title: it is looked at once.
-    found: dict[str, bool] = {}
+    found = {title for title in {event.title for event in calendar.events or ()} if is_match(title.lower())}
     for event in calendar.events or ():
-        if (matches := found.get(event.title)) is None:
-            matches = found[event.title] = is_match(event.title.lower()) is not None
-        if not matches:
+        if event.title not in found:
             continue
         opens, closes = once(OnceWindow(event.opens, event.closes, event.zone or zone))
         if opens >= closes:

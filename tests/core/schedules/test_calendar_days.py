@@ -1,5 +1,6 @@
 """core/schedules/calendar_days.py: named calendars become plain dates of the schedules that name them."""
 
+import sys
 import time
 from datetime import date, timedelta
 
@@ -24,6 +25,7 @@ from cronhpa.core.schedules.bounds import resolve
 from cronhpa.core.schedules.calendar_days import (
     MAX_CALENDAR_SCHEDULES,
     event_with_calendars,
+    forget,
     unread,
     whole_days,
     with_calendars,
@@ -222,6 +224,13 @@ def test_titles_match_with_stars_and_question_marks(matching, number):
     assert number == len(spec.schedules)
 
 
+def test_brackets_of_a_title_are_no_pattern():
+    titles = [sale(number, title=title) for number, title in enumerate(("[Sale] Shoes", "S] Shoes", "S"))]
+
+    (schedule,) = made(from_calendar("[sale]*", floor=9), events=titles).schedules
+    assert "/[Sale] Shoes/" in schedule.name
+
+
 def test_an_event_of_whole_days_has_the_zone_of_the_object():
     spec = made(from_calendar(floor=9, lead=0), events=(CLOSED,))
 
@@ -321,3 +330,93 @@ def test_a_calendar_of_five_thousand_events_is_searched_once_for_all_objects():
     )
     assert "2026-12-24T10:00" in first.name
     assert 60 == len(spans)
+
+
+ZONES = [f"Etc/GMT{hours:+}" for hours in range(-14, 13) if hours]
+
+
+def hostile(days, zone):
+    """Five thousand events of a day, with titles of which a pattern compares as much as it can."""
+    begin = date(2026, 9, 20)
+    opens = [begin + timedelta(number * days // 5000) for number in range(5000)]
+    return tuple(
+        CalendarEvent(f"{'a' * 75}{number:05}", f"{day}T00:00", f"{day + timedelta(1)}T00:00", zone)
+        for number, day in enumerate(opens)
+    )
+
+
+def in_zones(*names):
+    windows_ = [
+        CronWindow("0 8 * * *", ZONES[number % len(ZONES)], duration=HOUR, exclude=Days(calendars=names))
+        for number in range(50)
+    ]
+    return shop(
+        *(Schedule(f"w{number}", window, floor=9, problem=unread(window)) for number, window in enumerate(windows_))
+    )
+
+
+@pytest.mark.parametrize("zone", ["", "UTC"])
+@pytest.mark.parametrize("count", [1, 10])
+def test_windows_of_many_zones_with_crowded_calendars_hold_the_event_loop_for_a_moment(zone, count):
+    """
+    50 windows in 26 zones. One calendar of 5,000 whole days has the same days in all of them; all others have too many
+    events, which blocks scale-downs.
+    """
+    known = {f"c{number}": Calendar(f"c{number}", hostile(400, zone)) for number in range(count)}
+
+    began = time.process_time()
+    spec = with_calendars(in_zones(*known), known)
+
+    assert time.process_time() - began < 0.3  # ten seconds without the limit
+    problem = spec.schedules[0].problem
+    if count == 1 and not zone:
+        assert problem is None
+        assert 1 == len({id(schedule.window.exclude.ranges[0]) for schedule in spec.schedules})
+    else:
+        number = 50_000 if not zone else 130_000 * count
+        assert f"exclude.calendars: the calendars named hold {number} events" in problem
+        assert "10000 are accepted: name fewer calendars or time zones" in problem
+
+
+def test_a_planned_event_with_crowded_calendars_is_refused():
+    known = {"c0": Calendar("c0", hostile(400, "UTC"))}
+    event = PlannedEvent("sale", "prod", schedules=tuple(map(EventSchedule, in_zones("c0").schedules)))
+
+    assert "hold 130000 events" in event_with_calendars(event, known).problems[0]
+
+
+def test_hostile_patterns_over_five_thousand_titles_hold_the_event_loop_for_a_moment():
+    """Each compares 60 letters at each place of each title. Of such a calendar there may be two."""
+    patterns = [f"*{'a' * 60}{'b' * number}" for number in range(1, 11)]
+    known = hostile(400, "")
+
+    began = time.process_time()
+    spec = made(*(from_calendar(pattern, floor=9) for pattern in patterns), events=known)
+    took = time.process_time() - began
+
+    assert took < 0.1
+    (schedule,) = spec.schedules
+    assert "patterns are compared with 50000 titles: 10000 are accepted: state fewer entries" in schedule.problem
+    assert () == made(*(from_calendar(pattern, floor=9) for pattern in patterns[:2]), events=known).schedules
+
+
+def test_a_calendar_of_few_titles_may_have_ten_patterns_and_five_thousand_events():
+    weekly = [replace(event, title=f"Sale {number % 9}") for number, event in enumerate(hostile(400, ""))]
+
+    spec = made(*(from_calendar(f"sale {number}", floor=9) for number in range(10)), events=weekly)
+
+    assert not any(schedule.problem for schedule in spec.schedules)
+
+
+def test_a_calendar_that_is_another_one_is_held_by_no_cache():
+    """A feed that changes each minute has megabytes of events each time."""
+    former = Calendar("marketing", hostile(400, "UTC"))
+    spec = replace(shop(office(exclude="marketing")), schedules_from=(from_calendar(floor=9),))
+    forget()
+    references = sys.getrefcount(former)
+
+    with_calendars(spec, {"marketing": former})
+    assert sys.getrefcount(former) > references
+    forget()
+
+    assert sys.getrefcount(former) == references
