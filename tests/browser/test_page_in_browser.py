@@ -233,6 +233,9 @@ def test_what_if_is_run_from_the_form_and_its_yaml_is_there_to_copy(opened, live
         expect(page.locator(".outcome th", has_text="Cost")).to_be_visible()
         page.evaluate(axe)
         assert [] == barriers(page)
+        page.set_viewport_size(NARROW)
+        assert 0 >= page.locator(".scroll:has(> .outcome)").evaluate("node => node.scrollWidth - node.clientWidth")
+        page.set_viewport_size(WIDE)
 
         yaml.fill(f"{yaml.input_value()}  forecasts: {{}}\n")
         page.get_by_role("button", name="Decide the last week again").click()

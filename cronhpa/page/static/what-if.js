@@ -106,15 +106,18 @@ function outcome(found) {
   for (const run of isPriced ? [found.happened, found.asItIs, found.changed] : []) {
     run.cost = run.podHours === undefined || run.podHours === null ? null : run.podHours * found.podPrice;
   }
-  const cell = (run, name, digits, unit) => el("td.num", {}, run[name] === undefined || run[name] === null ? "–" : `${number(run[name], digits)}${unit}`,
-    run === found.changed && run[name] !== undefined ? el("span.faint", {}, against(run[name], base[name], digits)) : null);
+  const columns = [["minutes", "Under-provisioned", 1, " min"], ["unserved", "Unserved", 3, " %"], ["podHours", "Pod-hours", 1, ""],
+    ...(isPriced ? [["cost", "Cost", 2, ""]] : []), ["most", "Most pods", 0, ""], ["hours", "Hours known", 0, ""]];
+  const cell = (run, [name, title, decimals, unit]) => {
+    // Half an hour is known, not none.
+    const digits = name === "hours" && run[name] < 10 ? 1 : decimals;
+    return el("td.num", {"data-of": title}, run[name] === undefined || run[name] === null ? "–" : `${number(run[name], digits)}${unit}`,
+      run === found.changed && run[name] !== undefined ? el("span.faint", {}, against(run[name], base[name], digits)) : null);
+  };
   return el("div.scroll", {tabindex: 0, role: "region", "aria-label": "Outcome"}, el("table.list.outcome", {},
-    el("caption.hidden", {}, "Outcome"), el("thead", {}, el("tr", {}, ["", "Under-provisioned", "Unserved", "Pod-hours", ...(isPriced ? ["Cost"] : []), "Most pods", "Hours known"]
-      .map((text) => (text ? el("th", {scope: "col"}, text) : el("td"))))),
+    el("caption.hidden", {}, "Outcome"), el("thead", {}, el("tr", {}, el("td"), columns.map(([, title]) => el("th", {scope: "col"}, title)))),
     el("tbody", {}, rows.map(([title, run, how]) => el("tr", {class: run === found.changed ? "mine" : ""}, el("th", {scope: "row"}, title,
-      el("span.faint", {}, ` ${how}`)), cell(run, "minutes", 1, " min"), cell(run, "unserved", 3, " %"), cell(run, "podHours", 1, ""),
-    isPriced ? cell(run, "cost", 2, "") : null,
-    cell(run, "most", 0, ""), cell(run, "hours", 0, ""))))));
+      el("span.faint", {}, ` ${how}`)), columns.map((column) => cell(run, column)))))));
 }
 
 function outcomePicture(found, zone) {
