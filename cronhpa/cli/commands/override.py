@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.api.explained.explanation_text import folded
+from cronhpa.api.range_text import range_text
 from cronhpa.cli.objects.cluster import (
     Context,
     Kubeconfig,
@@ -226,11 +227,11 @@ def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[
     would = "would be " if is_dry else ""
     lines = []
     if new is not None:
-        lines.append(f"{label}: {would}{_asks(new, zone, now)}")
+        lines.append(f"{label}: {would}{asks(new, zone, now)}")
         if old is not None:
-            lines.append(f"  it replaces: {_asks(old, zone, now)}")
+            lines.append(f"  it replaces: {asks(old, zone, now)}")
     elif old is not None:
-        lines.append(f"{label}: {would}taken back: {_asks(old, zone, now)}")
+        lines.append(f"{label}: {would}taken back: {asks(old, zone, now)}")
     else:
         lines.append(f"{label}: there is no override to take back")
     return [*lines, *in_force(after, now)]
@@ -239,17 +240,13 @@ def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[
 def _shown(body: Json, now: Nanoseconds) -> list[str]:
     """The present override and bounds, for a call without a change."""
     present = _parsed(body).override
-    said = "no override" if present is None else _asks(present, _zone(body), now)
+    said = "no override" if present is None else asks(present, _zone(body), now)
     return [f"{label_of(body)}: {said}", *in_force(body, now)]
 
 
-def _asks(override: Override, zone: str, now: Nanoseconds) -> str:
-    if override.floor is not None and override.floor == override.cap:
-        bound = f"exactly {override.floor}"
-    elif override.floor is not None:
-        bound = f"at least {override.floor}"
-    else:
-        bound = f"at most {override.cap}"
+def asks(override: Override, zone: str, now: Nanoseconds) -> str:
+    """What an override asks for, until when, and why."""
+    bound = range_text(override.floor, override.cap)
     # As `explain` writes it: in brackets it is not broken over lines.
     left = f"in {format_length(override.until - now)}" if now < override.until else "past"
     return f"{bound} replicas until {format_moment(override.until, zone)} ({left}): {override.reason}"

@@ -160,11 +160,15 @@ def _points_told(points: list[Point]) -> list[str]:
         return []
     counts = [point.replicas for point in points]
     loads = [point.load for point in points if point.load is not None]
-    load = f", load {min(loads):.4g} to {max(loads):.4g}" if loads else ""
+    load = f", load {_range(f'{min(loads):.4g}', f'{max(loads):.4g}')}" if loads else ""
     gaps = sum(max(later.at - point.at - POINT_STEP, 0) for point, later in pairwise(points))
     unseen = f"; nothing was seen for {format_length(gaps)} of the time" if gaps >= POINT_STEP else ""
     counted = "1 point" if len(points) == 1 else f"{len(points)} points"
-    return [f"{counted}: {min(counts)} to {max(counts)} replicas{load}{unseen}"]
+    return [f"{counted}: {_range(str(min(counts)), str(max(counts)))} replicas{load}{unseen}"]
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
 
 
 def _rest(answer: TimelineAnswer) -> list[str]:

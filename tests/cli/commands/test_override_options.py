@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import cronhpa.cli.commands.override as override_module
 from cronhpa.cli import app
 from cronhpa.core.model.instant import parse_instant
+from cronhpa.core.model.spec import Override
 
 FOR = ("--for", "2h")
 WHY = ("--reason", "INC-4711")
@@ -97,6 +98,18 @@ def test_more_than_thirty_days_are_named():
     assert [] == remarked(until="2026-12-23T07:00:00Z", minReplicas=60)
     assert ["it lasts 30 d 1 s, until Wed 2026-12-23 07:00:01 +00:00"] == remarked(
         until="2026-12-23T07:00:01Z", minReplicas=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("floor", "cap", "bound"),
+    [(12, None, "at least 12"), (None, 9, "at most 9"), (5, 5, "exactly 5"), (12, 25, "12 to 25")],
+)
+def test_both_bounds_of_an_override_are_told(floor, cap, bound):
+    override = Override(parse_instant(NINE), "INC-4711", floor, cap)
+
+    assert f"{bound} replicas until Mon 2026-11-23 09:00 +00:00 (in 2 h): INC-4711" == override_module.asks(
+        override, "UTC", parse_instant(SEVEN)
     )
 
 
