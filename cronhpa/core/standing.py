@@ -112,7 +112,7 @@ class Standing(Struct, gc=False):
 
     def _proposal(self, index: int, usage: int) -> MetricProposal | Absent:
         """What a metric proposes at a usage."""
-        reading, scale = _with_usage(self.readings[index], usage), self.scale
+        reading, scale = with_usage(self.readings[index], usage), self.scale
         band = tolerance(self.spec.behavior, self.spec.options)
         return measure(
             self.spec.metrics[index], reading, scale.spec_replicas, scale.status_replicas, band, self.headroom_percent
@@ -132,7 +132,7 @@ class Standing(Struct, gc=False):
     def usages_of(self, readings: Sequence[Reading]) -> tuple[int, ...] | None:
         """The usages of these readings; None if they differ from the decision's in anything else."""
         usages = tuple(_usage(reading) for reading in readings if not isinstance(reading, Absent))
-        alike = tuple(map(_with_usage, self.readings, usages))
+        alike = tuple(map(with_usage, self.readings, usages))
         return usages if alike == (*readings,) else None
 
     def take_periods(self, memory: Memory) -> Memory:
@@ -145,7 +145,7 @@ class Standing(Struct, gc=False):
     @property
     def newest_readings(self) -> tuple[PodCounts | ScalarReading, ...]:
         """The readings of the newest period."""
-        return tuple(map(_with_usage, self.readings, self.usages))
+        return tuple(map(with_usage, self.readings, self.usages))
 
     @property
     def newest_decision(self) -> Decision:
@@ -230,7 +230,8 @@ def _grows(metric: Metric, reading: PodCounts | ScalarReading, replicas: int) ->
     return replicas == reading.ready
 
 
-def _with_usage(reading: PodCounts | ScalarReading, usage: int) -> PodCounts | ScalarReading:
+def with_usage(reading: PodCounts | ScalarReading, usage: int) -> PodCounts | ScalarReading:
+    """A reading in which each pod counts fully, with another usage, milli-units."""
     if isinstance(reading, ScalarReading):
         return replace(reading, value=usage)
     return replace(reading, usage=usage, load=usage)

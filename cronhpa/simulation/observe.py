@@ -14,18 +14,25 @@ from msgspec.structs import astuple, replace
 from cronhpa.core.metrics.observe import Measurement, observe, read
 from cronhpa.core.model.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
 from cronhpa.core.model.spec import Metric, PodsMetric, ResourceMetric, Spec
+from cronhpa.core.standing import with_usage
 from cronhpa.simulation.target import PodGroup, SimulatedTarget
 
 # The answer of the metrics APIs if they know no pod.
 _NO_METRICS = Absent("FailedGetResourceMetric", "the load of this time is not known")
+_BOTH = 2
 
 
-def observe_simulated(spec: Spec, target: SimulatedTarget) -> Observation:
-    """The observation of one reconciliation."""
-    scale = Scale(target.replicas, target.replicas, "")
+def observe_simulated(spec: Spec, target: SimulatedTarget, before: Observation | None = None) -> Observation:
+    """
+    The observation of one reconciliation.
+
+    before: an earlier one of the settled target. With as many pods, again all settled, only their usage is new.
+    """
+    if before is not None and (alike := _with_new_usages(before, spec, target)) is not None:
+        return alike
     groups = target.groups()
     measured = [_measured(metric, target, groups) for metric in spec.metrics]
-    alike = observe(spec, scale, [group.pod for group in groups], measured, target.now)
+    alike = observe(spec, _scale(target), [group.pod for group in groups], measured, target.now)
     if len(groups) == target.replicas:
         return alike
     readings = (
@@ -56,6 +63,18 @@ def settled_usages(spec: Spec, target: SimulatedTarget) -> tuple[int, ...] | Non
     return tuple(usages)
 
 
+def _with_new_usages(before: Observation, spec: Spec, target: SimulatedTarget) -> Observation | None:
+    readings = tuple(reading for reading in before.readings if not isinstance(reading, Absent))
+    usages = settled_usages(spec, target) if before.scale == _scale(target) and target.replicas else None
+    if usages is None or len(readings) < len(spec.metrics):
+        return None
+    return replace(before, readings=tuple(map(with_usage, readings, usages)))
+
+
+def _scale(target: SimulatedTarget) -> Scale:
+    return Scale(target.replicas, target.replicas, "")
+
+
 def _measured(metric: Metric, target: SimulatedTarget, groups: Sequence[PodGroup]) -> Measurement:
     if isinstance(metric, ResourceMetric | PodsMetric):
         return {group.pod.name: group.sample for group in groups if group.sample is not None} or _NO_METRICS
@@ -82,7 +101,8 @@ def _of_all(metric: Metric, alike: Reading, spec: Spec, target: SimulatedTarget,
     total = _plus(alike, alone, surely.count - 1)
     for group in groups:
         if group is not surely and group.count > 1:
-            both = _read(metric, (surely, group), spec, target)
+            # Of two groups the reading over one pod of each is known already.
+            both = alike if len(groups) == _BOTH else _read(metric, (surely, group), spec, target)
             total = _plus(_plus(total, both, group.count - 1), alone, 1 - group.count)
     return total
 

@@ -52,6 +52,7 @@ class Trajectory:
         # A zero at the begin of a run is ours: a simulation has nobody else to make one.
         zero = target.replicas == 0 or None
         self.memory = Memory(request_per_pod=target.environment.requests, zero=zero)
+        self._settled: Observation | None = None
 
     @classmethod
     def of(
@@ -74,7 +75,9 @@ class Trajectory:
     def observe(self, spec: Spec) -> Observation:
         """The observation of a reconciliation; it also settles the memory, as a reconciliation begins."""
         self.memory = self.memory.settled(self.target.replicas, self.target.now)
-        return observe_simulated(spec, self.target)
+        observation = observe_simulated(spec, self.target, self._settled)
+        self._settled = observation if self.target.is_settled else None
+        return observation
 
     def act(self, spec: Spec, observation: Observation, decision: Decision) -> None:
         outcome: Outcome = Withheld()

@@ -27,6 +27,26 @@ def seen_pod_by_pod(of, target):
 
 
 @given(
+    st.lists(st.tuples(st.integers(1, 400), st.sampled_from([0, 3, 3, 3, 4])), max_size=12),
+    st.sampled_from([{"cpu": 1000}, {}]),
+)
+@example([(15, 3)] * 3 + [(400, 4), (15, 4), (500, 4), (15, 4)], {"cpu": 1000})
+def test_an_observation_made_from_an_earlier_one_is_that_of_the_pods(moves, requests):
+    """Pods that are Ready for long differ in their usage alone; before and after that nothing is taken over."""
+    of = spec(metrics=METRICS, forecast=ForecastSettings())
+    environment = Environment(capacity=1.0, requests=requests, start_up=2 * MINUTE)
+    target = SimulatedTarget(environment, Load([(0, 1.0), (600 * SECOND, 7.0), (1400 * SECOND, 1.0)]), 3, 0)
+    settled = None
+
+    for seconds, wanted in moves:
+        target.advance(target.now + seconds * SECOND)
+        seen = observe_simulated(of, target, settled)
+        assert seen_pod_by_pod(of, target) == seen
+        settled = seen if target.is_settled else None
+        target.scale(wanted)
+
+
+@given(
     st.lists(st.tuples(st.integers(1, 400), st.integers(0, 12)), max_size=8),
     st.integers(0, 6),
     st.sampled_from([{"cpu": 1000}, {"cpu": 333}, {}]),
