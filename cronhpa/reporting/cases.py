@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,13 +20,14 @@ from cronhpa.core.model.decision import Rule
 from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.model.spec import ControllerOptions, Span, Spec
 from cronhpa.forecasting.backtest import Rerun, load_of_points, name_of, with_one
+from cronhpa.forecasting.columns import Floats
 from cronhpa.forecasting.daily import Evaluate
 from cronhpa.forecasting.evaluation import CandidateScores
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.workload import workload_of
 from cronhpa.reporting.budgets import BudgetEstimate, budget_estimates
 from cronhpa.reporting.reported_target import ReportedTarget
-from cronhpa.reporting.screening import minutes_of
+from cronhpa.reporting.screening import Setting, estimate, minutes_of
 from cronhpa.simulation.compare import variants
 from cronhpa.simulation.run import Run
 from cronhpa.simulation.score import Score
@@ -41,6 +42,8 @@ MINUTE_WORTH = 20
 EXTRA_PERCENT_MAX = 10.0
 _AVOIDED_SHARE_MIN = 0.2
 _SAVED_PERCENT_MIN = 3.0
+# A minute here and there is no loss.
+_LOST_MINUTES = 1
 
 
 class SuggestionKind(StrEnum):
@@ -69,7 +72,7 @@ class Suggestion(Struct, frozen=True):
         return self.run.score
 
 
-class Case(Struct, frozen=True):
+class Case(Struct, frozen=True, dict=True):
     """A target whose week was replayed as it is."""
 
     target: ReportedTarget
@@ -80,6 +83,29 @@ class Case(Struct, frozen=True):
     """The share of reconciliations that each rule changed."""
     zones: Sequence[str]
     seed: int
+
+    @cached_property
+    def setting(self) -> Setting:
+        """As it is."""
+        return Setting.of(self.target)
+
+    @cached_property
+    def learnt(self) -> Floats:
+        """The load of each minute before the span."""
+        return learnt_minutes(self.target, self.span)
+
+    @cached_property
+    def loads(self) -> Floats:
+        """The load of each minute of the span."""
+        return minutes_of(self.target.points, self.span)
+
+    def may_save(self, changed: Setting) -> bool:
+        """Whether an estimate of the span loses no minutes: a replay of the span would be refused for them."""
+        return estimate(self.loads, changed).minutes <= estimate(self.loads, self.setting).minutes + _LOST_MINUTES
+
+    def may_avoid(self, changed: Setting) -> bool:
+        """Whether an estimate of the span avoids minutes."""
+        return estimate(self.loads, changed).minutes < estimate(self.loads, self.setting).minutes
 
 
 class Finding(Struct, frozen=True):
@@ -152,9 +178,13 @@ def least_minutes(today: Score) -> float:
 def avoids(today: Score, score: Score) -> bool:
     """Whether it avoids enough minutes for its pod-hours."""
     avoided = today.under_provisioned_minutes - score.under_provisioned_minutes
-    extra = 100 * (score.pod_hours / today.pod_hours - 1) if today.pod_hours else 0.0
+    return pays(today, avoided, score.pod_hours - today.pod_hours)
+
+
+def pays(today: Score, avoided: float, extra_hours: float) -> bool:
+    """Whether avoided minutes are enough, and enough for the added pod-hours."""
     return avoided >= max(least_minutes(today) / 2, _AVOIDED_SHARE_MIN * today.under_provisioned_minutes) and (
-        extra <= EXTRA_PERCENT_MAX or worth(today, score) > 0
+        extra_hours <= EXTRA_PERCENT_MAX / 100 * today.pod_hours or value_of(today, avoided, extra_hours) > 0
     )
 
 
@@ -162,10 +192,10 @@ def saves(today: Score, score: Score) -> bool:
     """Whether it saves pod-hours and loses no minutes."""
     return (
         score.pod_hours <= today.pod_hours * (1 - _SAVED_PERCENT_MIN / 100)
-        and score.under_provisioned_minutes <= today.under_provisioned_minutes + 1
+        and score.under_provisioned_minutes <= today.under_provisioned_minutes + _LOST_MINUTES
     )
 
 
-def learnt_minutes(target: ReportedTarget, span: Span) -> np.ndarray[Any, np.dtype[np.float64]]:
+def learnt_minutes(target: ReportedTarget, span: Span) -> Floats:
     begin = target.points[0][0] // MINUTE * MINUTE
     return minutes_of(target.points, Span(begin, span.begin))

@@ -25,12 +25,10 @@ from cronhpa.reporting.cases import (
     Suggestion,
     SuggestionKind,
     avoids,
-    learnt_minutes,
     least_minutes,
     value_of,
     worth,
 )
-from cronhpa.reporting.screening import workload_model
 
 # Each takes a replay of the week.
 _SCHEDULES_MAX = 4
@@ -112,12 +110,11 @@ def _of_schedule(case: Case, schedules: Sequence[Json], place: int) -> Found:
         return
     yield Finding(f"{name}: {did}")
     missed = int(np.count_nonzero(short & is_open))
-    learnt = learnt_minutes(case.target, case.span)
-    begin = case.span.begin - len(learnt) * MINUTE
-    within = learnt[_open_minutes(spec, own, Span(begin, case.span.begin))]
+    begin = case.span.begin - len(case.learnt) * MINUTE
+    within = case.learnt[_open_minutes(spec, own, Span(begin, case.span.begin))]
     if missed < least_minutes(today) or not len(within):
         return
-    needed = np.percentile(reactive_replicas(within, workload_model(case.target)), _FLOOR_PERCENTILE)
+    needed = np.percentile(reactive_replicas(within, case.setting.model), _FLOOR_PERCENTILE)
     floor = min(int(np.ceil(needed)), int(manifest["maxReplicas"]))
     if floor > stated["minReplicas"]:
         changed = _with(manifest, schedules, place, {**stated, "minReplicas": floor})

@@ -1,7 +1,8 @@
 """
 A quick estimate of a week by the minute: reactive replicas that are late by the metric's age and the pods' start.
 
-It tells which settings are worth a replay; only replays are reported. Imports numpy: for commands' workers only.
+It tells which settings are worth a replay, by the load before the judged week and by that of the week; only replays are
+reported. Imports numpy: for commands' workers only.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 
 from cronhpa.core.forecasts.floor import target_load
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.memory import stabilization_windows
 from cronhpa.core.model.spec import ResourceMetric, Span
 from cronhpa.forecasting.columns import Floats
-from cronhpa.forecasting.workload import HELD_MINUTES, WorkloadModel, held_replicas, reactive_replicas
+from cronhpa.forecasting.workload import WorkloadModel, held_replicas, reactive_replicas
 from cronhpa.reporting.reported_target import ReportedTarget
 
 
@@ -61,27 +63,36 @@ def minutes_of(points: Sequence[tuple[Nanoseconds, float]], span: Span) -> Float
     return filled
 
 
-def estimate(
-    loads: Floats,
-    model: WorkloadModel,
-    minimum: int,
-    maximum: int,
-    floor: NDArray[np.int64] | None = None,
-    held_minutes: int = HELD_MINUTES,
-) -> Estimate:
+class Setting(Struct, frozen=True):
+    """What the estimate knows of an autoscaler."""
+
+    model: WorkloadModel
+    minimum: int
+    maximum: int
+    held_minutes: int
+    """The scale-down window."""
+
+    @classmethod
+    def of(cls, target: ReportedTarget) -> Setting:
+        """As it is."""
+        spec = target.spec
+        _, held = stabilization_windows(spec.behavior, spec.options)
+        return cls(workload_model(target), spec.min_replicas, spec.max_replicas, held // MINUTE)
+
+    def with_target(self, share: float) -> Setting:
+        """share: of the present load of a pod at its target."""
+        return replace(self, model=replace(self.model, target=self.model.target * share))
+
+
+def estimate(loads: Floats, setting: Setting, floor: NDArray[np.int64] | None = None) -> Estimate:
     """
     The estimate of a load by the minute.
 
-    floor: replicas that are Ready in each minute whatever the metric asks. held_minutes: the scale-down window.
+    floor: replicas that are Ready in each minute whatever the metric asks.
     """
-    asked = np.clip(reactive_replicas(loads, model), minimum, maximum)
-    ready = held_replicas(asked, model.metric_lag_minutes, held_minutes)
+    asked = np.clip(reactive_replicas(loads, setting.model), setting.minimum, setting.maximum)
+    ready = held_replicas(asked, setting.model.metric_lag_minutes, setting.held_minutes)
     if floor is not None:
-        ready = np.minimum(np.maximum(ready, floor), maximum)
-    short = loads > ready * model.capacity
+        ready = np.minimum(np.maximum(ready, floor), setting.maximum)
+    short = loads > ready * setting.model.capacity
     return Estimate(int(short.sum()), float(ready.sum()) / 60)
-
-
-def with_target(model: WorkloadModel, share: float) -> WorkloadModel:
-    """The workload with another target. share: of the present load of a pod at its target."""
-    return replace(model, target=model.target * share)

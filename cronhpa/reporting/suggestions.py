@@ -33,8 +33,8 @@ from cronhpa.reporting.cases import (
     Suggestion,
     SuggestionKind,
     avoids,
-    learnt_minutes,
     least_minutes,
+    pays,
     saves,
     value_of,
     worth,
@@ -51,7 +51,7 @@ from cronhpa.reporting.rhythm import (
     one_time_peaks,
     windows_of,
 )
-from cronhpa.reporting.screening import estimate, minutes_of, with_target, workload_model
+from cronhpa.reporting.screening import estimate, minutes_of
 from cronhpa.simulation.run import Run
 from cronhpa.simulation.score import Score
 
@@ -137,16 +137,15 @@ def judge(target: ReportedTarget, span: Span, zones: Sequence[str] = ZONES, seed
     makers = (_of_bounds, _of_windows, _of_forecast, of_own_forecast, of_own_schedules, _of_target, _of_behavior)
     found = [one for make in makers for one in make(case)]
     suggestions = [one for one in found if isinstance(one, Suggestion)]
-    per_pod = workload_model(target).target
+    per_pod = case.setting.model.target
     ranked = tuple(sorted(suggestions, key=lambda one: -worth(today, one.score)))
     grid = day_grid(target.points, per_pod, zones[0])
-    loads = minutes_of(target.points, span)
     return JudgedTarget(
         target=target.without_points(),
         span=span,
         needed=tuple(
-            float(loads[first : first + NEEDED_MINUTES].max()) / per_pod
-            for first in range(0, len(loads), NEEDED_MINUTES)
+            float(case.loads[first : first + NEEDED_MINUTES].max()) / per_pod
+            for first in range(0, len(case.loads), NEEDED_MINUTES)
         ),
         week=week,
         suggestions=ranked,
@@ -159,12 +158,12 @@ def judge(target: ReportedTarget, span: Span, zones: Sequence[str] = ZONES, seed
 
 
 def _of_bounds(case: Case) -> Found:
-    target, span, replays, today, rates = case.target, case.span, case.replays, case.today, case.rates
-    manifest = target.manifest["spec"]
+    replays, today, rates = case.replays, case.today, case.rates
+    manifest = case.target.manifest["spec"]
     if rates[Rule.TOO_MANY_REPLICAS] > _OFTEN and today.under_provisioned_minutes >= least_minutes(today):
-        needed = reactive_replicas(minutes_of(target.points, span), workload_model(target)).max()
+        needed = reactive_replicas(case.loads, case.setting.model).max()
         maximum = min(int(needed), manifest["maxReplicas"] * _MAXIMUM_FACTOR)
-        if maximum > manifest["maxReplicas"]:
+        if maximum > manifest["maxReplicas"] and case.may_avoid(replace(case.setting, maximum=maximum)):
             run = replays.run({**manifest, "maxReplicas": maximum})
             if avoids(today, run.score):
                 share = 100 * rates[Rule.TOO_MANY_REPLICAS]
@@ -178,9 +177,9 @@ def _of_bounds(case: Case) -> Found:
     minimum = int(manifest.get("minReplicas", 1))
     if minimum <= _MINIMUM_LEAST or today.under_provisioned_minutes >= least_minutes(today):
         return
-    counts = reactive_replicas(learnt_minutes(target, span), workload_model(target))
+    counts = reactive_replicas(case.learnt, case.setting.model)
     lower = max(_MINIMUM_LEAST, int(np.percentile(counts, _FLOOR_PERCENTILE)))
-    if lower < minimum:
+    if lower < minimum and case.may_save(replace(case.setting, minimum=lower)):
         run = replays.run({**manifest, "minReplicas": lower})
         if saves(today, run.score):
             yield Suggestion(
@@ -201,14 +200,14 @@ def _of_windows(case: Case) -> Found:
         or span.begin - learnt[0][0] < _WINDOWS_LEARNT_MIN
     ):
         return
-    model = workload_model(target)
-    zone, tells = likely_zone(learnt, model.target, zones)
-    grid = day_grid(learnt, model.target, zone)
+    per_pod = case.setting.model.target
+    zone, tells = likely_zone(learnt, per_pod, zones)
+    grid = day_grid(learnt, per_pod, zone)
     found = [window for window in windows_of(grid, case.seed) if window.replicas > target.spec.min_replicas]
     if not found:
         return
     manifest = target.manifest["spec"]
-    chosen = _best_windows(target, span, grid, found)
+    chosen = _best_windows(case, grid, found)
     if not chosen:
         return
     schedules = [*(manifest.get("schedules") or ()), *(schedule_of(window) for window in chosen)]
@@ -226,13 +225,11 @@ def _of_windows(case: Case) -> Found:
         )
 
 
-def _best_windows(target: ReportedTarget, span: Span, grid: DayGrid, found: Sequence[FoundWindow]) -> list[FoundWindow]:
+def _best_windows(case: Case, grid: DayGrid, found: Sequence[FoundWindow]) -> list[FoundWindow]:
     """For each rise the window that avoids the most minutes before the span, if it is worth its pods there."""
-    model = workload_model(target)
-    learnt = Span(target.points[0][0] // MINUTE * MINUTE, span.begin)
-    loads = minutes_of(target.points, learnt)
-    bounds = target.spec.min_replicas, target.spec.max_replicas
-    base = estimate(loads, model, *bounds)
+    loads, setting = case.learnt, case.setting
+    learnt = Span(case.span.begin - len(loads) * MINUTE, case.span.begin)
+    base = estimate(loads, setting)
     chosen: list[FoundWindow] = []
     for window in found:
         shapes = [
@@ -242,7 +239,7 @@ def _best_windows(target: ReportedTarget, span: Span, grid: DayGrid, found: Sequ
         ]
 
         def gain(shape: FoundWindow) -> float:
-            with_floor = estimate(loads, model, *bounds, floor=_floor(shape, learnt, grid))
+            with_floor = estimate(loads, setting, _floor(shape, learnt, grid))
             extra = with_floor.pod_hours - base.pod_hours
             if extra > base.pod_hours * EXTRA_PERCENT_MAX / 100:
                 return 0.0
@@ -302,7 +299,10 @@ def _of_forecast(case: Case) -> Found:
     if today.under_provisioned_minutes < least_minutes(today) or manifest.get("forecast") is not None:
         return
     estimates = replays.estimates({**manifest, "forecast": {"budgetPercent": BUDGETS[0]}}, BUDGETS)
-    best = max(estimates, key=lambda one: value_of(today, one.avoided, one.extra_hours))
+    worthwhile = [one for one in estimates if pays(today, one.avoided, one.extra_hours)]
+    if not worthwhile:
+        return
+    best = max(worthwhile, key=lambda one: value_of(today, one.avoided, one.extra_hours))
     if value_of(today, best.avoided, best.extra_hours) <= 0:
         return
     changed = {**manifest, "forecast": {"budgetPercent": best.budget_percent}}
@@ -322,23 +322,21 @@ def _of_forecast(case: Case) -> Found:
 
 def _of_target(case: Case) -> Found:
     """A higher target that loses no minutes, by the estimate before the span and by the replay of the span."""
-    target, span, replays, today = case.target, case.span, case.replays, case.today
-    model = workload_model(target)
-    loads = learnt_minutes(target, span)
-    bounds = target.spec.min_replicas, target.spec.max_replicas
-    base = estimate(loads, model, *bounds)
+    least = estimate(case.learnt, case.setting).minutes
     shares = [
         share
         for share in _TARGET_SHARES
-        if estimate(loads, with_target(model, share), *bounds).minutes <= base.minutes
-        and _with_target(target, share) is not None
+        if estimate(case.learnt, case.setting.with_target(share)).minutes <= least
+        and _with_target(case.target, share) is not None
     ]
     for share in shares[: -1 - _TARGET_REPLAYS : -1]:
-        found = _with_target(target, share)
+        if not case.may_save(case.setting.with_target(share)):
+            continue
+        found = _with_target(case.target, share)
         assert found is not None
         changed, text = found
-        run = replays.run(changed)
-        if saves(today, run.score):
+        run = case.replays.run(changed)
+        if saves(case.today, run.score):
             yield Suggestion(
                 SuggestionKind.TARGET,
                 text,
@@ -371,10 +369,10 @@ def _name_in(body: Mapping[str, Any]) -> str:
 
 
 def _of_behavior(case: Case) -> Found:
-    target, span, replays, today, rates = case.target, case.span, case.replays, case.today, case.rates
+    span, replays, today, rates = case.span, case.replays, case.today, case.rates
     if today.under_provisioned_minutes < least_minutes(today):
         return
-    manifest = target.manifest["spec"]
+    manifest = case.target.manifest["spec"]
     behavior = dict(manifest.get("behavior") or {})
     if rates[Rule.SCALE_UP_LIMIT] > _OFTEN and behavior.get("scaleUp"):
         changed = {**manifest, "behavior": {key: value for key, value in behavior.items() if key != "scaleUp"}}
@@ -392,11 +390,8 @@ def _of_behavior(case: Case) -> Found:
     window = down.get("stabilizationWindowSeconds", 300)
     if today.actions / days < _ACTIONS_PER_DAY or window >= _STABILIZATION_SECONDS:
         return
-    loads, model = learnt_minutes(target, span), workload_model(target)
-    bounds = target.spec.min_replicas, target.spec.max_replicas
-    short, long = (
-        estimate(loads, model, *bounds, held_minutes=held // 60) for held in (window, _STABILIZATION_SECONDS)
-    )
+    longer = replace(case.setting, held_minutes=_STABILIZATION_SECONDS // 60)
+    short, long = (estimate(case.learnt, setting) for setting in (case.setting, longer))
     if value_of(today, short.minutes - long.minutes, long.pod_hours - short.pod_hours) <= 0:
         return
     changed = {
