@@ -54,8 +54,8 @@ def budget_estimates(
         days[begin] = evaluate(begin, work)
         return days[begin]
 
-    # Within a budget of nothing no candidate is chosen: each fit only evaluates the day before it.
-    free = replace(spec, forecast=replace(spec.forecast, budget_percent=0))
+    # No candidate saves all pods, so none is chosen, nor validated: each fit only evaluates the day before it.
+    free = replace(spec, forecast=replace(spec.forecast, budget_percent=-100))
     request = target.environment.requests.get(target.series.metric)
     recording = Recording.of(target.points, span, spec.forecast.ignored)
     walk = DailyWalk(

@@ -46,12 +46,15 @@ def share(hours: Mapping[int, PodHour], now: Nanoseconds, span: int, replicas: i
     whole hour is known, an ordinary hour has this count.
     """
     current = now // HOUR
-    counted = [hours[hour] for hour in range(current - span + 1, current + 1) if hour in hours]
-    whole = [hours[hour].base for hour in range(current - span + 1, current) if hour in hours]
-    ordinary = sum(whole) / len(whole) if whole else replicas * HOUR / SECOND
+    known = 0
+    extra = whole = 0.0
+    for hour in range(current - span + 1, current):
+        if (counted := hours.get(hour)) is not None:
+            known, extra, whole = known + 1, extra + counted.extra, whole + counted.base
+    ordinary = whole / known if known else replicas * HOUR / SECOND
     # The current hour is incomplete: its base is that of an ordinary hour.
-    base = sum(whole) + (span - len(whole)) * ordinary
-    extra = sum(hour.extra for hour in counted)
+    base = whole + (span - known) * ordinary
+    extra += hours[current].extra if current in hours else 0.0
     # Without base the forecast added every pod: the budget is exhausted.
     return extra / base if base else EXHAUSTED_AT * (extra > 0)
 
