@@ -47,9 +47,12 @@ def shop(control_plane, namespace):
     return namespace
 
 
-def reader(control_plane, namespace):
-    """A kubeconfig of an account with the rights of --print-rbac alone, in this namespace."""
+def reader(control_plane, namespace, without=()):
+    """A kubeconfig of an account with the rights of --print-rbac alone, less some resources, in this namespace."""
     role = yaml.safe_load(CliRunner().invoke(app, ["report", "--print-rbac"]).stdout)
+    role["metadata"]["name"] += f"-{namespace}"
+    for rule in role["rules"]:
+        rule["resources"] = [one for one in rule["resources"] if one not in without] or ["nothing"]
     subject = {"kind": "ServiceAccount", "name": "reporter", "namespace": namespace}
     ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
     control_plane.apply(role)
@@ -81,6 +84,21 @@ def test_a_reader_of_one_namespace_gets_its_report_and_changes_nothing(shop, con
     user = f"system:serviceaccount:{shop}:reporter"
     # Finding out which kinds there are is a get of a path.
     assert {"get", "list"} == {request.verb for request in control_plane.requests() if request.user == user}
+
+
+@pytest.mark.slow
+def test_what_may_not_be_read_is_named_and_left_out(shop, control_plane, server):
+    kubeconfig = reader(control_plane, shop, without=("pods", "replicasets"))
+    arguments = ["--prometheus", server.url, "-n", shop, "--weeks", "0.6", "--jobs", "1", "-o", "json"]
+
+    result = CliRunner().invoke(app, ["report", *arguments, "--time-zone", "UTC", "--kubeconfig", str(kubeconfig)])
+
+    assert 0 == result.exit_code, result.stderr
+    answer = json.loads(result.stdout)
+    assert ["Pods may not be read", "ReplicaSets may not be read"] == [
+        remark.partition(":")[0] for remark in answer["remarks"]
+    ]
+    assert [f"{shop}/Deployment/shop"] == [target["target"] for target in answer["targets"]]
 
 
 @pytest.mark.slow

@@ -43,6 +43,8 @@ def test_a_rise_each_day_suggests_a_window_that_avoids_its_minutes(rising):
     assert window.score.under_provisioned_minutes < rising.today.under_provisioned_minutes / 2
     (schedule,) = window.spec["schedules"]
     assert ("UTC", "* * *") == (schedule["timeZone"], schedule["start"][-5:])
+    # 60 s to start and one of rounding, in steps of five seconds.
+    assert "on 9 of 9 days; pods are made 65 s before" in window.why
 
 
 def test_a_forecast_is_suggested_for_a_rhythm(rising):
@@ -118,6 +120,17 @@ def test_a_minimum_that_is_never_needed_is_lowered():
     (bounds,) = (one for one in found.suggestions if one.kind is SuggestionKind.BOUNDS)
     assert "minReplicas 3 instead of 12" == bounds.change
     assert bounds.score.pod_hours < found.today.pod_hours / 2
+
+
+@pytest.mark.parametrize(("high", "doubted"), [(5.9, False), (6.1, True)])
+def test_a_day_that_is_twice_a_usual_one_is_told_as_a_doubt(high, doubted):
+    """Three cores at 95 % need 4 pods, 6.1 cores need 7."""
+    load = points(4, lambda at: high if MONDAY + DAY <= at < MONDAY + DAY + HOUR else 3.0)
+
+    doubts = [doubt for doubt in judged(load, hpa(utilization=95), days=4).doubts if "busiest" in doubt]
+
+    said = "its busiest day needed 7 pods, a usual one 4: the next week may be unlike this one"
+    assert ([said] if doubted else []) == doubts
 
 
 def test_the_replicas_that_there_were_are_told_beside_the_replay():

@@ -36,7 +36,7 @@ def as_html(answer: ClusterReport) -> str:
         count=len(answer.judged),
         rows=[_row(one) for one in answer.judged],
         worthwhile=[_worth(one, answer) for one in worthwhile],
-        others=[(one.target.label, nothing_to_gain(one)) for one in others],
+        others=[(one.target.label, nothing_to_gain(one), one.doubts) for one in others],
         findings=[(one.target.label, text) for one in answer.judged for text in one.findings],
         peaks=[(one.target.label, peak_text(peak)) for one in answer.judged for peak in one.peaks],
         left_out=[(one.autoscaler, one.why) for one in answer.left_out],

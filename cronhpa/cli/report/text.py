@@ -37,7 +37,9 @@ def as_text(answer: ClusterReport, width: int, *, is_wide: bool = False) -> str:
         lines.append("Nothing to gain for any of the targets that were judged:")
     if worthwhile and others:
         lines += ["", "Nothing to gain:"]
-    lines += [line for one in others for line in _wrapped(f"{one.target.label}: {nothing_to_gain(one)}", width)]
+    for one in others:
+        lines += _wrapped(f"{one.target.label}: {nothing_to_gain(one)}", width)
+        lines += [line for doubt in one.doubts for line in _wrapped(f"doubt: {doubt}", width, indent=3)]
     found = [(one, text) for one in answer.judged for text in one.findings]
     if found:
         lines += ["", "What they have already:"]

@@ -92,6 +92,60 @@ def test_a_name_of_the_cluster_is_text_on_the_page(reported):
     assert 3 == page.count("&lt;script&gt;")
 
 
+@pytest.fixture(scope="module")
+def steady(tmp_path_factory):
+    """Four days of a load that pods are scaled for, twice: there is nothing to gain."""
+    folder = tmp_path_factory.mktemp("steady")
+    (folder / "loads/prod").mkdir(parents=True)
+    lines = [f"{format_instant(at)},{value}" for at, value in points(4, lambda _: 6.0)]
+    bodies = []
+    for name in ("one", "two"):
+        (folder / f"loads/prod/{name}.csv").write_text("\n".join(["timestamp,value", *lines]))
+        bodies += [hpa(name, utilization=95), deployment(name)]
+    (folder / "objects.yaml").write_text(yaml.safe_dump_all(bodies))
+    return folder
+
+
+def test_nothing_to_gain_is_told_with_its_doubts(steady, tmp_path):
+    result = run(steady / "objects.yaml", "--history", steady / "loads", "--jobs", 1, "--html", tmp_path / "page.html")
+
+    assert 0 == result.exit_code, result.stderr
+    told = "prod/Deployment/one: never short in 2.0 days, and no setting saves pods doubt: 4 days of history only"
+    assert told in " ".join(result.stdout.split())
+    page = (tmp_path / "page.html").read_text()
+    assert 2 == page.count("never short in 2.0 days, and no setting saves pods.")
+    assert 2 == page.count("Doubt: 4 days of history only.")
+
+
+def test_what_was_judged_before_an_interrupt_is_shown(steady, monkeypatch):
+    """Ctrl-C after the first of two targets."""
+    import concurrent.futures
+
+    as_completed = concurrent.futures.as_completed
+
+    def interrupted(futures):
+        yield next(as_completed(futures))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(concurrent.futures, "as_completed", interrupted)
+
+    result = run(steady / "objects.yaml", "--history", steady / "loads", "--jobs", 1, "-o", "json")
+
+    answer = json.loads(result.stdout)
+    assert (130, 1) == (result.exit_code, len(answer["targets"]))
+    assert ["the report was interrupted before it was judged"] == [one["why"] for one in answer["leftOut"]]
+    assert "interrupted: 1 of 2 targets were judged" in result.stderr
+
+
+def test_the_written_manifest_can_be_previewed(folder, reported):
+    (manifest,) = (folder / "proposals").glob("*.yaml")
+
+    result = CliRunner().invoke(app, ["preview", str(manifest)])
+
+    assert 0 == result.exit_code, result.stderr
+    assert "prod/shop" in result.stdout
+
+
 def test_the_rights_are_to_get_and_list_alone():
     role = yaml.safe_load(run("--print-rbac").stdout)
 
