@@ -139,10 +139,9 @@ _KAFKA = Exporter(
     "kafka_exporter",
     "https://github.com/danielqsj/kafka_exporter",
     _kafka,
-    "without allowIdleConsumers KEDA asks for no more pods than the topic has partitions: set maxReplicas to them",
+    "but with allowIdleConsumers KEDA asks for no more pods than the topic has partitions: set maxReplicas to them",
     {
         "partitionLimitation": "",
-        "allowIdleConsumers": "false",
         "excludePersistentLag": "false",
         "limitToPartitionsWithLag": "false",
         "ensureEvenDistributionOfPartitions": "false",

@@ -75,7 +75,6 @@ def test_what_keda_refuses_too_is_refused(metadata):
     ("kind", "metadata", "field"),
     [
         ("kafka", "consumerGroup: g, topic: t, partitionLimitation: '1,2'", "partitionLimitation"),
-        ("kafka", "consumerGroup: g, topic: t, allowIdleConsumers: 'true'", "allowIdleConsumers"),
         ("kafka", "consumerGroup: g, topic: t, excludePersistentLag: 'true'", "excludePersistentLag"),
         ("gcp-pubsub", "subscriptionName: s, aggregation: mean, value: '3'", "aggregation"),
         (
@@ -91,7 +90,10 @@ def test_a_field_that_the_query_does_not_count_by_is_a_remark(kind, metadata, fi
     assert "KEDA counts by it, the query does not" in remarks_by_path[f"spec.triggers[0].metadata.{field}"].meaning
 
 
-@pytest.mark.parametrize("field", ["allowIdleConsumers: 'false'", "offsetResetPolicy: latest"])
+# The query has no limit by partitions, as KEDA has none with allowIdleConsumers: true.
+@pytest.mark.parametrize(
+    "field", ["allowIdleConsumers: 'false'", "allowIdleConsumers: 'true'", "offsetResetPolicy: latest"]
+)
 def test_a_field_that_says_what_holds_anyway_is_none(field):
     conversion = scaled("kafka", f"consumerGroup: g, topic: t, {field}")
 
