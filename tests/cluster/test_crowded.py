@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from urllib.error import HTTPError
 
@@ -17,9 +18,10 @@ import pytest
 
 from cronhpa.core.model.instant import SECOND
 from testbed.control_plane import ControlPlane
+from testbed.objects import deployment
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 from testbed.plant import Plant
-from testbed.twin import Scaled
+from testbed.twin import Scaled, cron_hpa
 from testbed.usage import cpu_seconds, resident_bytes
 from testbed.wait import wait_until
 
@@ -187,6 +189,67 @@ async def test_pods_that_come_and_go_all_the_time_delay_no_neighbour(plane, neig
     assert pace > 20
     assert max(one for times, _ in seen for one in times) < 15
     assert max(probe for _, probe in seen) < 2
+
+
+async def test_an_edge_that_hundreds_of_objects_share_is_acted_upon_at_once(
+    plane, neighbour, operator, record_property
+):
+    """300 objects of one window, of a period of 15 s; the neighbour's steps are taken meanwhile."""
+    start = (datetime.now(UTC) + timedelta(seconds=105)).replace(second=0, microsecond=0)
+    edge = {"name": "edge", "start": f"{start.minute} {start.hour} * * *", "durationMinutes": 30, "leadTimeSeconds": 0}
+    schedules = [edge | {"minReplicas": 2}]
+    names = [f"edge-{number}" for number in range(300)]
+    deployments = f"/apis/apps/v1/namespaces/{CROWD}/deployments"
+    async with crowding(plane) as crowd:
+        made = [deployment(name, namespace=CROWD, replicas=1) for name in names]
+        await asyncio.gather(*(crowd.write("POST", deployments, one) for one in made))
+        objects = [cron_hpa(name, CROWD, metrics=None, schedules=schedules, syncPeriodSeconds=15) for name in names]
+        await asyncio.gather(*(crowd.write("POST", cron_hpas(CROWD), one) for one in objects))
+        assert datetime.now(UTC) < start
+        await asyncio.sleep(start.timestamp() - time.time())
+        stepping = asyncio.create_task(asyncio.to_thread(steps, neighbour, operator))
+
+        def are_two():
+            counts = {one["metadata"]["name"]: one["spec"]["replicas"] for one in plane.get(deployments)["items"]}
+            return all(counts.get(name) == 2 for name in names)
+
+        await asyncio.to_thread(wait_until, are_two, within_s=60)
+        seconds = time.time() - start.timestamp()
+        seen = await stepping
+        for path in (cron_hpas(CROWD), deployments):
+            await asyncio.gather(*(crowd.write("DELETE", f"{path}/{name}") for name in names))
+    record_property("told", told(seen, operator, f"300 objects of an edge are scaled {seconds:.1f} s after it"))
+
+    assert seconds < 30
+    assert max(seen[0]) < 15
+
+
+async def test_five_thousand_objects_made_at_once_delay_no_neighbour(plane, neighbour, operator, record_property):
+    """As fast as the API server takes them. Their targets do not exist: each gets a status and an event."""
+    names, seen = [f"new-{number}" for number in range(5_000)], []
+    queue = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}}
+    fields = {"metrics": [{"type": "External", "external": queue}], "syncPeriodSeconds": 15}
+    async with crowding(plane) as crowd:
+        begun = time.monotonic()
+        making = asyncio.gather(
+            *(crowd.write("POST", cron_hpas(CROWD), cron_hpa(name, CROWD, **fields)) for name in names)
+        )
+        while not making.done():
+            seen.append(await asyncio.to_thread(steps, neighbour, operator))
+        record_property("told", f"5,000 objects in {time.monotonic() - begun:.0f} s, then their statuses:")
+        while len(seen) < 2 or not all(one.get("status") for one in plane.get(cron_hpas(CROWD))["items"]):
+            seen.append(await asyncio.to_thread(steps, neighbour, operator))
+        record_property("told", f"all have one after {time.monotonic() - begun:.0f} s")
+        for some in seen:
+            record_property("told", told(some, operator, "among them"))
+        await asyncio.gather(*(crowd.write("DELETE", f"{cron_hpas(CROWD)}/{name}") for name in names))
+
+    assert max(one for times, _ in seen for one in times) < 15
+    assert max(probe for _, probe in seen) < 2
+
+
+def cron_hpas(namespace):
+    return f"/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas"
 
 
 def running(name):
