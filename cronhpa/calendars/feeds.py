@@ -29,6 +29,9 @@ LOOK_SECONDS = 5.0
 """Between two looks at the files: the kubelet brings a ConfigMap's change within a minute or so."""
 AGAIN_SECONDS = 60.0
 """After a feed could not be read."""
+SLOW_SECONDS = 5.0
+"""Of a calendar that takes longer than this, reading takes a twentieth of the time, however often it changes."""
+_SLOW_SHARE = 0.05
 _ACCEPT = "text/calendar, text/plain;q=0.5, */*;q=0.1"
 _CONNECTIONS = 1
 _ADDRESS_MAX = 4096
@@ -100,9 +103,15 @@ class CalendarFeeds:
             self.calendars.setdefault(name, Calendar(name))
             self._feeds[name] = _Feed(definitions[name], self.calendars[name], self._read, self._put, self._now)
 
-    async def _read(self, text: bytes) -> tuple[CalendarEvent, ...]:
+    async def _read(self, text: bytes) -> tuple[tuple[CalendarEvent, ...] | IcsError, float]:
+        """The events of a text, or why there are none; and how many seconds that took."""
         async with self._place:
-            return await read_in_process(text, self._now())
+            began = asyncio.get_running_loop().time()
+            try:
+                found: tuple[CalendarEvent, ...] | IcsError = await read_in_process(text, self._now())
+            except IcsError as error:
+                found = error
+            return found, asyncio.get_running_loop().time() - began
 
     def _put(self, calendar: Calendar) -> None:
         if not calendar.problem:
@@ -120,14 +129,15 @@ class _Feed:
     """
     One calendar, followed by a task of its own.
 
-    calendar: as it is known. read: a text -> its events. put: takes the calendar after each reading.
+    calendar: as it is known. read: a text -> its events, or its problem, and the seconds that it took. put: takes the
+    calendar after each reading.
     """
 
     def __init__(
         self,
         definition: CalendarDefinition,
         calendar: Calendar,
-        read: Callable[[bytes], Awaitable[tuple[CalendarEvent, ...]]],
+        read: Callable[[bytes], Awaitable[tuple[tuple[CalendarEvent, ...] | IcsError, float]]],
         put: Callable[[Calendar], None],
         now: Callable[[], Nanoseconds],
     ) -> None:
@@ -148,24 +158,24 @@ class _Feed:
     async def _follow(self) -> None:
         definition = self.definition
         while True:
-            await self._read()
+            took = await self._read()
             self.was_tried = True
             is_far = definition.file is None and not self._calendar.problem
             pause = LOOK_SECONDS if definition.file is not None else AGAIN_SECONDS
-            await asyncio.sleep(definition.refresh_seconds if is_far else pause)
+            rest = took / _SLOW_SHARE if took > SLOW_SECONDS else 0
+            await asyncio.sleep(max(definition.refresh_seconds if is_far else pause, rest))
 
-    async def _read(self) -> None:
+    async def _read(self) -> float:
+        """Returns for how many seconds a text was read."""
         name = self._calendar.name
-        problem, events = "", self._calendar.events
+        problem, events, took = "", self._calendar.events, 0.0
         try:
             text = await self._text()
             seen = (hashlib.sha256(text).digest(), around(self._now()).begin)
             if seen != self._seen:
-                self._refused = ""
-                try:
-                    events = await self._read_text(text)
-                except IcsError as error:
-                    self._refused = str(error)
+                found, took = await self._read_text(text)
+                self._refused = str(found) if isinstance(found, IcsError) else ""
+                events = events if isinstance(found, IcsError) else found
                 self._seen = seen
             problem = self._refused
         except NoAnswerError as error:
@@ -180,6 +190,7 @@ class _Feed:
             LOG.exception("calendar %s", name)
             problem = "reading it failed: the operator's log says why"
         self._note(events, problem)
+        return took
 
     def _note(self, events: tuple[CalendarEvent, ...] | None, problem: str) -> None:
         name, before = self._calendar.name, self._calendar

@@ -16,6 +16,7 @@ from cronhpa.core.model.calendar import CalendarEvent
 from cronhpa.core.model.instant import DAY, Nanoseconds, to_datetime
 from cronhpa.core.model.printable import printable, shortened
 from cronhpa.core.model.spec import Span
+from cronhpa.core.schedules.wall_clock import zone_problem
 
 BYTES_MAX = 4 * 2**20
 """The largest calendar that is read: some 8,000 events."""
@@ -38,6 +39,9 @@ _HEADROOM_MAX = 1000
 # An event may last for centuries; beyond these nobody plans.
 _EARLIEST, _LATEST = datetime(1970, 1, 1), datetime(2200, 1, 1)  # noqa: DTZ001 - local times
 _TIMED = ("DTSTART", "DTEND", "RDATE", "EXDATE", "RECURRENCE-ID")
+_ONCE = ("DTSTART", "DTEND", "DURATION", "RECURRENCE-ID", "UID", "SEQUENCE", "STATUS")
+_NUMBERED = ("RRULE", "DURATION", "SEQUENCE", *_TIMED)
+_CALENDAR_ZONE = "X-WR-TIMEZONE"
 
 
 class IcsError(ValueError):
@@ -78,6 +82,10 @@ def _calendars(text: bytes) -> list[Any]:
         calendars: list[Any] = icalendar.Calendar.from_ical(text.decode("utf-8-sig"), multiple=True)
     except UnicodeDecodeError as error:
         raise IcsError(f"byte {error.start}: {error.reason}: UTF-8 text is accepted") from None
+    except MemoryError:
+        raise
+    except OSError:  # its text has a path of ours
+        raise IcsError("a time zone has no name but a long text: use an IANA name such as Europe/Berlin") from None
     except Exception as error:  # noqa: BLE001 - what a library stumbles over costs this calendar, and no more
         raise IcsError(f"it is no iCalendar text: {_said(error)}: it begins with BEGIN:VCALENDAR") from None
     if not calendars or any(calendar.name != "VCALENDAR" for calendar in calendars):
@@ -93,10 +101,13 @@ def _events(calendar: Any, begin: datetime, end: datetime) -> Iterator[CalendarE
         raise IcsError(f"it has {len(events)} events: {EVENTS_MAX} are accepted")
     for event in events:
         _check(event)
+    _check_zone(calendar)
     _tell_apart(events)
     try:
         query = recurring_ical_events.of(calendar)
         occurrences = query.between(begin, end)
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001 - as above
         raise IcsError(f"its events cannot be expanded: {_said(error)}") from None
     if len(occurrences) > OCCURRENCES_MAX:
@@ -109,16 +120,19 @@ def _events(calendar: Any, begin: datetime, end: datetime) -> Iterator[CalendarE
 
 def _check(event: Any) -> None:
     """Raises IcsError for an event whose times would be guessed, and for one that recurs without measure."""
-    where = f"event {_shown(event.get('SUMMARY') or event.get('UID') or 'without a name')}"
+    where = f"event {_shown(_first(event.get('SUMMARY')) or event.get('UID') or 'without a name')}"
     for name, problem in event.errors:
-        if name in {None, "RRULE", "DURATION", *_TIMED}:
+        if name in {None, *_NUMBERED}:
             raise IcsError(f"{where}: {name or 'a line'}: {_said(problem)}")
+    for name in _ONCE:
+        if isinstance(event.get(name), list):
+            raise IcsError(f"{where}: {name} stands there {len(event[name])} times: once is accepted")
     if event.get("DTSTART") is None:
         raise IcsError(f"{where}: DTSTART is missing: an event says when it begins")
+    if event.get("EXRULE") is not None:
+        raise IcsError(f"{where}: EXRULE is not read: state the dates that are left out as EXDATE")
     for rule in _listed(event.get("RRULE")):
-        frequency = str(next(iter(rule.get("FREQ", ())), ""))
-        if frequency in _TOO_OFTEN:
-            raise IcsError(f"{where}: RRULE recurs {frequency}: HOURLY and longer is accepted")
+        _check_rule(where, rule)
     for name in _TIMED:
         for value in _listed(event.get(name)):
             zone = value.params.get("TZID")
@@ -127,6 +141,52 @@ def _check(event: Any) -> None:
                     f"{where}: {name}: the time zone {_shown(zone)} is not known: use an IANA name such as"
                     " Europe/Berlin, or send its VTIMEZONE"
                 )
+    _check_length(where, event)
+
+
+def _check_rule(where: str, rule: Any) -> None:
+    from dateutil.rrule import rrulestr  # noqa: PLC0415 - as above
+
+    frequency = str(next(iter(rule.get("FREQ", ())), ""))
+    if frequency in _TOO_OFTEN:
+        raise IcsError(f"{where}: RRULE recurs {frequency}: HOURLY and longer is accepted")
+    # Without an end: that of a zone is not understood without the event's begin.
+    plain = {name: value for name, value in rule.items() if name != "UNTIL"}
+    try:
+        rrulestr(type(rule)(plain).to_ical().decode())
+        is_kept = all(int(every) >= 1 for every in rule.get("INTERVAL", ()))
+    except (ValueError, TypeError, KeyError) as error:
+        raise IcsError(f"{where}: RRULE: {_said(error)}: a rule of RFC 5545 is accepted") from None
+    if not is_kept:
+        raise IcsError(f"{where}: RRULE: INTERVAL is below 1: 1 and more is accepted")
+
+
+def _check_length(where: str, event: Any) -> None:
+    """Raises IcsError for an event that ends before it begins: a library takes the time in between."""
+    begin, end, duration = event["DTSTART"].dt, event.get("DTEND"), event.get("DURATION")
+    if end is not None and _kind(begin) != _kind(end.dt):
+        raise IcsError(f"{where}: DTSTART is {_kind(begin)}, DTEND is {_kind(end.dt)}: two of one kind are accepted")
+    if (end is not None and end.dt < begin) or (duration is not None and duration.dt < timedelta()):
+        raise IcsError(f"{where}: it ends before it begins: a DTEND behind DTSTART is accepted")
+
+
+def _kind(at: date | datetime) -> str:
+    if not isinstance(at, datetime):
+        return "a date"
+    return "a time without a zone" if at.tzinfo is None else "a time with a zone"
+
+
+def _check_zone(calendar: Any) -> None:
+    """Names the zone of a calendar's floating times as IANA does; raises IcsError for one that nobody knows."""
+    from icalendar.timezone.windows_to_olson import WINDOWS_TO_OLSON  # noqa: PLC0415 - as above
+
+    stated = _listed(calendar.pop(_CALENDAR_ZONE, None))
+    names = {WINDOWS_TO_OLSON.get(name, name) for zone in stated if (name := str(zone).strip())}
+    for name in names:
+        if len(names) > 1 or zone_problem(name) is not None:
+            shown = _shown(", ".join(sorted(names)))
+            raise IcsError(f"{_CALENDAR_ZONE}: {shown}: one IANA name such as Europe/Berlin is accepted")
+        calendar.add(_CALENDAR_ZONE, name)
 
 
 def _tell_apart(events: list[Any]) -> None:
@@ -159,6 +219,11 @@ def _listed(value: Any) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
 
 
+def _first(value: Any) -> Any:
+    """Of a property that stands there several times, such as in several languages."""
+    return next(iter(_listed(value)), None)
+
+
 def _event(occurrence: Any) -> CalendarEvent | None:
     """The occurrence; None for one that is cancelled, or takes no time."""
     if str(occurrence.get("STATUS", "")).upper() == "CANCELLED":
@@ -171,8 +236,8 @@ def _event(occurrence: Any) -> CalendarEvent | None:
     opens = opens.replace(second=0, microsecond=0)
     if opens >= closes:
         return None
-    title = shortened(printable(" ".join(str(occurrence.get("SUMMARY", "")).split())), _TITLE_MAX)
-    stated = dict(_bounds(str(occurrence.get("DESCRIPTION", ""))))
+    title = shortened(printable(" ".join(str(_first(occurrence.get("SUMMARY")) or "").split())), _TITLE_MAX)
+    stated = dict(_bounds(str(_first(occurrence.get("DESCRIPTION")) or "")))
     return CalendarEvent(
         title,
         f"{opens:{_TEXT}}",

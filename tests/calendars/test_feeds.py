@@ -39,6 +39,9 @@ class Followed:
     def problem(self, name="company"):
         return self.feeds.calendars[name].problem
 
+    def problem_if_any(self):
+        return self.problem() if self.feeds.calendars else ""
+
     async def becomes(self, *wanted, of=None, within_s=20):
         """Until `of` gives one of these; the titles by default."""
         of = of or self.titles
@@ -237,6 +240,30 @@ async def test_the_address_of_a_feed_may_be_a_secret(followed, path, server, tmp
 
     await followed.becomes("it answered 503", of=followed.problem)
     assert ["Closed"] == followed.titles()
+
+
+async def test_a_slow_calendar_that_changes_at_each_look_takes_a_twentieth_of_the_time(
+    path, followed, tmp_path, monkeypatch
+):
+    """Read in 0.1 s: looked at again after two seconds, not after 0.05."""
+    texts = []
+
+    async def slow(text, now):
+        texts.append(text)
+        file.write_bytes(ics(f"SUMMARY:{len(texts)}|DTSTART;VALUE=DATE:20261224"))
+        await asyncio.sleep(0.1)
+        raise IcsError("slow")
+
+    monkeypatch.setattr(feeds_module, "read_in_process", slow)
+    monkeypatch.setattr(feeds_module, "SLOW_SECONDS", 0.05)
+    file = tmp_path / "company.ics"
+    file.write_bytes(ics(CLOSED))
+    path.write_text(f"calendars: {{company: {{file: {file}}}}}")
+
+    await followed.becomes("slow", of=followed.problem_if_any)
+    await asyncio.sleep(1.5)
+    assert 1 == len(texts)
+    await followed.becomes(2, of=lambda: len(texts))
 
 
 @pytest.mark.parametrize(

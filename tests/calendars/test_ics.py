@@ -8,6 +8,8 @@ from cronhpa.core.model.calendar import CalendarEvent
 from cronhpa.core.model.instant import DAY, parse_instant, to_datetime
 
 NOW = parse_instant("2026-11-27T12:00:00Z")
+BEGIN = "SUMMARY:Sale|DTSTART:20261127T090000Z"
+HOUR = BEGIN + "|DURATION:PT1H"
 SALE = "SUMMARY:Sale|DTSTART;TZID=Europe/Berlin:20261127T090000|DURATION:PT2H"
 LISBON = """BEGIN:VTIMEZONE|TZID:Head office|BEGIN:STANDARD|DTSTART:19700101T000000|TZOFFSETFROM:+0300|TZOFFSETTO:+0300\
 |END:STANDARD|END:VTIMEZONE"""
@@ -86,6 +88,40 @@ def test_a_title_is_one_short_line():
     assert 80 == len(event.title)
 
 
+def test_of_a_title_in_several_languages_the_first_one_counts():
+    (event,) = read(f"{HOUR}|SUMMARY;LANGUAGE=de:Ausverkauf|DESCRIPTION:minReplicas: 5|DESCRIPTION:minReplicas: 50")
+
+    assert ("Sale", 5) == (event.title, event.floor)
+
+
+@pytest.mark.parametrize(
+    ("zone", "begin"),
+    [("Europe/Berlin", "08:00"), ("W. Europe Standard Time", "08:00"), ("", "09:00"), (" ", "09:00")],
+)
+def test_floating_times_have_the_zone_of_the_calendar_if_it_states_one(zone, begin):
+    """Also as Windows calls it."""
+    (event,) = read(HOUR.replace("Z", ""), more=f"X-WR-TIMEZONE:{zone}")
+
+    assert (f"2026-11-27T{begin}", "UTC" if zone.strip() else "") == (event.opens, event.zone)
+
+
+@pytest.mark.parametrize("zone", ["Mars/Phobos", "../../etc/passwd", "UTC|X-WR-TIMEZONE:Europe/Berlin", "A" * 5000])
+def test_a_calendar_in_a_zone_that_nobody_knows_is_refused(zone):
+    with pytest.raises(IcsError, match=r"X-WR-TIMEZONE: .*: one IANA name such as Europe/Berlin is accepted"):
+        read(CLOSED, more=f"X-WR-TIMEZONE:{zone}")
+
+
+def test_what_takes_too_much_memory_is_no_fault_of_a_rule(monkeypatch):
+    """The process that reads says so, with its limit."""
+
+    def of(_):
+        raise MemoryError
+
+    monkeypatch.setattr("recurring_ical_events.of", of)
+    with pytest.raises(MemoryError):
+        read(CLOSED)
+
+
 def test_several_calendars_in_one_text_are_all_read():
     assert 2 == len(read_ics(ics(CLOSED) + ics(SALE), around(NOW)))
 
@@ -101,6 +137,23 @@ def test_several_calendars_in_one_text_are_all_read():
         (CLOSED.replace("20261224", "20261324"), "event Closed: DTSTART: "),
         ("SUMMARY:Sale", "event Sale: DTSTART is missing"),
         (CLOSED + "|RRULE:FREQ=HOURLY", "occur more than 5000 times within 500 days"),
+        (HOUR + "|RRULE:FREQ=DAILY;INTERVAL=0", "event Sale: RRULE: INTERVAL is below 1: 1 and more is accepted"),
+        (HOUR + "|RRULE:FREQ=DAILY;BYHOUR=25", "event Sale: RRULE: "),
+        (HOUR + "|RRULE:COUNT=3", "event Sale: RRULE: "),
+        (HOUR + "|RRULE:RSCALE=HEBREW;FREQ=YEARLY", "event Sale: RRULE: "),
+        (HOUR + "|EXRULE:FREQ=DAILY;COUNT=2", "event Sale: EXRULE is not read: state the dates that are left out"),
+        (HOUR + "|DTSTART:20261128T090000Z", "event Sale: DTSTART stands there 2 times: once is accepted"),
+        (HOUR + "|STATUS:CONFIRMED|STATUS:CANCELLED", "event Sale: STATUS stands there 2 times"),
+        (HOUR + "|SEQUENCE:abc", "event Sale: SEQUENCE: "),
+        (HOUR + "|SEQUENCE:" + "9" * 5000, "event Sale: SEQUENCE: "),
+        (BEGIN + "|DTEND:20251127T090000Z", "event Sale: it ends before it begins: a DTEND behind DTSTART is accepted"),
+        (BEGIN + "|DURATION:-P3D", "event Sale: it ends before it begins"),
+        (
+            BEGIN + "|DTEND:20261127T110000",
+            "DTSTART is a time with a zone, DTEND is a time without a zone: two of one kind",
+        ),
+        (BEGIN + "|DTEND;VALUE=DATE:20261128", "DTSTART is a time with a zone, DTEND is a date: two of one kind"),
+        (SALE.replace("Europe/Berlin", "A" * 5000), "a time zone has no name but a long text"),
     ],
 )
 def test_a_calendar_with_one_bad_event_is_refused_as_a_whole(event, told):
