@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from browser.conftest import NARROW, WIDE
 from cli.glance import named
 from cronhpa.cli.objects.page_proxy import PageProxy
-from cronhpa.core.model.instant import HOUR
+from cronhpa.core.model.instant import HOUR, MINUTE
 from cronhpa.core.model.prices import Prices
 from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.history.past.decisions import KeptDecision
@@ -176,6 +176,18 @@ def test_an_object_of_this_minute_is_shown_with_the_little_that_is_known(opened,
             expect(page.locator(".explained")).to_contain_text(told)
             expect(page.locator("#banner")).to_be_hidden()
             expect(page.locator("canvas")).to_have_count(2)
+
+
+def test_what_was_measured_some_minutes_before_says_when(opened, tmp_path):
+    """A point stands for five minutes: "6 replicas, 2 ready (now)" was true before the last scale-up."""
+    store = Store(tmp_path / "history.db")
+    store.decisions.record_points([("prod", "plain", Point(NOW - 5 * MINUTE, 2, 2, 0.4, 1, 9, None))])
+    store.close()
+    body = named("plain")
+    objects = MadeObjects([live("prod", "plain", body["spec"], body["status"])])
+    with served(objects, store=tmp_path / "history.db") as url:
+        page = opened(url, hash="/object/prod/plain")
+        expect(page.locator("#sentence")).to_contain_text("2 replicas, 2 ready, load 0.4 at 11:15")
 
 
 def test_an_object_of_a_long_namespace_keeps_its_name_and_one_without_metrics_a_whole_sentence(opened, tmp_path):

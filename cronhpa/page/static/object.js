@@ -85,9 +85,10 @@ function drawing(view, at) {
 
 // --- the sentence of an instant ---------------------------------------------------------------------------------
 
-function valueAt(points, name, at) {
+// The place of the point that holds at an instant; -1 where none does.
+function placeAt(points, at) {
   const place = points ? Math.max(0, points.at.findLastIndex((instant) => instant <= at)) : -1;
-  return place < 0 || !points.at.length || at - points.at[place] > 2 * STEP ? null : points[name][place];
+  return place < 0 || !points.at.length || at - points.at[place] > 2 * STEP ? -1 : place;
 }
 
 function sentence(view, at) {
@@ -102,11 +103,13 @@ function sentence(view, at) {
       was ? `. Load at this hour in the ${view.usualOf}: ${load(was[1])} to ${load(was[2])}` : ""];
   }
   const change = inForce(view.changes ?? [], at);
-  const [counted, ready, of] = ["replicas", "ready", "load"].map((name) => valueAt(view.points, name, at));
+  const place = placeAt(view.points, at);
+  const [counted, ready, of] = ["replicas", "ready", "load"].map((name) => (place < 0 ? null : view.points[name][place]));
   // A point counts 0 where there was no target to count.
   const known = change && change[1] === null ? null : counted;
   const measured = [known === null ? "" : `${known} replicas`, ready === null ? "" : `${ready} ready`,
-    of === null ? "" : `load ${load(of)}`].filter(Boolean).join(", ");
+    of === null ? "" : `load ${load(of)}`].filter(Boolean).join(", ") + (place < 0 || at - view.points.at[place] < 60 ? ""
+    : ` at ${clock(view.points.at[place], view.zone)}`);
   if (!change) return [when, " nothing is kept of this time", measured ? ` (${measured})` : ""];
   const [since, current, desired, by, reason, withheld, leftOut] = change;
   const count = desired === null ? "" : current === desired || current === null ? `${desired} replicas` : `${current} → ${desired} replicas`;
