@@ -98,7 +98,7 @@ LIVE_KINDS: tuple[GroupKind, ...] = (
 # Objects that stand beside autoscalers and scale nothing, and our own: not worth a remark.
 _PASSED_OVER: Mapping[str, AbstractSet[str]] = {
     GROUP: {KIND},
-    "": {"ConfigMap", "Namespace", "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount"},
+    "": {"ConfigMap", "Event", "Namespace", "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount"},
     "apps": {"DaemonSet", "ReplicaSet"},
     "batch": {"CronJob", "Job"},
     "keda.sh": {"ClusterTriggerAuthentication", "TriggerAuthentication"},

@@ -140,6 +140,7 @@ def _target(judged: JudgedTarget, prices: Prices) -> Json:
             "pods": start.pods,
             "schedulingSeconds": start.scheduling / SECOND,
             "creatingSeconds": start.creating / SECOND,
+            **({} if start.pulling is None else {"pullingSeconds": start.pulling / SECOND}),
             "becomingReadySeconds": start.becoming_ready / SECOND,
             "p90Seconds": start.total / SECOND,
         }

@@ -26,6 +26,8 @@ class StartUpPhases(Struct, frozen=True):
     """From creation to a node."""
     creating: Nanoseconds
     """From the node to running containers: volumes, images, init containers."""
+    pulling: Nanoseconds | None
+    """Of `creating`: pulling images; None where no event of it is left, for an hour by default."""
     becoming_ready: Nanoseconds
     """From running containers to Ready."""
     total: Nanoseconds

@@ -134,6 +134,39 @@ def test_a_start_up_is_told_by_its_phases_and_its_slow_tenth():
     )  # fmt: skip
 
 
+PULLED = [
+    ('Successfully pulled image "shop:2" in 12.5s (13s including waiting). Image size: 12 bytes.', 13.0),
+    ('Successfully pulled image "shop:2" in 340ms (340ms including waiting)', 0.34),
+    ('Successfully pulled image "in3s" in 1m2.5s.', 62.5),
+    ('Container image "shop:2" already present on machine', 0.0),
+    ("Pulled in no time", None),
+]
+
+
+@pytest.mark.parametrize(("message", "seconds"), PULLED)
+def test_events_tell_how_long_images_were_pulled(message, seconds):
+    """Of two containers of each pod; a pod whose events are gone says nothing."""
+    pods = [pod(f"pod-{number}") for number in range(4)]
+    events = [
+        {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"pod-{number}.{container}", "namespace": "prod"},
+            "reason": "Pulled",
+            "message": message,
+            "involvedObject": {"kind": "Pod", "namespace": "prod", "name": f"pod-{number}"},
+        }
+        for number in range(3)
+        for container in range(2)
+    ]
+
+    start = start_ups_of([*pods, *events])[SHOP]
+
+    assert (4, seconds and round(2 * seconds * SECOND)) == (start.pods, start.pulling)
+    assert start_ups_of(pods)[SHOP].pulling is None
+    assert ([], []) == autoscalers_of(events, MONDAY)
+
+
 @pytest.mark.parametrize("fault", [{"restarts": 1}, {"ready": 10}, {"running": 0}])
 def test_a_pod_that_was_restarted_or_whose_times_contradict_tells_no_start(fault):
     assert {} == start_ups_of([pod(f"pod-{number}", **fault) for number in range(5)])

@@ -46,9 +46,14 @@ async def read_autoscalers(client: Client, namespace: str | None) -> tuple[list[
 
 
 async def read_kind(
-    client: Client, resource: Resource, kind: str, namespace: str | None, selector: str | None = None
+    client: Client,
+    resource: Resource,
+    kind: str,
+    namespace: str | None,
+    selector: str | None = None,
+    fields: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The objects of one kind in a namespace, None: in all, with these labels. Raises ClusterError."""
+    """The objects of one kind in a namespace, None: in all, with these labels and fields. Raises ClusterError."""
     import msgspec
 
     from cronhpa.kube.client import path_of
@@ -60,6 +65,7 @@ async def read_kind(
         return [{**named, **body}]
     within = () if namespace is None or kind in _CLUSTER_SCOPED else ("namespaces", namespace)
     params = {} if selector is None else {"labelSelector": selector}
+    params |= {} if fields is None else {"fieldSelector": fields}
     return [
         {**named, **msgspec.json.decode(raw_object)}
         async for items, _ in client.pages(resource.root + path_of(*within, resource.name), params)

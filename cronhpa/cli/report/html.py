@@ -17,6 +17,7 @@ from cronhpa.reporting.cluster_report import (
     peak_text,
     sentence,
 )
+from cronhpa.reporting.reported_target import StartUpPhases
 from cronhpa.reporting.suggestions import NEEDED_MINUTES, JudgedTarget
 from cronhpa.simulation.run import ReplicaChange
 
@@ -61,11 +62,16 @@ def _row(judged: JudgedTarget) -> dict[str, str]:
         "pods": f"{today.pod_hours:,.0f}",
         "idle": f"{idle:.0f} %",
         "happened": "-" if happened is None else f"{happened.minutes:,.0f} min, {happened.pod_hours:,.0f}",
-        "start": "-"
-        if start is None
-        else f"{format_length(start.total)}: scheduled {format_length(start.scheduling)}, created "
-        f"{format_length(start.creating)}, Ready {format_length(start.becoming_ready)}",
+        "start": "-" if start is None else _start(start),
     }
+
+
+def _start(start: StartUpPhases) -> str:
+    pulling = "" if start.pulling is None else f" (images {format_length(start.pulling)})"
+    return (
+        f"{format_length(start.total)}: scheduled {format_length(start.scheduling)}, created "
+        f"{format_length(start.creating)}{pulling}, Ready {format_length(start.becoming_ready)}"
+    )
 
 
 def _worth(judged: JudgedTarget, answer: ClusterReport) -> dict[str, Any]:

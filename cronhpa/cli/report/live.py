@@ -12,8 +12,9 @@ from cronhpa.migration.convert import LIVE_KINDS
 
 Json = dict[str, Any]
 
-# Beside the autoscalers: what a pod requests, and how long it takes to start.
-_BESIDE = (("", "Pod"), ("apps", "ReplicaSet"))
+# Beside the autoscalers: what a pod requests, how long it takes to start, and to pull its images.
+_BESIDE = (("", "Pod"), ("apps", "ReplicaSet"), ("", "Event"))
+_FIELDS = {("", "Event"): "reason=Pulled"}
 # Read for what pods request, or because a namespace's annotations count for all in it.
 _WHATEVER_LABELS = {*_BESIDE, ("apps", "Deployment"), ("apps", "StatefulSet"), ("", "Namespace")}
 KINDS = ((GROUP, KIND), *LIVE_KINDS, *_BESIDE)
@@ -38,7 +39,7 @@ async def read_objects(
         try:
             resource = await discovery.resource_in(group, kind)
             chosen = None if (group, kind) in _WHATEVER_LABELS else selector
-            bodies += await read_kind(cluster.client, resource, kind, namespace, chosen)
+            bodies += await read_kind(cluster.client, resource, kind, namespace, chosen, _FIELDS.get((group, kind)))
         except ClusterError as error:
             if error.status == HTTPStatus.FORBIDDEN:
                 unread.append(f"{kind}s may not be read: {error.message}")

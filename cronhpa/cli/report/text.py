@@ -19,7 +19,7 @@ from cronhpa.reporting.cluster_report import (
 from cronhpa.reporting.suggestions import JudgedTarget
 
 _HEAD = ("TARGET", "AUTOSCALER", "SHORT", "UNSERVED", "POD-HOURS", "IDLE")
-_HEAD_WIDE = ("HAPPENED", "MOST", "START", "SCHEDULED", "CREATED", "READY")
+_HEAD_WIDE = ("HAPPENED", "MOST", "START", "SCHEDULED", "CREATED", "PULLED", "READY")
 
 
 def as_text(answer: ClusterReport, width: int, *, is_wide: bool = False) -> str:
@@ -89,14 +89,11 @@ def _table(judged: tuple[JudgedTarget, ...], *, is_wide: bool) -> list[str]:
             row.append("-" if happened is None else f"{happened.minutes:,.0f} min, {happened.pod_hours:,.0f}")
             row.append(str(today.most_replicas))
             phases = (
-                ("-",) * 4
+                (None,) * 5
                 if start is None
-                else tuple(
-                    format_length(length)
-                    for length in (start.total, start.scheduling, start.creating, start.becoming_ready)
-                )
+                else (start.total, start.scheduling, start.creating, start.pulling, start.becoming_ready)
             )
-            row += phases
+            row += ["-" if length is None else format_length(length) for length in phases]
         rows.append(row)
     return aligned(rows)
 
