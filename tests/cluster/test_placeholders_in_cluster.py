@@ -385,7 +385,8 @@ def test_with_nodes_of_ninety_seconds_pods_are_ready_at_the_start(control_plane,
         record_property("led", f"{starts}: the next rise, led by them, was Ready {later:+.0f} s from its start")
     assert starts["podStartupSeconds"] <= 20
     assert 90 <= starts["podStartupWithNodeSeconds"] <= 130
-    assert later <= 1
+    # Its autoscaler looks for pods each ten seconds: the wait that was learnt may have been that much shorter.
+    assert later <= 10
     # Nothing is preempted, so that no placeholder asks for a node of its own.
     assert len(early.added) <= len(late.added)
     assert seen["with"] <= 1
