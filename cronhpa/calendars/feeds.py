@@ -108,7 +108,7 @@ class CalendarFeeds:
         async with self._place:
             began = asyncio.get_running_loop().time()
             try:
-                found: tuple[CalendarEvent, ...] | IcsError = await read_in_process(text, self._now())
+                found: tuple[CalendarEvent, ...] | IcsError = await read_in_process(text, around(self._now()))
             except IcsError as error:
                 found = error
             return found, asyncio.get_running_loop().time() - began

@@ -10,21 +10,21 @@ import msgspec
 from cronhpa.calendars.ics import BYTES_MAX, IcsError
 from cronhpa.calendars.ics_worker import SECONDS_MAX, IcsAnswer
 from cronhpa.core.model.calendar import CalendarEvent
-from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.spec import Span
 
 # A busy node gives a niced process less than a processor.
 _WAIT_FACTOR = 3.0
 
 
-async def read_in_process(text: bytes, now: Nanoseconds, *, seconds: int = SECONDS_MAX) -> tuple[CalendarEvent, ...]:
+async def read_in_process(text: bytes, span: Span, *, seconds: int = SECONDS_MAX) -> tuple[CalendarEvent, ...]:
     """
-    The events around an instant. seconds: of the processor, at most.
+    The events within a span. seconds: of the processor, at most.
 
     Raises IcsError, also for a text whose reading takes too much time or memory, and OSError where no process starts.
     """
     if len(text) > BYTES_MAX:
         raise IcsError(f"it has more than {BYTES_MAX >> 20} MiB: name a calendar with fewer events")
-    command = (sys.executable, "-m", "cronhpa.calendars.ics_worker", str(now), str(seconds))
+    command = (sys.executable, "-m", "cronhpa.calendars.ics_worker", *map(str, (span.begin, span.end, seconds)))
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL)
     try:

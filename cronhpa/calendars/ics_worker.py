@@ -9,8 +9,9 @@ from contextlib import suppress
 
 import msgspec
 
-from cronhpa.calendars.ics import IcsError, around, read_ics
+from cronhpa.calendars.ics import IcsError, read_ics
 from cronhpa.core.model.calendar import CalendarEvent
+from cronhpa.core.model.spec import Span
 
 SECONDS_MAX = 30
 """Of the processor, unless it is told otherwise."""
@@ -26,12 +27,12 @@ class IcsAnswer(msgspec.Struct, frozen=True):
 
 def main() -> None:
     os.nice(_NICENESS)
-    now, seconds = map(int, sys.argv[1:])
+    begin, end, seconds = map(int, sys.argv[1:])
     for kind, bound in ((resource.RLIMIT_DATA, _MEMORY_MAX), (resource.RLIMIT_CPU, seconds)):
         with suppress(OSError, ValueError):  # a system that has no such limit, or a lower one
             resource.setrlimit(kind, (bound, bound))
     try:
-        answer = IcsAnswer(read_ics(sys.stdin.buffer.read(), around(now)))
+        answer = IcsAnswer(read_ics(sys.stdin.buffer.read(), Span(begin, end)))
     except IcsError as error:
         answer = IcsAnswer(problem=str(error))
     except MemoryError:

@@ -154,7 +154,10 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
 def _calendars(stated: Sequence[str], span: Span) -> dict[str, Calendar]:
     """The calendars of files by their names, for the days of a span and those beside it."""
-    from cronhpa.calendars.ics import IcsError, read_ics
+    import asyncio
+
+    from cronhpa.calendars.ics import BYTES_MAX, IcsError
+    from cronhpa.calendars.ics_process import read_in_process
     from cronhpa.core.model.calendar import Calendar
 
     read = Span(span.begin - _BESIDE, span.end + _BESIDE)
@@ -164,7 +167,9 @@ def _calendars(stated: Sequence[str], span: Span) -> dict[str, Calendar]:
         path = Path(file if is_named else text)
         name = name if is_named else path.stem
         try:
-            calendars[name] = Calendar(name, read_ics(path.read_bytes(), read), begin=span.begin)
+            with path.open("rb") as content:
+                events = asyncio.run(read_in_process(content.read(BYTES_MAX + 1), read))
+            calendars[name] = Calendar(name, events, begin=span.begin)
         except OSError as error:
             fail("preview", f"{path}: {error.strerror or error}")
         except IcsError as error:

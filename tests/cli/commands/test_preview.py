@@ -373,6 +373,13 @@ def test_a_calendar_that_cannot_be_read_is_told(preview, tmp_path, text, told):
     assert told in result.stderr
 
 
+def test_a_calendar_without_an_end_is_not_read_to_it(preview):
+    result = preview(CLOSED, *MONDAY, "--ics", "company=/dev/zero")
+
+    assert 1 == result.exit_code
+    assert "/dev/zero: it has more than 4 MiB" in result.stderr
+
+
 def test_events_of_a_calendar_are_schedules_that_are_named_after_them(preview, tmp_path):
     (tmp_path / "company.ics").write_text(ICS)
     text = SHOP + "  schedulesFrom:\n  - {calendar: company, matching: 'inv*', minReplicas: 50, leadTimeSeconds: 0}\n"
