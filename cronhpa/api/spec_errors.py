@@ -29,6 +29,8 @@ _WORDS = {
     "int_type": "a whole number belongs here",
     "int_parsing": "a whole number belongs here",
     "int_from_float": "a whole number belongs here",
+    "float_type": "a number belongs here",
+    "float_parsing": "a number belongs here",
     "bool_type": "true or false belongs here",
     "bool_parsing": "true or false belongs here",
     "string_type": "a string is needed, in quotes where it looks like a number",
@@ -38,6 +40,8 @@ _WORDS = {
     "model_attributes_type": "a mapping belongs here",
     "greater_than_equal": "{ge} or more is accepted",
     "less_than_equal": "{le} or less is accepted",
+    "greater_than": "more than {gt} is accepted",
+    "less_than": "less than {lt} is accepted",
     "string_too_short": "{min_length} or more characters belong here",
     "string_too_long": "{max_length} or fewer characters are accepted",
     "too_short": "{min_length} or more items belong here",
@@ -86,20 +90,30 @@ def _listed(words: Sequence[str], last: str) -> str:
 
 
 def _problem(error: Any, root: Json) -> str:
-    value = error["input"]
-    is_quoted = error["type"] != _MISSING and not isinstance(value, Mapping | list)
-    finding = f"found {shortened(repr(value), _TOLD_MAX)}: " if is_quoted else ""
-    if error["type"] == "literal_error":
-        choices = _CHOICES.findall(str(error["ctx"]["expected"]))
-        suggestion = nearest(str(value), choices)
-        meant = "" if suggestion is None else f"did you mean {suggestion}? "
-        return f"{finding}{meant}{_listed(choices, 'or')} is accepted"
     node = _node_at(_known_part(error["loc"], root), root)
     if node.get("x-kubernetes-int-or-string") and error["type"].endswith("_type"):
-        return f'{finding}a quantity is a whole number, or a text such as "250m", "1.5" or "512Mi"'
+        return f'{_finding(error)}a quantity is a whole number, or a text such as "250m", "1.5" or "512Mi"'
+    return found_and_accepted(error)
+
+
+def _finding(error: Any) -> str:
+    is_quoted = error["type"] != _MISSING and not isinstance(error["input"], Mapping | list)
+    return f"found {shortened(repr(error['input']), _TOLD_MAX)}: " if is_quoted else ""
+
+
+def found_and_accepted(error: Any, *, is_secret: bool = False) -> str:
+    """One of pydantic's errors in words. is_secret: the value is not quoted."""
+    finding = "" if is_secret else _finding(error)
+    if error["type"] == "literal_error":
+        choices = _CHOICES.findall(str(error["ctx"]["expected"]))
+        suggestion = nearest(str(error["input"]), choices)
+        meant = "" if suggestion is None else f"did you mean {suggestion}? "
+        return f"{finding}{meant}{_listed(choices, 'or')} is accepted"
     words = _WORDS.get(error["type"])
     if words is None:
-        return f"{finding}{str(error['msg']).removeprefix('Value error, ')}"
+        own = str(error["msg"]).removeprefix("Value error, ")
+        # Our own texts may begin with the value.
+        return own if own.startswith(repr(error["input"])) else f"{finding}{own}"
     return finding + words.format(**error.get("ctx", {}))
 
 

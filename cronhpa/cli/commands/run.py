@@ -60,6 +60,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     """
     from pydantic import ValidationError
 
+    from cronhpa.api.spec_errors import found_and_accepted
     from cronhpa.cli.commands.version import recorded_commit
     from cronhpa.kube.clock import Clock
     from cronhpa.kube.errors import ClusterError
@@ -92,9 +93,8 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         for wrong in error.errors(include_url=False):
             name = variable_of("_".join(str(part) for part in wrong["loc"]))
             # An address may hold a password, and a malformed one may hold it anywhere.
-            value = "" if {"prometheus_url", "store"} & {*wrong["loc"]} else f"{wrong['input']!r}: "
-            # pydantic's prefix of our own texts.
-            say(f"{name}: {value}{wrong['msg'].removeprefix('Value error, ')}", err=True)
+            is_secret = bool({"prometheus_url", "store"} & {*wrong["loc"]})
+            say(f"{name}: {found_and_accepted(wrong, is_secret=is_secret)}", err=True)
         raise typer.Exit(2) from error
     # The one place where the operator gets the system's clocks.
     clock = Clock(time.time_ns, _monotonic)

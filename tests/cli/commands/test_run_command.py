@@ -15,10 +15,25 @@ def test_a_setting_that_cannot_be_is_named_as_its_environment_variable():
     ended = run(app, ["run"], env={"CRONHPA_SYNC_PERIOD": "soon", "CRONHPA_TOLERANCE": "2"})
 
     assert 2 == ended.exit_code
-    assert ["CRONHPA_SYNC_PERIOD: 'soon': ", "CRONHPA_TOLERANCE: '2': "] == [
-        line[: line.index("': ") + 3] for line in ended.stderr.splitlines()
-    ]
-    assert "Value error" not in ended.stderr
+    assert [
+        "CRONHPA_SYNC_PERIOD: 'soon' is no duration: write for example 1m30s",
+        "CRONHPA_TOLERANCE: found '2': less than 1.0 is accepted",
+    ] == ended.stderr.splitlines()
+
+
+def test_what_is_accepted_is_said_in_the_words_of_this_project():
+    environment = {
+        "CRONHPA_TOLERANCE": "much",
+        "CRONHPA_LOG_LEVEL": "inf",
+        "CRONHPA_PROMETHEUS_URL": "ftp://me:secret@x",
+    }
+    ended = run(app, ["run"], env=environment)
+
+    assert "CRONHPA_TOLERANCE: found 'much': a number belongs here\n" in ended.stderr
+    assert (
+        "CRONHPA_LOG_LEVEL: found 'inf': did you mean info? debug, info, warning or error is accepted" in ended.stderr
+    )
+    assert "secret" not in ended.stderr
 
 
 def test_a_variable_that_is_no_setting_ends_it_at_the_start():
@@ -33,7 +48,7 @@ def test_an_option_wins_over_the_environment():
     ended = run(app, ["run", "--listen-port", "70000"], env={"CRONHPA_LISTEN_PORT": "-1"})
 
     assert 2 == ended.exit_code
-    assert ended.stderr.startswith("CRONHPA_LISTEN_PORT: 70000: ")
+    assert ended.stderr.startswith("CRONHPA_LISTEN_PORT: found 70000: ")
 
 
 def test_its_clock_goes_on_while_the_machine_is_suspended(monkeypatch, tmp_path):
