@@ -106,7 +106,8 @@ def _forecast(before: Status, after: Status) -> Iterator[Event]:
         return
     was, acts = old.get("status") == "True", new.get("status") == "True"
     if acts and not was:
-        yield Event(_NORMAL, "ForecastOn", new["message"])
+        # Its worth, else what it asks for: the condition has the rest, and an event is read in a line.
+        yield Event(_NORMAL, "ForecastOn", new["message"].partition("; ")[0])
     elif was and not acts:
         why = f"{new['reason']}: {new['message']}" if new else "no longer in the spec"
         yield Event(_NORMAL, "ForecastOff", why)

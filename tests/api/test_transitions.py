@@ -8,6 +8,7 @@ from cronhpa.api.render import render
 from cronhpa.api.transitions import transition_events
 from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import Scaled, Withheld
+from cronhpa.core.model.forecast import TrackRecord
 from cronhpa.core.model.instant import MINUTE
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent
@@ -170,6 +171,19 @@ def test_a_forecast_that_begins_and_ceases_to_act_is_told():
     assert ["no longer in the spec"] == [
         event.message for event in life.reconcile(spec(metrics=(requests,)), blind, "10:02")
     ]
+
+
+def test_a_forecast_that_was_tried_tells_its_worth_in_one_line():
+    """What it asks for is in the condition: the event had 190 characters."""
+    requests = PodsMetric("requests", MetricTarget("AverageValue", average_value=50_000))
+    of, blind = spec(metrics=(requests,), forecast=ForecastSettings()), seen(NO_METRICS, current=26)
+    life = Life()
+    life.reconcile(of, blind, "10:00")
+
+    told = forecast(1255, metric="requests", track_record=TrackRecord(412.0, 537.0, 2.8, 7))
+    (on,) = life.reconcile(of, blind, "10:00:15", told)
+
+    assert "412 of 537 under-provisioned minutes avoided at +2.8 % pod-hours over 7 days" == on.message
 
 
 def test_a_target_that_is_lost_and_found_is_told_once_each():
