@@ -56,7 +56,8 @@ class Lines:
         while not wait(EVERY_SECONDS):
             count, of = self._done
             seconds = self._elapsed() - self._begun
-            if not 0 < count <= of:
+            # The first five percent begin slowly: "about 2 h 44 min left" of what then took a minute.
+            if not 0 < of <= 20 * count <= 20 * of:
                 self._tell(f"{self._what}: {_length(seconds)} so far")
             else:
                 left = seconds * (of - count) / count

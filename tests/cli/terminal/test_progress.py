@@ -50,6 +50,12 @@ def test_work_of_less_than_ten_seconds_shows_no_progress():
     assert [] == told()
 
 
+def test_the_first_twentieth_foretells_nothing():
+    assert ["running forecast: 10 s so far", "running forecast: 5 %, about 6 min 20 s left"] == told(
+        (49, 1000), (50, 1000)
+    )
+
+
 @pytest.mark.parametrize("report", [(5, 0), (7, 4)])
 def test_a_total_that_turns_out_wrong_is_no_error(report):
     assert ["running forecast: 10 s so far"] == told(report)
