@@ -138,7 +138,7 @@ def _running() -> dict[str, object]:
         ],
         "Entrypoint": ["cronhpa"],
         "Cmd": ["run"],
-        "ExposedPorts": {"8080/tcp": {}, "8081/tcp": {}},
+        "ExposedPorts": {f"{port}/tcp": {} for port in range(8080, 8084)},
         "Volumes": {f"/{_DATA}": {}},
     }
 
