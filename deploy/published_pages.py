@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import plugin
+
 CHART = "oci://ghcr.io/cronhpa/charts/cronhpa"
 UNPUBLISHED = "No image is published yet"
 # Path, what it says until the first release as a pattern, and from then on. Each is found there once.
@@ -28,6 +30,14 @@ _SENTENCES = (
             r"`'\.(\[forecast,plot\])'` in place of `\.` adds\n"
         ),
         r"`uv tool install cronhpa` takes 4 s, `pipx install cronhpa` half a minute; `'cronhpa\1'` adds\n",
+    ),
+    (
+        "docs/how-to/install.md",
+        r"`cronhpa` and `kubectl cronhpa` are one program\.",
+        (
+            f"Without these, in one file for Python {plugin.PYTHONS[0]} to {plugin.PYTHONS[-1]} on Linux and macOS:\n"
+            r"`kubectl krew install cronhpa` or `brew install cronhpa/tap/cronhpa`. \g<0>"
+        ),
     ),
     (
         "README.md",

@@ -7,11 +7,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import plugin
 import published_pages
 import pytest
+import yaml
 
 PROJECT = Path(__file__).parents[2]
 UNPUBLISHED = re.compile("no image is published", re.IGNORECASE)
+# Any file serves: only names are read.
+ARCHIVES = dict.fromkeys(plugin.PLATFORMS, Path(__file__))
 HELM = re.compile(r"helm (?:install|upgrade) cronhpa (\S+)(?:[^\n]|\\\n)*")
 
 
@@ -47,6 +51,15 @@ def test_from_a_release_on_each_command_of_helm_takes_the_published_chart_with_i
     assert {published_pages.CHART} == {command[1] for command in commands}
     assert not [command[0] for command in commands if "image.repository" in command[0]]
     assert "make image" not in (project / "docs" / "tutorial.md").read_text()
+
+
+def test_from_a_release_on_the_commands_in_one_file_are_named_as_krew_and_homebrew_have_them(project):
+    published_pages.rewrite(project)
+    page = (project / "docs" / "how-to" / "install.md").read_text()
+
+    assert f"kubectl krew install {yaml.safe_load(plugin.krew(ARCHIVES, '0.2.0'))['metadata']['name']}" in page
+    assert f"brew install cronhpa/tap/{plugin.formula(ARCHIVES, '0.2.0').split()[1].lower()}" in page
+    assert f"Python {plugin.PYTHONS[0]} to {plugin.PYTHONS[-1]} on Linux and macOS" in page
 
 
 def test_the_next_release_changes_nothing(project):
