@@ -254,8 +254,17 @@ class Prometheus:
                     raise PrometheusUnusableError(
                         f"{where}: {status}: it points elsewhere, which is not followed: name the address that answers"
                     )
+                if status == HTTPStatus.UNAUTHORIZED:
+                    refused = "these credentials" if headers.get("Authorization") else "requests without credentials"
+                    raise PrometheusUnusableError(
+                        f"{where}: {status}: it refuses {refused}: a file with a bearer token, or a user and a "
+                        "password in its URL, are accepted"
+                    )
                 return status, without_secrets(await _bounded(response, where), self._secrets)
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
+        except TimeoutError:
+            told = f"{where}: no whole answer within {_TIMEOUT_SECONDS} s: one that answers sooner is needed"
+            raise PrometheusUnusableError(told) from None
+        except (aiohttp.ClientError, OSError, ValueError) as problem:
             # aiohttp's error texts may quote the request, down to a header.
             told = without_url_secrets(str(problem)) or type(problem).__name__
             raise PrometheusUnusableError(f"{where}: {shortened(told, _TEXT_MAX)}: is that a Prometheus?") from None

@@ -3,6 +3,10 @@
 import json
 import re
 import socket
+import threading
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import yaml
@@ -11,6 +15,28 @@ from typer.testing import CliRunner
 from cronhpa.cli import app
 from cronhpa.core.model.instant import format_instant
 from reporting.made_targets import deployment, hpa, points, rush
+
+
+@contextmanager
+def served(status):
+    """The address of a server that answers with this status, and the paths that it was asked for."""
+    asked = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(self.path)
+            self.send_error(status)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+        thread.join()
+
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -170,6 +196,17 @@ def test_a_wrong_option_is_told_with_what_is_accepted(arguments, said):
 
     assert 2 == result.exit_code
     assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_credentials_that_are_refused_end_the_report_at_once(folder, tmp_path):
+    """A server that answers 401 to whatever is asked."""
+    (tmp_path / "token").write_text("wrong")
+
+    with served(HTTPStatus.UNAUTHORIZED) as (url, asked):
+        result = run(folder / "objects.yaml", "--prometheus", url, "--token-file", tmp_path / "token")
+
+    assert (1, 1) == (result.exit_code, len(asked))
+    assert "401: it refuses these credentials" in " ".join(result.stderr.split())
 
 
 def test_objects_without_an_autoscaler_end_with_1(folder, tmp_path):

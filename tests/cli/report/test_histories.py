@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +53,21 @@ async def read(server, folder=None, matcher=""):
     async with Prometheus(server.url, matcher=matcher) as prometheus:
         histories = Histories(prometheus, folder, MONDAY, END, matcher)
         return await histories.of(autoscaler, "cpu"), await histories.several_clusters()
+
+
+async def test_files_of_any_kind_are_read_in_place_of_a_server(tmp_path):
+    """As Parquet, by a metric's name, and as CSV, by the object's alone."""
+    (autoscaler,), _ = autoscalers_of([hpa()], MONDAY)
+    (tmp_path / "prod").mkdir()
+    at = [f"2026-03-02T00:0{minute}:00Z" for minute in range(3)]
+    table = pd.DataFrame({"timestamp": pd.to_datetime(at), "value": [1.0, 2.0, 3.0]})
+    table.to_parquet(tmp_path / "prod/shop.cpu.parquet")
+    (tmp_path / "prod/shop.csv").write_text("timestamp,value\n" + "\n".join(f"{one},7" for one in at))
+
+    histories = Histories(None, tmp_path, MONDAY, END)
+
+    assert [1.0, 2.0, 3.0] == [value for _, value in (await histories.of(autoscaler, "cpu")).load]
+    assert [7.0] * 3 == [value for _, value in (await histories.of(autoscaler, "rps")).load]
 
 
 async def test_a_whole_history_has_no_remark():

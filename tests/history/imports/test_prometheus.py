@@ -98,12 +98,13 @@ async def test_a_token_is_read_anew_for_every_query(tmp_path):
             400,
             "400: parse error at char 7: asked was",
         ),
+        ("Unauthorized", 401, "401: it refuses requests without credentials: a file with a bearer token, or a user"),
         ("<html>Sign in</html>", 200, "an answer of Prometheus' HTTP API is needed"),
         (answered({"resultType": "vector", "result": []}), 200, "200: vector"),
         (answered(matrix([[1, "1"]], [[1, "2"]])), 200, "gives 2 series: one is needed, such as a sum(...) of them"),
         (answered({"resultType": "matrix", "result": [{"values": "many"}]}), 200, "gives no numbers over time"),
     ],
-    ids=["refused", "no json", "vector", "two series", "no numbers"],
+    ids=["refused", "no login", "no json", "vector", "two series", "no numbers"],
 )
 async def test_an_answer_that_is_no_load_is_refused_with_what_came(answer, status, said):
     async with Answering(answer=answer, status=status) as server:
