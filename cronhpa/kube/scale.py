@@ -31,7 +31,9 @@ from cronhpa.kube.shard_scope import ShardScope
 LOG = logging.getLogger(__name__)
 
 _CONFLICT = 409
-_ATTEMPTS = 3
+# Whoever writes the target's status in the seconds after a step makes a write conflict. After so long the decision is
+# old. On a busy API server three attempts took 12 s, and the next reconciliation as long.
+_ATTEMPT_SECONDS = 30.0
 # Reads of targets of one kind, each by a request of its own. Writes share the client's places with them.
 _READS_AT_ONCE = 16
 # A selector of the longest accepted text is shorter than this as JSON, with quotes and braces.
@@ -224,10 +226,18 @@ class Targets:
         """The target (namespace, group, kind, name) as its informer knows it; None for one that is not watched."""
         return self._seen.get(key)
 
-    async def write(self, namespace: str, ref: TargetRef, seen: Scale, replicas: int) -> None:
+    async def write(
+        self,
+        namespace: str,
+        ref: TargetRef,
+        seen: Scale,
+        replicas: int,
+        is_current: Callable[[], bool] = lambda: True,
+    ) -> None:
         """
         Sets the target's replicas, if they are still the ones that the decision saw.
 
+        is_current: whether the decision holds still, asked before each further attempt.
         Raises ClusterError: status 409 if somebody changed them since, so that the decision is void. After an error
         that `is_ambiguous`, the write may have been done.
         """
@@ -235,7 +245,10 @@ class Targets:
         version = seen.resource_version
         if not version:
             raise ClusterError(_CONFLICT, "Conflict", "the scale has no resource version to write against")
-        for _ in range(_ATTEMPTS):
+        loop, attempts = asyncio.get_running_loop(), 0
+        until = loop.time() + _ATTEMPT_SECONDS
+        while not attempts or (loop.time() < until and is_current()):
+            attempts += 1
             body: dict[str, Any] = {"metadata": {"resourceVersion": version}, "spec": {"replicas": replicas}}
             try:
                 written = await self._client.merge_patch(f"{resource.path(namespace, ref.name)}/scale", body, _Scale)
@@ -253,7 +266,7 @@ class Targets:
                 continue
             self._note(resource, namespace, ref, written)
             return
-        raise ClusterError(_CONFLICT, "Conflict", f"the target changed {_ATTEMPTS} times while it was being scaled")
+        raise ClusterError(_CONFLICT, "Conflict", f"the target changed {attempts} times while it was being scaled")
 
     async def other_manager(self, namespace: str, ref: TargetRef) -> str:
         """The newest field manager of the target's replicas that is not this operator; "" if none is stated."""

@@ -32,7 +32,7 @@ _KEPT = 4096
 _BUDGETS_KEPT = 65_536
 # An edge that 10,000 objects share is as many events. A kilobyte each at most.
 _QUEUE = 20_000
-_WRITERS = 8
+_WRITERS = 4
 # Scale writes go first; where there are always some, each of the writers goes on after so long, and an event that has
 # waited for longer than the second waits for none: ten thousand objects may well scale ten times a second for ever.
 _CALM_SECONDS = 1.0

@@ -219,7 +219,13 @@ class Writer:
                 return Withheld()
         conflict = state.local.replica_conflict
         try:
-            await self._targets.write(state.namespace, spec.target, observation.scale, decision.desired)
+            await self._targets.write(
+                state.namespace,
+                spec.target,
+                observation.scale,
+                decision.desired,
+                lambda: self._is_current(state, reconciliation),
+            )
         except ClusterError as error:
             self.failed += 1
             state.writes.scale_unknown = is_ambiguous(error)

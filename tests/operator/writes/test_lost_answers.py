@@ -192,6 +192,43 @@ def test_a_version_that_changed_without_the_count_costs_nothing():
     live(scenario)
 
 
+def test_a_target_that_changes_all_the_time_is_scaled_between_two_changes():
+    """Found: after three conflicts, 12 s on a busy API server, a step waited for another reconciliation, or two."""
+
+    async def scenario():
+        api = shop(2, 3000)
+        api.faults = [Fault("PATCH", "/scale$", status=409, times=8)]
+        api.latency = lambda _, path: 1 if path.endswith("/scale") else 0.001
+        async with Life(api):
+            await until(30)
+        assert 9 == api.count("PATCH", "/scale")
+        return timeline(api)
+
+    ((at, *change),) = live(scenario)
+
+    assert [2, 3] == change
+    assert 17 <= at <= 18  # nine writes, and a read after each of the eight
+
+
+def test_a_target_that_changes_for_half_a_minute_or_whose_object_is_edited_is_given_up():
+    async def scenario():
+        api = shop(2, 3000)
+        api.faults = [Fault("PATCH", "/scale$", status=409, times=None)]
+        api.latency = lambda _, path: 1 if path.endswith("/scale") else 0.001
+        async with Life(api):
+            await until(34)
+            assert "the target changed 15 times while it was being scaled" in condition(api, "AbleToScale")["message"]
+            await until(45)
+            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 2})
+            await until(48)
+            before = api.count("PATCH", "/scale")
+            await until(90)
+        assert before == api.count("PATCH", "/scale")
+        assert [] == timeline(api)
+
+    live(scenario)
+
+
 def edited(api):
     api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 2})
 
