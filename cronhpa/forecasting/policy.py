@@ -405,6 +405,8 @@ def _learning(history: KnownLoad, target: ForecastTarget, measured: int) -> Abse
     measured_so_far = f"no load of {metric} to learn from yet"
     if measured:
         measured_so_far = f"{_span(measured, history)} of {metric} measured over {_span(len(history.steps), history)}"
+    if target.left_out or target.ignored:
+        measured_so_far += ", without days and hours that are left out"
     return Absent(
         "Learning", f"{measured_so_far}: forecasts begin with {HISTORY_DAYS_MIN * 24} h of history, 24 h of it measured"
     )

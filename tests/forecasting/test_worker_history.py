@@ -138,6 +138,18 @@ def test_a_span_that_is_left_out_is_a_gap_to_what_is_fitted(store):
     assert max(ask(store, now, told)[WEB].load) < 13.0
 
 
+def test_whoever_leaves_out_nearly_everything_is_told_that_it_does_not_count(store):
+    """A hostile calendar, or an `exclude` of all days but the last hour."""
+    now = MIDNIGHT
+    remember(store, now - 10 * DAY, now)
+    told = replace(subject(WEB), left_out=(Span(now - 45 * DAY, now - HOUR),))
+
+    assert (
+        "1 h of cpu measured over 240 h, without days and hours that are left out: forecasts begin with 48 h of"
+        " history, 24 h of it measured"
+    ) == ask(store, now, told)[WEB].message
+
+
 def test_an_ignored_span_is_a_gap_to_what_is_fitted_and_to_the_ceiling(store):
     """Three hours of a hundred cores, of which two hours and a minute are ignored."""
     now, incident = MIDNIGHT, MIDNIGHT - 30 * HOUR
