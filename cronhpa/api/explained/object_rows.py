@@ -92,7 +92,8 @@ def row_of(body: Json, it: Explanation, now: Nanoseconds, zone: str | None) -> O
         needs_person, urgency = True, min(urgency, _urgency(_UNDECIDED))
         notes.append("its last edit has not been decided upon yet: is the operator running?")
     for problem in it.problems:
-        urgency = min(urgency, _urgency(StatusWord.HOLDING))
+        # Behind what is at its maximum: an object that decides, though its schedules contradict, does not burn.
+        urgency = min(urgency, _urgency(StatusWord.LEARNING))
         notes.append("; ".join(part for part in (problem.what or problem.message, problem.do) if part))
     if it.at_maximum:
         urgency = min(urgency, _urgency(StatusWord.MAXED))

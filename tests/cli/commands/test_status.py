@@ -35,7 +35,7 @@ def test_the_eight_situations_read_as_they_did_when_a_person_looked_at_them():
 def test_objects_that_need_a_person_come_first_then_by_name():
     rows = rows_of([named(name) for name in sorted(SITUATIONS)], NOW)
 
-    assert ["no-target", "no-metric", "two-owners", "contradictory", "maxed"] == [
+    assert ["no-target", "no-metric", "two-owners", "maxed", "contradictory"] == [
         row.name for row in rows if row.needs_person
     ]
     assert ["preview", "good", "night-zero", "plain"] == [row.name for row in rows if not row.needs_person]
