@@ -11,6 +11,7 @@ import time
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from statistics import fmean
 from urllib.error import HTTPError
 
 import aiohttp
@@ -61,11 +62,16 @@ class Crowd:
 
     def __init__(self, plane, session):
         self.plane, self._session, self._places = plane, session, asyncio.Semaphore(_WRITES_AT_ONCE)
+        self.took = []
+        """The seconds of each write."""
 
     async def write(self, method, path, body=None):
-        async with self._places, self._session.request(method, f"{self.plane.url}{path}", json=body) as answer:
-            await answer.read()
-            assert answer.status < 300 or answer.status == 404, await answer.text()
+        async with self._places:
+            begun = time.monotonic()
+            async with self._session.request(method, f"{self.plane.url}{path}", json=body) as answer:
+                await answer.read()
+                assert answer.status < 300 or answer.status == 404, await answer.text()
+            self.took.append(time.monotonic() - begun)
 
     async def add_pods(self, number):
         """Their names."""
@@ -226,8 +232,9 @@ async def test_an_edge_that_hundreds_of_objects_share_is_acted_upon_at_once(
 
 async def test_objects_made_at_once_delay_no_neighbour_for_long(plane, neighbour, operator, record_property):
     """
-    1,500, as fast as the API server takes them. Their targets do not exist: each gets a status and an event. On two
-    busy cores the server is what delays the neighbour: its requests, some three for each step, take seconds.
+    1,500, as fast as the API server takes them. Their targets do not exist: each gets a status and an event. A step of
+    the neighbour is some five requests, or ten where the target's status changes, and a second: what delays it is the
+    server, which takes seconds for each on two busy cores.
     """
     names, seen = [f"new-{number}" for number in range(1_500)], []
     queue = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}}
@@ -239,7 +246,9 @@ async def test_objects_made_at_once_delay_no_neighbour_for_long(plane, neighbour
         )
         while not making.done():
             seen.append(await asyncio.to_thread(steps, neighbour, operator))
-        record_property("told", f"1,500 objects in {time.monotonic() - begun:.0f} s, then their statuses:")
+        request = fmean(crowd.took)
+        seconds = time.monotonic() - begun
+        record_property("told", f"1,500 objects in {seconds:.0f} s, {request:.1f} s a request, then their statuses:")
         while len(seen) < 2 or not all(one.get("status") for one in plane.get(cron_hpas(CROWD))["items"]):
             seen.append(await asyncio.to_thread(steps, neighbour, operator))
         record_property("told", f"all have one after {time.monotonic() - begun:.0f} s")
@@ -247,7 +256,7 @@ async def test_objects_made_at_once_delay_no_neighbour_for_long(plane, neighbour
             record_property("told", told(some, operator, "among them"))
         await asyncio.gather(*(crowd.write("DELETE", f"{cron_hpas(CROWD)}/{name}") for name in names))
 
-    assert max(one for times, _ in seen for one in times) < 30
+    assert max(one for times, _ in seen for one in times) < 5 + 12 * request
     assert max(probe for _, probe in seen) < 5
 
 
