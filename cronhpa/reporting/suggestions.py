@@ -492,4 +492,4 @@ def _unlike_days(case: Case) -> list[str]:
     busiest, usual = (math.ceil(load / case.setting.model.target) for load in (largest.max(), np.median(largest)))
     if largest.max() < _UNLIKE_FACTOR * np.median(largest) or busiest <= usual:
         return []
-    return [f"its busiest day needed {busiest} pods, a usual one {usual}: the next week may be unlike this one"]
+    return [f"its busiest day needed {busiest:,} pods, a usual one {usual:,}: the next week may be unlike this one"]
