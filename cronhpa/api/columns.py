@@ -63,8 +63,8 @@ def columns(reconciliation: Reconciliation, status: Status) -> dict[str, str]:
 
 def unreadable(status: Status) -> dict[str, str]:
     """The texts of an object whose spec cannot be read: there is no next edge."""
-    stated = {key: text for key, text in status.get("columns", {}).items() if key != "next"}
-    return {**stated, "status": str(StatusWord.SPEC_UNREADABLE)}
+    unchanged = {key: text for key, text in status.get("columns", {}).items() if key != "next"}
+    return {**unchanged, "status": str(StatusWord.SPEC_UNREADABLE)}
 
 
 def targets(metrics: Sequence[Metric], current: Sequence[dict[str, Any]]) -> str:

@@ -43,14 +43,14 @@ _OPTIONAL = {
 
 def conditions(previous: Iterable[Condition], reconciliation: Reconciliation) -> list[Condition]:
     """The conditions after a reconciliation; transition times are carried over from the previous ones."""
-    stated = (*_upstream_conditions(reconciliation), *_own_conditions(reconciliation))
-    kinds = {kind for kind, *_ in stated}
+    present = (*_upstream_conditions(reconciliation), *_own_conditions(reconciliation))
+    kinds = {kind for kind, *_ in present}
     # Conditions about schedules, a forecast, a fallback or another autoscaler are dropped once there is none.
     conditions = [dict(old) for old in previous if old["type"] in kinds or old["type"] not in _OPTIONAL]
     stamp = format_instant(reconciliation.decision.at)
     # If somebody else wrote two conditions of one type, the first one counts.
     by_type = {condition["type"]: condition for condition in reversed(conditions)}
-    for kind, is_true, reason, message in stated:
+    for kind, is_true, reason, message in present:
         condition = by_type.get(kind)
         if condition is None and kind == MAXED_OUT and not is_true:
             continue  # only whoever has run at a maximum reads that it no longer does
@@ -212,12 +212,12 @@ def _forecast_active(reconciliation: Reconciliation) -> ConditionText:
         return "ForecastActive", False, abstained.reason, "; ".join((abstained.message, *lost))
     if proposal is None:
         return "ForecastActive", False, "NotAsked", f"this reconciliation went another way: {decision.kind}"
-    told = (proposal_reason(proposal), *lost)
+    parts = (proposal_reason(proposal), *lost)
     if reconciliation.spec.forecast.mode is Mode.PREVIEW:
-        return "ForecastActive", False, "Preview", f"it would ask for at least {proposal.replicas}: {'; '.join(told)}"
+        return "ForecastActive", False, "Preview", f"it would ask for at least {proposal.replicas}: {'; '.join(parts)}"
     if reconciliation.forecast is None or reconciliation.forecast.track_record is None:
-        return "ForecastActive", True, "Acting", "; ".join(told)
-    return "ForecastActive", True, "BeatsReactive", "; ".join((_tried(reconciliation.forecast.track_record), *told))
+        return "ForecastActive", True, "Acting", "; ".join(parts)
+    return "ForecastActive", True, "BeatsReactive", "; ".join((_tried(reconciliation.forecast.track_record), *parts))
 
 
 def _tried(record: TrackRecord) -> str:

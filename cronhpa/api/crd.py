@@ -189,8 +189,8 @@ def crd_texts(*, before_1_34: bool = False) -> str:
 def _for_server(node: Any, *, before_1_34: bool) -> Any:
     """The JSON schema for one range of servers: marks of `BEFORE_1_34` are applied for the older ones, then removed."""
     if isinstance(node, list):
-        kept = [child for child in node if not (before_1_34 and isinstance(child, dict) and _left_out(child))]
-        return [_for_server(child, before_1_34=before_1_34) for child in kept]
+        children = [child for child in node if not (before_1_34 and isinstance(child, dict) and _left_out(child))]
+        return [_for_server(child, before_1_34=before_1_34) for child in children]
     if not isinstance(node, dict):
         return node
     added = (node.get(BEFORE_1_34) or {}) if before_1_34 else {}

@@ -307,7 +307,7 @@ def _rows(parts: Iterable[ObjectPart]) -> list[dict[str, Any]]:
 def _state(event: PlannedEvent, phase: Phase, shares: Iterable[Share], objects: int) -> str:
     if event.problems:
         return "Refused"
-    if event.suspend or all(stated.schedule.suspend for stated in event.schedules):
+    if event.suspend or all(event_schedule.schedule.suspend for event_schedule in event.schedules):
         return "Suspended"
     if not objects:
         return "Empty"

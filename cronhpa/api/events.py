@@ -46,13 +46,13 @@ def new_conflict_events(previous: Status, reconciliation: Reconciliation) -> Ite
     """
     An event for each conflict that the previous status does not state: each is reported once, however often it recurs.
     """
-    stated = [
+    told_before = [
         condition.get("message", "")
         for condition in previous.get("conditions", ())
         if condition["type"] == "BoundsConsistent"
     ]
     for conflict in reconciliation.conflicts:
-        if not any(conflict.text in message for message in stated):
+        if not any(conflict.text in message for message in told_before):
             yield Event("Warning", conflict.reason, str(conflict))
 
 

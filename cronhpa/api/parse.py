@@ -108,7 +108,9 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
         options=_options(model, defaults),
         mode=Mode(model.mode),
         schedules=tuple(_own_schedule(schedule, model.time_zone) for schedule in model.schedules or ()),
-        schedules_from=tuple(_schedules_from(stated, model.time_zone) for stated in model.schedules_from or ()),
+        schedules_from=tuple(
+            _schedules_from(from_calendar, model.time_zone) for from_calendar in model.schedules_from or ()
+        ),
         override=_override(model.override),
         forecast=_forecast(model.forecast),
         fallback=None
@@ -148,13 +150,13 @@ def _problems(error: ValidationError) -> Iterable[SpecProblem]:
 
 
 def _options(model: schema.CronHPASpec, defaults: ControllerOptions) -> ControllerOptions:
-    stated = {
+    options = {
         "sync_period": model.sync_period_seconds,
         "cpu_initialization_period": model.cpu_initialization_period_seconds,
         "initial_readiness_delay": model.initial_readiness_delay_seconds,
         "metric_max_age": model.metric_max_age_seconds,
     }
-    return replace(defaults, **{name: seconds * SECOND for name, seconds in stated.items() if seconds is not None})
+    return replace(defaults, **{name: seconds * SECOND for name, seconds in options.items() if seconds is not None})
 
 
 def _metric(metric: metrics.MetricSpec) -> Metric:
@@ -302,8 +304,8 @@ def _days(key: str, days: schedules.DaysModel | None) -> Days | None:
         return None
     named = tuple(Holidays(one.country, one.subdivision) for one in days.holidays or ())
     ranges: list[DateRange] = []
-    for index, stated in enumerate(days.dates or ()):
-        range_, problem = _range(stated.from_, stated.to)
+    for index, day_range in enumerate(days.dates or ()):
+        range_, problem = _range(day_range.from_, day_range.to)
         if range_ is None:
             raise ValueError(f"{key}.dates[{index}].{problem}")
         ranges.append(range_)

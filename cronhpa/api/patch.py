@@ -52,7 +52,7 @@ def as_answered(
     `altered`: an API server that drops an unknown field would else get it again at each reconciliation. All other keys
     are as in the answer: somebody else may have written them meanwhile.
     """
-    held = ours
+    values = ours
     for key in {**ours, **answered}:
         own, theirs, part = ours.get(key), answered.get(key), patch.get(key)
         if own == theirs or (*path, key) in but:
@@ -62,7 +62,7 @@ def as_answered(
         else:
             value = own if key in patch else theirs
         if value is None:
-            held = {other: kept for other, kept in held.items() if other != key}
+            values = {other: value_of_other for other, value_of_other in values.items() if other != key}
         elif value is not own:
-            held = {**held, key: value}
-    return held
+            values = {**values, key: value}
+    return values

@@ -46,8 +46,8 @@ def render(previous: Status, reconciliation: Reconciliation) -> Status:
     if "operator" in previous:
         status["operator"] = previous["operator"]
     if decision.kind is DecisionKind.UNREACHABLE:
-        kept = ("currentReplicas", "desiredReplicas", "lastScaleTime", "currentMetrics")
-        status |= {key: previous[key] for key in kept if key in previous}
+        unaffected = ("currentReplicas", "desiredReplicas", "lastScaleTime", "currentMetrics")
+        status |= {key: previous[key] for key in unaffected if key in previous}
     else:
         is_settled = decision.kind is not DecisionKind.HELD and not isinstance(reconciliation.outcome, Failed)
         status["currentReplicas"] = decision.current

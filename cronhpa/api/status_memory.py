@@ -191,9 +191,9 @@ def _start_ups(memory: Memory) -> dict[str, Any]:
 
 def _recommendation(recommendation: Recommendation, current: int | None, *, is_named: bool) -> dict[str, Any]:
     merged, metrics = recommendation.replicas, recommendation.metrics if recommendation.asked_at is None else None
-    held = merged if recommendation.asked_at is None else recommendation.highest
-    held = held if current is None else min(held, current)
-    replicas = held if metrics is None else max(held, metrics)
+    highest = merged if recommendation.asked_at is None else recommendation.highest
+    highest = highest if current is None else min(highest, current)
+    replicas = highest if metrics is None else max(highest, metrics)
     text: dict[str, Any] = {"replicas": replicas, "time": format_instant_exact(recommendation.at)}
     by = str(recommendation.by) if is_named and recommendation.by is not None else ""
     if len(by) > _BY_MAX:

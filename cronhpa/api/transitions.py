@@ -138,8 +138,8 @@ def _stated(status: Status, source: str, name: str | None = None) -> list[dict[s
     ]
 
 
-def _until(stated: list[dict[str, Any]], zone: str, now: Nanoseconds) -> str:
-    end = next((bound["until"] for bound in stated if "until" in bound), None)
+def _until(schedules: list[dict[str, Any]], zone: str, now: Nanoseconds) -> str:
+    end = next((bound["until"] for bound in schedules if "until" in bound), None)
     return "" if end is None else f" until {format_ahead(parse_instant(end), zone, now)}"
 
 

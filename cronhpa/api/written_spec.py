@@ -51,9 +51,9 @@ def written_spec(body: Mapping[str, Any]) -> Spec:
         if is_wrong and not is_named:
             problems.append(SpecProblem(f"{path} ({schedule.name})", schedule.problem or ""))
     problems += [
-        SpecProblem(f"spec.schedulesFrom[{index}]", stated.bounds.problem)
-        for index, stated in enumerate(spec.schedules_from)
-        if stated.bounds.problem is not None and "spec.timeZone" not in problem_paths
+        SpecProblem(f"spec.schedulesFrom[{index}]", from_calendar.bounds.problem)
+        for index, from_calendar in enumerate(spec.schedules_from)
+        if from_calendar.bounds.problem is not None and "spec.timeZone" not in problem_paths
     ]
     if problems:
         raise SpecError(problems)
@@ -81,14 +81,14 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(element) for element in value] if isinstance(value, list) else value
 
 
-def as_written(spec: Mapping[str, Any], stated: Collection[str] = ()) -> dict[str, Any]:
+def as_written(spec: Mapping[str, Any], stated_defaults: Collection[str] = ()) -> dict[str, Any]:
     """
     A spec of the API server in the order of the reference and without the defaults that the API server added.
 
-    stated: paths of fields that hold their default because somebody wrote it (`stated_defaults`). The API server does
-    not keep the order of fields.
+    stated_defaults: paths of fields that hold their default because somebody wrote it (`stated_defaults`). The API
+    server does not keep the order of fields.
     """
-    written: dict[str, Any] = _undefaulted(spec, spec_schema(), stated, "")
+    written: dict[str, Any] = _undefaulted(spec, spec_schema(), stated_defaults, "")
     return written
 
 
@@ -169,10 +169,10 @@ def field_order(*parents: str) -> list[str]:
     return list(node["properties"])
 
 
-def _undefaulted(value: Any, node: Mapping[str, Any], stated: Collection[str], path: str) -> Any:
+def _undefaulted(value: Any, node: Mapping[str, Any], stated_defaults: Collection[str], path: str) -> Any:
     if isinstance(value, list):
         return [
-            _undefaulted(item, node.get("items") or {}, stated, _below(path, _item_name(item, index)))
+            _undefaulted(item, node.get("items") or {}, stated_defaults, _below(path, _item_name(item, index)))
             for index, item in enumerate(value)
         ]
     if not isinstance(value, Mapping):
@@ -180,11 +180,11 @@ def _undefaulted(value: Any, node: Mapping[str, Any], stated: Collection[str], p
     fields = node.get("properties") or {}
     names = [*(name for name in fields if name in value), *(name for name in value if name not in fields)]
     return {
-        name: _undefaulted(value[name], fields.get(name) or {}, stated, _below(path, name))
+        name: _undefaulted(value[name], fields.get(name) or {}, stated_defaults, _below(path, name))
         for name in names
         if "default" not in (fields.get(name) or {})
         or fields[name]["default"] != value[name]
-        or _below(path, name) in stated
+        or _below(path, name) in stated_defaults
     }
 
 

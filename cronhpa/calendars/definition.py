@@ -52,8 +52,8 @@ class CalendarDefinition(ServerFields):
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
-        stated = [place for place in (self.file, self.url, self.url_file) if place is not None]
-        if len(stated) != 1:
+        places = [place for place in (self.file, self.url, self.url_file) if place is not None]
+        if len(places) != 1:
             raise ValueError(f"exactly one of {', '.join(_PLACES[:-1])} and {_PLACES[-1]} is accepted")
         if self.file is not None and self.model_fields_set != {"file"}:
             other = to_camel(min(self.model_fields_set - {"file"}))

@@ -79,8 +79,8 @@ class CalendarFeeds:
             definitions = await asyncio.to_thread(self._definitions)
         except (OSError, ValueError) as error:
             if str(error) != self.problem:
-                kept = "the former ones stay" if self._feeds else "there are no calendars"
-                LOG.error("the file of calendars cannot be used, %s: %s", kept, error)  # noqa: TRY400 - not our fault
+                consequence = "the former ones stay" if self._feeds else "there are no calendars"
+                LOG.error("the file of calendars cannot be used, %s: %s", consequence, error)  # noqa: TRY400 - not our fault
             self.problem = str(error)
         else:
             self.problem = ""
@@ -171,12 +171,12 @@ class _Feed:
         problem, events, took = "", self._calendar.events, 0.0
         try:
             text = await self._text()
-            seen = (hashlib.sha256(text).digest(), around(self._now()).begin)
-            if seen != self._seen:
+            digest = (hashlib.sha256(text).digest(), around(self._now()).begin)
+            if digest != self._seen:
                 found, took = await self._read_text(text)
                 self._refused = str(found) if isinstance(found, IcsError) else ""
                 events = events if isinstance(found, IcsError) else found
-                self._seen = seen
+                self._seen = digest
             problem = self._refused
         except NoAnswerError as error:
             problem = error.message
@@ -202,8 +202,8 @@ class _Feed:
             self._calendar = Calendar(name, events, begin=begin)
         else:
             if problem != before.problem:
-                kept = "it stays as it was" if events is not None else "it was never read"
-                LOG.warning("calendar %s: %s; %s", name, problem, kept)
+                consequence = "it stays as it was" if events is not None else "it was never read"
+                LOG.warning("calendar %s: %s; %s", name, problem, consequence)
             since = before.since if before.problem and before.since is not None else self._now()
             self._calendar = Calendar(name, events, problem, since, begin)
         self._put(self._calendar)

@@ -180,8 +180,8 @@ def _check_zone(calendar: Any) -> None:
     """Names the zone of a calendar's floating times as IANA does; raises IcsError for one that nobody knows."""
     from icalendar.timezone.windows_to_olson import WINDOWS_TO_OLSON  # noqa: PLC0415 - as above
 
-    stated = _listed(calendar.pop(_CALENDAR_ZONE, None))
-    names = {WINDOWS_TO_OLSON.get(name, name) for zone in stated if (name := str(zone).strip())}
+    zones = _listed(calendar.pop(_CALENDAR_ZONE, None))
+    names = {WINDOWS_TO_OLSON.get(name, name) for zone in zones if (name := str(zone).strip())}
     for name in names:
         if len(names) > 1 or zone_problem(name) is not None:
             shown = _shown(", ".join(sorted(names)))
@@ -207,8 +207,8 @@ def _tell_apart(events: list[Any]) -> None:
 
 def _moments(value: Any) -> Iterator[Any]:
     """The times of a property: one, those of a list, both of a period."""
-    for stated in getattr(value, "dts", (value,)):
-        yield from stated.dt if isinstance(stated.dt, tuple) else (stated.dt,)
+    for entry in getattr(value, "dts", (value,)):
+        yield from entry.dt if isinstance(entry.dt, tuple) else (entry.dt,)
 
 
 def _is_floating(at: Any) -> bool:
@@ -237,14 +237,14 @@ def _event(occurrence: Any) -> CalendarEvent | None:
     if opens >= closes:
         return None
     title = shortened(printable(" ".join(str(_first(occurrence.get("SUMMARY")) or "").split())), _TITLE_MAX)
-    stated = dict(_bounds(str(_first(occurrence.get("DESCRIPTION")) or "")))
+    bounds = dict(_bounds(str(_first(occurrence.get("DESCRIPTION")) or "")))
     return CalendarEvent(
         title,
         f"{opens:{_TEXT}}",
         f"{closes:{_TEXT}}",
         "UTC" if is_zoned else "",
-        stated.get("minReplicas"),
-        min(stated.get("headroomPercent", 0), _HEADROOM_MAX),
+        bounds.get("minReplicas"),
+        min(bounds.get("headroomPercent", 0), _HEADROOM_MAX),
     )
 
 

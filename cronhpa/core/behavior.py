@@ -88,8 +88,8 @@ def normalize(
         # If a floor or a cap undoes the change of the window, the merged count stays and there is no step to record.
         if clamped != merged:
             rule = Rule.SCALE_UP_STABILIZED if stable < merged else Rule.SCALE_DOWN_STABILIZED
-            held = _held(rule, stable, current, limits, memory, behavior, options)
-            steps += [Step(rule, merged, stable, held), *clamps]
+            cause = _held(rule, stable, current, limits, memory, behavior, options)
+            steps += [Step(rule, merged, stable, cause), *clamps]
             number = clamped
     if limits.timed:
         raised = max(number, limits.minimum)
@@ -142,10 +142,10 @@ def _held(
                 if (count := (entry.metrics or 0) if entry.by in limits.released else entry.highest) >= stable
             ],
         )
-    asked, newest = max(candidates, key=lambda pair: pair[1].at)
-    by = newest.by if asked == newest.replicas else BY_METRICS
+    recommended, newest = max(candidates, key=lambda pair: pair[1].at)
+    by = newest.by if recommended == newest.replicas else BY_METRICS
     asked_at = newest.at if newest.asked_at is None else newest.asked_at
-    return Held(asked, asked_at, newest.at + window, by, None if asked_at == newest.at else newest.at)
+    return Held(recommended, asked_at, newest.at + window, by, None if asked_at == newest.at else newest.at)
 
 
 def _cause(
@@ -171,7 +171,7 @@ def _cause(
 
 
 def stabilize(
-    asked: Recommendation,
+    newest: Recommendation,
     current: int,
     recommendations: Iterable[Recommendation],
     behavior: Behavior | None,
@@ -193,17 +193,17 @@ def stabilize(
     An entry exactly as old as the window counts without a behavior, and does not count with one.
     """
     up, down = stabilization_windows(behavior, options)
-    since = asked.at - down
+    since = newest.at - down
     if behavior is None:
         since -= 1
-    since_up = asked.at - up
-    merged = held = asked.replicas
-    measured = asked.metrics
+    since_up = newest.at - up
+    merged = stabilized = newest.replicas
+    measured = newest.metrics
     lowest, highest = (-1, 0) if measured is None else (measured, measured)
     for entry in recommendations:
         at, metrics = entry.at, entry.metrics
-        if at > since and entry.replicas > held and entry.by not in released:
-            held = entry.replicas
+        if at > since and entry.replicas > stabilized and entry.by not in released:
+            stabilized = entry.replicas
         if metrics is not None:
             if metrics < lowest and at > since_up:
                 lowest = metrics
@@ -211,8 +211,8 @@ def stabilize(
                 if entry.asked_at is None:
                     highest = metrics
                 else:
-                    held = max(held, metrics)
-    stable = min(current, max(held, highest))
+                    stabilized = max(stabilized, metrics)
+    stable = min(current, max(stabilized, highest))
     if measured is None:
         return max(stable, merged)
     stable = max(stable, highest if behavior is None else min(max(current, lowest), highest))

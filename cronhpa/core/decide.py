@@ -185,10 +185,10 @@ def _target(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
     if not spec.metrics or (asleep and not spec.scales_to_zero):
         return Target(bounds.minimum, bounds.minimum_by)
 
-    kept = bounds.minimum if asleep else current
-    kept_by = BY_NOBODY if kept == current else bounds.minimum_by
+    unmeasured = bounds.minimum if asleep else current
+    unmeasured_by = BY_NOBODY if unmeasured == current else bounds.minimum_by
     if observation.selector_problem is not None:
-        return Target(kept, kept_by, failure=observation.selector_problem)
+        return Target(unmeasured, unmeasured_by, failure=observation.selector_problem)
     band = tolerance(spec.behavior, spec.options)
     measured = tuple(
         measure(metric, reading, current, scale.status_replicas, band, bounds.headroom_percent)
@@ -201,7 +201,7 @@ def _target(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
             source = getattr(metric, "name", "")
     absent = [result for result in measured if isinstance(result, Absent)]
     if absent and (len(absent) == len(measured) or replicas < current):
-        return Target(kept, kept_by, measured=measured, failure=absent[0])
+        return Target(unmeasured, unmeasured_by, measured=measured, failure=absent[0])
     if observation.unseen is not None and replicas < current:
         return Target(current, BY_NOBODY, measured=measured, failure=observation.unseen)
     return Target(replicas, SourceRef(Source.METRIC, source), name, measured)
@@ -240,11 +240,11 @@ def merge(spec: Spec, proposals: Proposals, bounds: Bounds, current: int, now: N
     steps: tuple[Step, ...] = ()
     if bounds.unreadable is not None and replicas < current:
         # A floor above the current count would have raised the count: only the cap can change it.
-        kept, changes = limits.clamp(current)
-        if kept != replicas:
+        clamped, changes = limits.clamp(current)
+        if clamped != replicas:
             by = _source_after(BY_NOBODY, changes)
-            steps = (Step(Rule.NO_EVIDENCE, replicas, kept, by if changes else bounds.unreadable),)
-            replicas = kept
+            steps = (Step(Rule.NO_EVIDENCE, replicas, clamped, by if changes else bounds.unreadable),)
+            replicas = clamped
     has_evidence = target.failure is None or replicas != current or not limits.allow(current)
     recommended = Recommendation(replicas, now, target.requested, by) if has_evidence else None
     return Merged(replicas, by, limits, recommended, steps)

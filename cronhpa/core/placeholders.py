@@ -85,11 +85,11 @@ def shares(missing: Mapping[tuple[str, str], int], most: int) -> dict[tuple[str,
     }
 
 
-def _levelled(asked: Mapping[_Name, int], most: int) -> dict[_Name, int]:
+def _levelled(missing: Mapping[_Name, int], most: int) -> dict[_Name, int]:
     left, given = most, dict[_Name, int]()
     # The smallest first: what they leave is shared by the others.
-    for rest, key in zip(range(len(asked), 0, -1), sorted(asked, key=lambda key: (asked[key], key)), strict=True):
-        given[key] = min(asked[key], left // rest)
+    for rest, key in zip(range(len(missing), 0, -1), sorted(missing, key=lambda key: (missing[key], key)), strict=True):
+        given[key] = min(missing[key], left // rest)
         left -= given[key]
     return given
 
@@ -122,8 +122,8 @@ class _Coming(Struct, frozen=True, gc=False):
 def _coming_minimum(spec: Spec, memory: Memory, bounds: Bounds, now: Nanoseconds, ahead: Nanoseconds) -> int:
     """The largest minimum that begins within `ahead`, 0 if none does. bounds: those of now."""
     inputs = (ahead, memory.lead_start_up(spec), memory.leads, memory.crowd)
-    kept: _Coming | None = spec.computed.get("coming")
-    if kept is None or kept.inputs != inputs or not kept.begin <= now < kept.end:
+    cached: _Coming | None = spec.computed.get("coming")
+    if cached is None or cached.inputs != inputs or not cached.begin <= now < cached.end:
         highest, edge = 0, bounds.next_edge
         # Until an edge is over, or another one comes near.
         end = FOR_EVER if edge is None else edge.at
@@ -134,8 +134,8 @@ def _coming_minimum(spec: Spec, memory: Memory, bounds: Bounds, now: Nanoseconds
             highest, edge = max(highest, bounds.minimum if _has_room(spec, bounds) else 0), bounds.next_edge
         if edge is not None:
             end = min(end, max(edge.at - ahead, now + 1))
-        kept = spec.computed["coming"] = _Coming(highest, now, end, inputs)
-    return kept.minimum
+        cached = spec.computed["coming"] = _Coming(highest, now, end, inputs)
+    return cached.minimum
 
 
 def _has_room(spec: Spec, bounds: Bounds) -> bool:

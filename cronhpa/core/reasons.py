@@ -46,11 +46,11 @@ _FLOOR_LIMITS = {
 
 def reason(decision: Decision) -> str:
     """Explains the count: its source, then each limit that changed it. Never empty."""
-    asked = _asked(decision)
+    source = _asked(decision)
     if not decision.steps:
-        return asked
-    # `asked` is empty if there is no metric and an unreadable schedule keeps the count.
-    return "; ".join(filter(None, (asked, *(step_reason(step, decision) for step in decision.steps))))
+        return source
+    # `source` is empty if there is no metric and an unreadable schedule keeps the count.
+    return "; ".join(filter(None, (source, *(step_reason(step, decision) for step in decision.steps))))
 
 
 def event_reason(decision: Decision, *, is_upstream: bool) -> str:
@@ -96,24 +96,24 @@ def proposal_reason(proposal: Proposal) -> str:
 
 def crowd_reason(crowd: Crowd) -> str:
     """By how much a crowd makes a lead longer, and why."""
-    asked = f"{crowd.pods:,} pods of {crowd.objects:,} objects start then"
-    return f"+{crowd.delay(crowd.start) // SECOND} s: {asked}, {crowd.pods_per_minute:,} a minute"
+    crowd_size = f"{crowd.pods:,} pods of {crowd.objects:,} objects start then"
+    return f"+{crowd.delay(crowd.start) // SECOND} s: {crowd_size}, {crowd.pods_per_minute:,} a minute"
 
 
 def step_reason(step: Step, decision: Decision) -> str:
     """How a limit of this decision changed the count, and why."""
     if isinstance(step.cause, Held):
-        held = f"{step.after} {_HOLDS[step.rule]} by stabilization: {_held(step.cause)}"
+        text = f"{step.after} {_HOLDS[step.rule]} by stabilization: {_held(step.cause)}"
         # Else a reader waits for a scale-down that cannot come.
-        return f"{held}; {step.after} is also the minimum" if step.after == decision.minimum else held
+        return f"{text}; {step.after} is also the minimum" if step.after == decision.minimum else text
     if isinstance(step.cause, Rate):
         return f"limited to {step.after}: {_rate(step.rule, step.cause)}"
     unreadable = next(
         (_ref(abstention) for abstention in decision.abstentions if abstention.source is Source.SCHEDULE), None
     )
     if step.rule is Rule.NO_EVIDENCE:
-        kept = f"{step.after} stay" if step.after == decision.current else f"{step.after} in place of {step.before}"
-        return f"{kept}, as {unreadable} cannot be read and may ask for more"
+        replicas = f"{step.after} stay" if step.after == decision.current else f"{step.after} in place of {step.before}"
+        return f"{replicas}, as {unreadable} cannot be read and may ask for more"
     if step.rule is Rule.TOO_MANY_REPLICAS and step.cause == unreadable:
         return f"lowered to {step.after}, which are there: {unreadable} cannot be read and may allow more"
     return _bounded(step, decision)
@@ -133,10 +133,10 @@ def _bounded(step: Step, decision: Decision) -> str:
     changed, noun = _BOUNDED[step.rule]
     if step.rule is Rule.FLOOR and step.cause == BY_SPEC:
         noun = "minimum"
-    asked = (
+    proposals = (
         proposal for proposal in decision.proposals if (proposal.by, proposal.replicas) == (step.cause, step.after)
     )
-    for proposal in asked:
+    for proposal in proposals:
         if isinstance(proposal.basis, Ahead | Yielding) and proposal.basis.stated is not None:
             return f"{changed} to {step.after}, as {_asks(proposal)}"
     return f"{changed} to {step.after}, the {noun} of {step.cause}"
@@ -158,23 +158,25 @@ def _asked(decision: Decision) -> str:
         return "; ".join(_asks(proposal) for proposal in decision.proposals if proposal.role is Role.TARGET)
     if by.source is Source.METRIC:
         return _asks(Proposal(by.source, by.name, Role.TARGET, decision.merged))
-    stated = _stated(decision, by)
-    other = {Role.FLOOR: Role.CAP, Role.CAP: Role.FLOOR}[stated.role]
+    proposal_in_force = _stated(decision, by)
+    other = {Role.FLOOR: Role.CAP, Role.CAP: Role.FLOOR}[proposal_in_force.role]
     if any(
-        (proposal.by, proposal.role, proposal.replicas) == (by, other, stated.replicas)
+        (proposal.by, proposal.role, proposal.replicas) == (by, other, proposal_in_force.replicas)
         for proposal in decision.proposals
     ):
-        return f"{by} asks for exactly {stated.replicas}"
-    return _asks(stated)
+        return f"{by} asks for exactly {proposal_in_force.replicas}"
+    return _asks(proposal_in_force)
 
 
 def _stated(decision: Decision, by: SourceRef) -> Proposal:
     """The proposal of the source that set the merged count: a cap if the metrics ask for more, else a floor."""
     metrics = None if decision.recommended is None else decision.recommended.metrics
     role = Role.CAP if metrics is not None and decision.merged < metrics else Role.FLOOR
-    stated = [proposal for proposal in decision.proposals if proposal.by == by and proposal.replicas == decision.merged]
-    stated.sort(key=lambda proposal: proposal.role is not role)
-    return stated[0] if stated else Proposal(by.source, by.name, role, decision.merged)
+    candidates = [
+        proposal for proposal in decision.proposals if proposal.by == by and proposal.replicas == decision.merged
+    ]
+    candidates.sort(key=lambda proposal: proposal.role is not role)
+    return candidates[0] if candidates else Proposal(by.source, by.name, role, decision.merged)
 
 
 def _asks(proposal: Proposal) -> str:
@@ -199,14 +201,14 @@ def _expected(load: ExpectedLoad, replicas: int) -> str:
 
 def _held(held: Held) -> str:
     if held.by is None:
-        asked = f"{held.asked} recommended at {format_instant(held.at)}"
+        text = f"{held.asked} recommended at {format_instant(held.at)}"
     elif held.by == BY_NOBODY:
-        asked = f"{held.asked} found at {format_instant(held.at)}"
+        text = f"{held.asked} found at {format_instant(held.at)}"
     else:
-        asked = f"{held.asked} asked for at {format_instant(held.at)} by {held.by}"
+        text = f"{held.asked} asked for at {format_instant(held.at)} by {held.by}"
     if held.assumed is not None:
-        asked += f" (assumed until the restart at {format_instant(held.assumed)})"
-    return f"{asked}, until {format_instant(held.until)}"
+        text += f" (assumed until the restart at {format_instant(held.assumed)})"
+    return f"{text}, until {format_instant(held.until)}"
 
 
 def _rate(rule: Rule, rate: Rate) -> str:
@@ -232,8 +234,8 @@ def _ref(abstention: Abstention) -> SourceRef:
 
 def _took_part(decision: Decision) -> bool:
     """Whether a schedule, an override, a forecast or a fallback had a part in the count."""
-    asked = () if decision.recommended is None else (decision.recommended.by,)
+    recommenders = () if decision.recommended is None else (decision.recommended.by,)
     causes = (step.cause.by if isinstance(step.cause, Held) else step.cause for step in decision.steps)
     return decision.bounded or any(
-        isinstance(by, SourceRef) and by.source in _OURS for by in (decision.decided_by, *asked, *causes)
+        isinstance(by, SourceRef) and by.source in _OURS for by in (decision.decided_by, *recommenders, *causes)
     )

@@ -106,8 +106,8 @@ def simulate(load: Floats, floors: Counts, autoscaler: AutoscalerModel, span_sec
     span = autoscaler.ticks(span_seconds)
     for starts, rows in _spans(ticks, span, len(floors), autoscaler):
         replicas = _scale(served, floors, np.clip(rows, 0, ticks - 1), autoscaler)
-        kept = scored(load, replicas, np.clip(rows, 0, ticks - 1), autoscaler)
-        for name, values in kept.items():
+        scores = scored(load, replicas, np.clip(rows, 0, ticks - 1), autoscaler)
+        for name, values in scores.items():
             target = getattr(outcomes, name)
             for i, start in enumerate(starts):
                 part = target[:, start // per_step :][:, : span // per_step]
@@ -255,13 +255,13 @@ class _Proposals:
         stays = (mean >= self._covered[0]) & (mean <= self._covered[1])
         if missing is not None:
             stays |= falling & (mean > self._goal)
-        asked = mean / self._goal
-        asked *= counted
-        np.ceil(asked, out=asked)
-        np.minimum(asked, _REPLICAS_MAX, out=asked)
+        requested = mean / self._goal
+        requested *= counted
+        np.ceil(requested, out=requested)
+        np.minimum(requested, _REPLICAS_MAX, out=requested)
         # The ratio may fall to the target or below it once all pods are counted: then the count stays.
-        asked = np.where(rising, np.maximum(asked, current), asked)
-        return np.where(stays, current, asked).astype(np.int16)
+        requested = np.where(rising, np.maximum(requested, current), requested)
+        return np.where(stays, current, requested).astype(np.int16)
 
 
 class Autoscalers:
@@ -300,10 +300,10 @@ class Autoscalers:
         limit = np.minimum(current, _REPLICAS_MAX // self._doubled) * np.int16(self._doubled)
         np.maximum(limit, 2 * self._doubled, out=limit)
         # Stabilization may raise to a recommendation of the metric; one of a floor only holds the current count.
-        held = np.minimum(self._merged.with_newest(merged), current)
-        np.maximum(held, self._measured.with_newest(measured), out=held)
-        np.maximum(held, merged, out=held)
-        self._current = np.minimum(held, limit, out=self.replicas[tick])
+        stabilized = np.minimum(self._merged.with_newest(merged), current)
+        np.maximum(stabilized, self._measured.with_newest(measured), out=stabilized)
+        np.maximum(stabilized, merged, out=stabilized)
+        self._current = np.minimum(stabilized, limit, out=self.replicas[tick])
         ready = np.minimum.reduce(self.replicas[max(0, tick - ages.ready) : tick + 1], axis=0)
         samples.add(tick, self._load[tick] / ready)
         return self._current

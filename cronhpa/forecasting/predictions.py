@@ -99,10 +99,10 @@ def predict_all(requests: Sequence[PredictionsRequest]) -> list[Predictions]:
 def _ceiling(request: PredictionsRequest) -> Floats:
     """(origins,): see Predictions.ceiling."""
     trusted = request.recent.minutes_since_fit
-    seen = request.recent.steps if trusted is None else trusted
+    steps = request.recent.steps if trusted is None else trusted
     if len(request.origins) == 1:
-        return np.array([CEILING * np.fmax.reduce(seen[: request.origins[0]], initial=request.models.week_max)])
-    highest = np.fmax.accumulate(np.concatenate([[request.models.week_max], seen]))
+        return np.array([CEILING * np.fmax.reduce(steps[: request.origins[0]], initial=request.models.week_max)])
+    highest = np.fmax.accumulate(np.concatenate([[request.models.week_max], steps]))
     return np.asarray(CEILING * highest[request.origins])
 
 

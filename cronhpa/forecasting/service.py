@@ -160,10 +160,10 @@ class ForecastService:
         for series in [series for series, latest in self._latest.items() if isinstance(latest, Forecast)]:
             if series not in forecasts:
                 del self._latest[series]
-        for series, kept in forecasts.items():
+        for series, forecast in forecasts.items():
             latest = self._latest.get(series)
-            if not isinstance(latest, Forecast) or latest.issued_at < kept.issued_at:
-                self._latest[series] = kept
+            if not isinstance(latest, Forecast) or latest.issued_at < forecast.issued_at:
+                self._latest[series] = forecast
         self._fits = fits
 
     async def refresh(self, subjects: Iterable[ForecastTarget], now: Nanoseconds) -> None:

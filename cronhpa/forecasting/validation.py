@@ -49,8 +49,8 @@ def validate(
     spec = replace(target.spec, metrics=(metric,))
     # A floor is known at the end of its minute, or step, and in force from the next reconciliation on.
     known_after = 1 if day.minutes is not None else MINUTES_PER_STEP + 1
-    asked = floors[RUN_UP_STEPS * MINUTES_PER_STEP - known_after :]
-    forecasts = asking_for(asked.tolist(), spec, environment, begin)
+    provisioned = floors[RUN_UP_STEPS * MINUTES_PER_STEP - known_after :]
+    forecasts = asking_for(provisioned.tolist(), spec, environment, begin)
     length = (len(day.load.steps) - RUN_UP_STEPS) * MINUTES_PER_STEP * MINUTE
     load = Load(points, shape=Shape.LINEAR if day.are_points else Shape.STEPS)
     return measure_effect(spec, load, environment, forecasts, Span(begin, begin + length), sync_period=MINUTE)

@@ -122,11 +122,11 @@ def fit_on(executor: Executor, histories: Sequence[TrainingData], now: Nanosecon
 
 def fit_packed(task: bytes) -> bytes:
     """Runs in a cluster's worker: `fit_all` from an encoded FitTask to an encoded FitResult."""
-    asked = _TASK_DECODER.decode(task)
-    return _STATES.encode(fit_all(asked.histories, asked.now))
+    decoded = _TASK_DECODER.decode(task)
+    return _STATES.encode(fit_all(decoded.histories, decoded.now))
 
 
-def _unpacked(answer: object, asked: Sequence[TrainingData]) -> FitResult:
+def _unpacked(answer: object, targets: Sequence[TrainingData]) -> FitResult:
     """The fits of a cluster's worker. Raises ValueError for an answer that does not match its task."""
     # A subclass of bytes could run code.
     if type(answer) is not bytes or len(answer) > _RESULT_BYTES_MAX:
@@ -136,7 +136,7 @@ def _unpacked(answer: object, asked: Sequence[TrainingData]) -> FitResult:
             "its workers need cronhpa[forecast] of this version"
         )
     result = _RESULT_DECODER.decode(answer)
-    series_asked = {data.subject.series for data in asked}
+    series_asked = {data.subject.series for data in targets}
     answered = {series for _, members in result.fits for series, _ in members} | {s for s, _ in result.absent}
     if not answered <= series_asked:
         raise ValueError(
@@ -230,14 +230,14 @@ def forecast(request: WorkerRequest, method_seconds: float = FORECAST_SECONDS) -
         answers: dict[Series, Forecast | Absent] = {
             series: Absent("Learning", f"{series.metric} waits to be fitted") for series in targets
         }
-        asked = []
+        requests = []
         for fit, members in store.fits.newest(list(targets)):
             if fit.model == MODEL and 0 <= request.now - fit.fitted_at < FIT_AGE_MAX:
                 fitted = _STATES_DECODER.decode(fit.state)
-                asked += [_Asked(targets[series], fitted[str(series)], fit.trained_until) for series in members]
+                requests += [_Asked(targets[series], fitted[str(series)], fit.trained_until) for series in members]
         with alarmed():
-            for i in range(0, len(asked), _FORECASTS_AT_ONCE):
-                answers |= _forecasts(store, asked[i : i + _FORECASTS_AT_ONCE], request.now, deadlines)
+            for i in range(0, len(requests), _FORECASTS_AT_ONCE):
+                answers |= _forecasts(store, requests[i : i + _FORECASTS_AT_ONCE], request.now, deadlines)
         unsaved = store.forecasts.save([(s, value) for s, value in answers.items() if isinstance(value, Forecast)])
     finally:
         store.close()
@@ -253,7 +253,7 @@ class _Asked(NamedTuple):
 
 
 def _forecasts(
-    store: Store, asked: Sequence[_Asked], now: Nanoseconds, deadlines: Deadlines
+    store: Store, requests: Sequence[_Asked], now: Nanoseconds, deadlines: Deadlines
 ) -> dict[Series, Forecast | Absent]:
     """The forecasts at `now`, from the newest complete minutes, or steps if the minutes are not known."""
     start = now - now % STEP
@@ -262,10 +262,10 @@ def _forecasts(
             Absent(NOTHING_TO_GAIN, question.fitted.why_nothing()),
             unusable(find_methods(question.fitted.variants), question.fitted.failures),
         )
-        for question in asked
+        for question in requests
         if not isinstance(question.fitted.choice, Choice)
     }
-    with_choice = [question for question in asked if isinstance(question.fitted.choice, Choice)]
+    with_choice = [question for question in requests if isinstance(question.fitted.choice, Choice)]
     if not with_choice:
         return answers
     begin = min(question.trained_until for question in with_choice) - RUN_UP_MINUTES * MINUTE
@@ -308,16 +308,16 @@ def _newest_origin(recent: RecentLoad, tail: Floats) -> int | None:
     if recent.minutes is not None:
         return len(recent.minutes) - RUN_UP_MINUTES
     steps = np.concatenate([tail, recent.steps])
-    seen = np.flatnonzero(~np.isnan(steps))
-    if not len(seen) or len(steps) - 1 - seen[-1] > _UNSEEN_STEPS_MAX:
+    measured_steps = np.flatnonzero(~np.isnan(steps))
+    if not len(measured_steps) or len(steps) - 1 - measured_steps[-1] > _UNSEEN_STEPS_MAX:
         return None
-    return max(int(seen[-1]) + 1 - len(tail), 0)
+    return max(int(measured_steps[-1]) + 1 - len(tail), 0)
 
 
 def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:
     steps = store.loads.steps(series, start - _RECENT, start + STEP)
-    seen = f"last measured before {format_instant(steps[-1][0] + STEP)}" if steps else "not measured for six hours"
-    return Absent("Stale", f"{series.metric} was {seen}: a forecast needs a load from the last 15 minutes")
+    text = f"last measured before {format_instant(steps[-1][0] + STEP)}" if steps else "not measured for six hours"
+    return Absent("Stale", f"{series.metric} was {text}: a forecast needs a load from the last 15 minutes")
 
 
 def _excess_coverage(store: Store, several: Sequence[Series], start: Nanoseconds) -> dict[Series, float | None]:

@@ -139,14 +139,14 @@ def reactive_replicas_of_several(loads: Sequence[Floats], workloads: Sequence[Wo
 def held_replicas(replicas: Floats, late_minutes: int, held_minutes: int = HELD_MINUTES) -> Floats:
     """(..., minutes): the highest recommendation of the stabilization window that ended `late_minutes` before each."""
     before = np.repeat(replicas[..., :1], late_minutes + held_minutes, axis=-1)
-    held = np.concatenate([before, replicas], axis=-1)
+    highest = np.concatenate([before, replicas], axis=-1)
     # Doubling the window in each pass needs log2(length) passes.
     reach = 1
     while reach <= held_minutes:
         more = min(reach, held_minutes + 1 - reach)
-        held = np.maximum(held[..., more:], held[..., :-more])
+        highest = np.maximum(highest[..., more:], highest[..., :-more])
         reach += more
-    return held[..., : replicas.shape[-1]]
+    return highest[..., : replicas.shape[-1]]
 
 
 def shortages(load: Floats, workload: WorkloadModel) -> NDArray[np.bool_]:

@@ -168,18 +168,18 @@ class Client:
         return decode(answer, kind, path)
 
     async def post(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] | None = None) -> None:
-        asked = {"fieldManager": FIELD_MANAGER, **(params or {})}
-        await self._request("POST", path, body=msgspec.json.encode(body), params=asked)
+        query = {"fieldManager": FIELD_MANAGER, **(params or {})}
+        await self._request("POST", path, body=msgspec.json.encode(body), params=query)
 
     async def create(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
         """The object after a POST to its collection."""
-        asked = {"fieldManager": FIELD_MANAGER}
-        return decode(await self._request("POST", path, body=msgspec.json.encode(body), params=asked), kind, path)
+        query = {"fieldManager": FIELD_MANAGER}
+        return decode(await self._request("POST", path, body=msgspec.json.encode(body), params=query), kind, path)
 
     async def replace(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
         """The object after a PUT; with a resource version in `body`, only if the object has it still."""
-        asked = {"fieldManager": FIELD_MANAGER}
-        return decode(await self._request("PUT", path, body=msgspec.json.encode(body), params=asked), kind, path)
+        query = {"fieldManager": FIELD_MANAGER}
+        return decode(await self._request("PUT", path, body=msgspec.json.encode(body), params=query), kind, path)
 
     async def delete(self, path: str, options: Mapping[str, Any]) -> None:
         """options: fields of meta/v1 DeleteOptions, such as preconditions."""
@@ -217,7 +217,7 @@ class Client:
 
         Raises ClusterError when nothing arrives for `idle_seconds`: a dead connection looks like one without changes.
         """
-        asked = {**(params or {}), "watch": "1", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
+        query = {**(params or {}), "watch": "1", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds)
         loop = asyncio.get_running_loop()
         self._throttles.look("WATCH", path, loop.time())
@@ -226,7 +226,7 @@ class Client:
             # A compressed line would wait in the compressor for later lines.
             headers["Accept-Encoding"] = "identity"
             async with self._session.current.get(
-                self._url(path), params=asked, headers=headers, timeout=timeout, allow_redirects=False
+                self._url(path), params=query, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
                 self.requests["WATCH", str(response.status)] += 1
                 if _is_refusal(response):
@@ -343,7 +343,7 @@ async def _read(response: aiohttp.ClientResponse, path: str, bytes_max: int, pla
     if _is_refusal(response):
         status, bytes_max = response.status, _ERROR_BYTES
     parts, size, is_long = [], 0, False
-    async with AsyncExitStack() as held:
+    async with AsyncExitStack() as place:
         async for part in response.content.iter_any():
             size += len(part)
             if size > bytes_max:
@@ -351,7 +351,7 @@ async def _read(response: aiohttp.ClientResponse, path: str, bytes_max: int, pla
             parts.append(part)
             if size > _SHORT_BYTES and not is_long:
                 is_long = True
-                await held.enter_async_context(places.long_answers)
+                await place.enter_async_context(places.long_answers)
         return b"".join(parts)
 
 

@@ -42,7 +42,7 @@ def shallow(text: bytes) -> bytes:
     # Without escapes, every quote begins or ends a string.
     plain = text.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     parts: list[bytes] = []
-    level = kept = opening = 0
+    level = copied = opening = 0
     is_in_string = is_left_out = False
     for begin in range(0, len(plain), _BLOCK):
         pieces = plain[begin : begin + _BLOCK].split(b'"')
@@ -65,14 +65,14 @@ def shallow(text: bytes) -> bytes:
                     opening = begin + begun - 1
                 if deep is None:
                     break
-                parts += (text[kept:opening], b'""')
+                parts += (text[copied:opening], b'""')
                 is_left_out, at = True, deep
             end = _first(levels, DEPTH_MAX, at)
             if end is None:
                 break
-            is_left_out, at, kept = False, end, begin + end
+            is_left_out, at, copied = False, end, begin + end
         level = levels[-1]
-    return b"".join((*parts, b"" if is_left_out else text[kept:]))
+    return b"".join((*parts, b"" if is_left_out else text[copied:]))
 
 
 def _first(levels: list[int], level: int, begin: int) -> int | None:

@@ -100,9 +100,9 @@ class Discovery:
         if not group:
             return ["v1"]
         now = asyncio.get_running_loop().time()
-        kept = self._groups.get(group)
-        if kept is not None and now - kept[0] < _KEEP_VERSIONS_SECONDS:
-            return kept[1]
+        cached = self._groups.get(group)
+        if cached is not None and now - cached[0] < _KEEP_VERSIONS_SECONDS:
+            return cached[1]
         try:
             names = (await self._client.get(path_of("apis", group), _Group)).names
         except ClusterError as error:
@@ -114,13 +114,13 @@ class Discovery:
 
     async def _kinds(self, group: str, version: str) -> dict[str, str]:
         now = asyncio.get_running_loop().time()
-        kept = self._resources.get((group, version))
-        if kept is not None and now - kept[0] < _KEEP_SECONDS:
-            return kept[1]
+        cached = self._resources.get((group, version))
+        if cached is not None and now - cached[0] < _KEEP_SECONDS:
+            return cached[1]
         path = Resource(group, version, "").root
         try:
-            listed = await self._client.get(path, _ResourceList)
-            kinds = {entry.kind: entry.name for entry in listed.resources if "/" not in entry.name}
+            answer = await self._client.get(path, _ResourceList)
+            kinds = {entry.kind: entry.name for entry in answer.resources if "/" not in entry.name}
         except ClusterError as error:
             if error.status != _NOT_FOUND:
                 raise

@@ -228,9 +228,9 @@ class Informer(Generic[T]):
                     self._restored()
                 version = at
                 for raw in filter(self._is_watched, items):
-                    listed = self._decode(raw)
+                    item = self._decode(raw)
                     # An object that cannot be read still exists: its known state stays.
-                    namespace, name = self._key(raw) if listed is None else self._put(listed, self._note_listed)
+                    namespace, name = self._key(raw) if item is None else self._put(item, self._note_listed)
                     names_listed[namespace].add(name)
                 await asyncio.sleep(0)
         self.listed_scope = scope

@@ -94,8 +94,8 @@ class Leases:
     async def in_namespace(self, namespace: str) -> dict[LeaseName, Lease]:
         """All Leases of a namespace."""
         path = path_of("apis", GROUP, VERSION, "namespaces", namespace, "leases")
-        listed = await self._client.get(path, _Leases)
-        return {LeaseName(namespace, lease.metadata.name): lease for lease in listed.items}
+        answer = await self._client.get(path, _Leases)
+        return {LeaseName(namespace, lease.metadata.name): lease for lease in answer.items}
 
     async def create(self, name: LeaseName, spec: LeaseSpec) -> Lease:
         """The new Lease. Status 409 if there is one by now."""

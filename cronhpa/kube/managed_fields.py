@@ -42,10 +42,10 @@ async def replicas_manager(client: Client, collection: str, name: str) -> str:
     collection: the path of the object's kind in its namespace. Raises ClusterError.
     """
     # A list of one object, as the operator has the right to list the watched kinds already.
-    listed = await client.get(collection, _ManagedList, {"fieldSelector": f"metadata.name={name}"})
+    answer = await client.get(collection, _ManagedList, {"fieldSelector": f"metadata.name={name}"})
     others = [
         entry
-        for listed_object in listed.items
+        for listed_object in answer.items
         if listed_object.metadata.name == name
         for entry in listed_object.metadata.managed_fields
         if entry.manager != FIELD_MANAGER and bytes(entry.fields_v1.spec.replicas)

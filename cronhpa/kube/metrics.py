@@ -171,11 +171,11 @@ def _pods_at_once(
 
 def _pods_in_thread(answer: bytes, decoder: _PodDecoder, resources: Iterable[str]) -> PodMetricsByName | Absent:
     """The pods, with the usages of these resources computed: in the event loop that would delay everything else."""
-    listed = _pods_by_name(answer, decoder)
-    if isinstance(listed, PodMetricsByName):
+    pods = _pods_by_name(answer, decoder)
+    if isinstance(pods, PodMetricsByName):
         for resource in resources:
-            listed.usages(resource)
-    return listed
+            pods.usages(resource)
+    return pods
 
 
 def _pods_by_name(answer: bytes, decoder: _PodDecoder, problem: Absent | None = None) -> PodMetricsByName | Absent:
@@ -280,9 +280,9 @@ class MetricReader:
     async def _fetch(
         self, path: str, params: Mapping[str, str], api: str, bytes_max: int, read: Callable[[bytes], T | Absent]
     ) -> T | Absent:
-        stated = {key: value for key, value in params.items() if value}
+        query = {key: value for key, value in params.items() if value}
         try:
-            answer = await self._client.read(path, stated, bytes_max=bytes_max)
+            answer = await self._client.read(path, query, bytes_max=bytes_max)
         except ClusterError as error:
             return _unfetched(api, error)
         self._kept_bytes += len(answer)
@@ -356,8 +356,8 @@ def _sum_of_all(answer: bytes) -> int | Absent:
 def _values(answer: bytes, whole: type[_Listing[T]], one: msgspec.json.Decoder[T], api: str) -> list[T] | Absent:
     """The items of an answer; a long answer is decoded item by item. An item that cannot be read costs all of them."""
     if len(answer) <= _AT_ONCE_BYTES:
-        listed = _decode(answer, whole, api)
-        return listed if isinstance(listed, Absent) else listed.items or []
+        listing = _decode(answer, whole, api)
+        return listing if isinstance(listing, Absent) else listing.items or []
     raws = _decode(answer, _RawList, api)
     if isinstance(raws, Absent):
         return raws

@@ -134,11 +134,11 @@ def placeholder_spec(template: PodTemplateSpec, image: str, priority_class: str,
     return {**spec, **{name: value for name, value in copied.items() if value}}
 
 
-def _affinity(stated: _Affinity, kin: Kin) -> dict[str, Any]:
-    terms = (stated.pod_anti_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+def _affinity(affinity: _Affinity, kin: Kin) -> dict[str, Any]:
+    terms = (affinity.pod_anti_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
     apart = list(_apart(terms if isinstance(terms, list) else (), kin))[:_APART_MAX]
     anti = {"requiredDuringSchedulingIgnoredDuringExecution": apart} if apart else None
-    both = {"nodeAffinity": stated.node_affinity, "podAntiAffinity": anti}
+    both = {"nodeAffinity": affinity.node_affinity, "podAntiAffinity": anti}
     return {name: value for name, value in both.items() if value}
 
 

@@ -94,9 +94,9 @@ class PodOwners:
 
     async def _controller_of(self, namespace: str, controller: str) -> str:
         now = asyncio.get_running_loop().time()
-        kept = self._kept.get((namespace, controller))
-        if kept is not None and now - kept[0] < _KEEP_SECONDS:
-            return kept[1]
+        cached = self._kept.get((namespace, controller))
+        if cached is not None and now - cached[0] < _KEEP_SECONDS:
+            return cached[1]
         api_version, kind, name = controller.rsplit("/", 2)
         try:
             resource = await self._discovery.resource(api_version, kind)
@@ -106,8 +106,8 @@ class PodOwners:
             raise
         async with self._reads:
             one = {"fieldSelector": f"metadata.name={name}"}
-            listed = await self._client.get(resource.path(namespace), _ControlledList, one)
-        for item in listed.items:
+            answer = await self._client.get(resource.path(namespace), _ControlledList, one)
+        for item in answer.items:
             if item.metadata.name == name:
                 found = controller_of(item.metadata.owner_references)
                 self._kept.pop((namespace, controller), None)

@@ -210,17 +210,17 @@ class Targets:
             if informer is None or not informer.is_current:
                 async with self._reads.setdefault(resource, asyncio.Semaphore(_READS_AT_ONCE)):
                     return _scale_target(await self._get(resource, namespace, ref.name))
-            seen = self._seen.get((namespace, resource.group, ref.kind, ref.name))
-            if seen is None:
+            target = self._seen.get((namespace, resource.group, ref.kind, ref.name))
+            if target is None:
                 return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found')
-            return seen.read()
+            return target.read()
         except ClusterError as error:
             return Absent("FailedGetScale", error.message)
 
     def ready(self, namespace: str, ref: TargetRef) -> int | None:
         """The number of ready pods that a watched target states; None for a target that is not watched."""
-        seen = self._seen.get((namespace, ref.api_version.rpartition("/")[0], ref.kind, ref.name))
-        return None if seen is None else seen.ready_replicas
+        target = self._seen.get((namespace, ref.api_version.rpartition("/")[0], ref.kind, ref.name))
+        return None if target is None else target.ready_replicas
 
     def watched(self, key: tuple[str, str, str, str]) -> WatchedTarget | None:
         """The target (namespace, group, kind, name) as its informer knows it; None for one that is not watched."""
@@ -230,7 +230,7 @@ class Targets:
         self,
         namespace: str,
         ref: TargetRef,
-        seen: Scale,
+        decided_upon: Scale,
         replicas: int,
         is_current: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -242,7 +242,7 @@ class Targets:
         that `is_ambiguous`, the write may have been done.
         """
         resource = await self._discovery.resource(ref.api_version, ref.kind)
-        version = seen.resource_version
+        version = decided_upon.resource_version
         if not version:
             raise ClusterError(_CONFLICT, "Conflict", "the scale has no resource version to write against")
         loop, attempts = asyncio.get_running_loop(), 0
@@ -256,11 +256,13 @@ class Targets:
                 if error.status != _CONFLICT:
                     raise
                 now = await self._get(resource, namespace, ref.name)
-                if now.spec.replicas != seen.spec_replicas:
+                if now.spec.replicas != decided_upon.spec_replicas:
                     # The watch may have lost that change: the next reconciliation must not decide on the replicas of
                     # before it.
                     self._note(resource, namespace, ref, now, now.status.replicas)
-                    text = f"the replicas were changed from {seen.spec_replicas} to {now.spec.replicas} meanwhile"
+                    text = (
+                        f"the replicas were changed from {decided_upon.spec_replicas} to {now.spec.replicas} meanwhile"
+                    )
                     raise ClusterError(_CONFLICT, "Conflict", text) from error
                 version = now.metadata.resource_version
                 continue
@@ -281,7 +283,7 @@ class Targets:
         return await self._client.get(f"{resource.path(namespace, name)}/scale", _Scale)
 
     def _note(
-        self, resource: Resource, namespace: str, ref: TargetRef, stated: _Scale, status_replicas: int | None = None
+        self, resource: Resource, namespace: str, ref: TargetRef, scale: _Scale, status_replicas: int | None = None
     ) -> None:
         """
         Caches our own write, or what was read: the next reconciliation must not act on a scale that the watch has not
@@ -289,7 +291,7 @@ class Targets:
         """
         informer = self._informers.get((resource, self._scope_of(namespace)))
         key = (namespace, resource.group, ref.kind, ref.name)
-        before, version = self._seen.get(key), stated.metadata.resource_version
+        before, version = self._seen.get(key), scale.metadata.resource_version
         if (
             informer is not None
             and before is not None
@@ -298,8 +300,8 @@ class Targets:
             before.is_newest = False
             status = before.status_replicas if status_replicas is None else status_replicas
             ready, selector = before.ready_replicas, before.selector
-            seen = WatchedTarget(stated.spec.replicas, status, ready, version, selector, informer)
-            self._seen[key] = seen.after(before)
+            target = WatchedTarget(scale.spec.replicas, status, ready, version, selector, informer)
+            self._seen[key] = target.after(before)
 
     def _scope_of(self, namespace: str) -> str:
         return namespace if self._namespaces != ("",) else ""
@@ -327,14 +329,14 @@ class Targets:
     def _on_change(
         self, informer: Informer[Workload] | None, key: tuple[str, str, str, str], workload: Workload | None
     ) -> None:
-        before, seen = self._seen.get(key), None if workload is None else _watched(workload, informer)
-        if before is not None and seen is not None and before.is_like(seen):
+        before, target = self._seen.get(key), None if workload is None else _watched(workload, informer)
+        if before is not None and target is not None and before.is_like(target):
             return  # listed again: what was decided over it stands
         if before is not None:
             before.is_newest = False
             del self._seen[key]
-        if seen is not None:
-            self._seen[key] = seen.after(before)
+        if target is not None:
+            self._seen[key] = target.after(before)
         if (workload is None) == (before is None):
             return
         # The targets of the first list existed before: the reconciliation that asked for them reads them anyway.
@@ -354,10 +356,10 @@ def _scale_target(stated: _Scale) -> ScaleTarget:
 def _watched(workload: Workload, informer: Informer[Workload] | None) -> WatchedTarget:
     wanted = 1 if workload.spec.replicas is None else workload.spec.replicas
     selector = bytes(workload.spec.selector)
-    kept = None if len(selector) > _SELECTOR_JSON_MAX else selector
+    short_selector = None if len(selector) > _SELECTOR_JSON_MAX else selector
     status = workload.status
     version = workload.metadata.resource_version
-    return WatchedTarget(wanted, status.replicas, status.ready_replicas, version, kept, informer)
+    return WatchedTarget(wanted, status.replicas, status.ready_replicas, version, short_selector, informer)
 
 
 def workload_selector_text(selector: Any) -> str | Absent:

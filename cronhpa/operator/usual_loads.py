@@ -42,7 +42,7 @@ _SLICE = 20
 NOT_READ = Absent("UsualLoadNotRead", "the usual load has not been read from the history yet")
 
 
-class _Asked(Struct, frozen=True):
+class _Occurrence(Struct, frozen=True):
     """An occurrence of a window, for the load of one object."""
 
     series: Series
@@ -57,33 +57,33 @@ class UsualLoads:
     def __init__(self, inventory: Inventory, now: Callable[[], Nanoseconds]) -> None:
         self._inventory, self._now = inventory, now
         # The load of each window, None if the history is too short for it, and when it was read.
-        self._loads: dict[_Asked, tuple[float | None, Nanoseconds]] = {}
-        self._wanted: set[_Asked] = set()
+        self._loads: dict[_Occurrence, tuple[float | None, Nanoseconds]] = {}
+        self._wanted: set[_Occurrence] = set()
         # Those of them that are unread although their event comes soon; their objects know it.
-        self._overdue: set[_Asked] = set()
+        self._overdue: set[_Occurrence] = set()
         self._is_asked_anew = asyncio.Event()
         self._looked: Nanoseconds = 0
 
-    def expected(self, spec: Spec, key: Key, _: PlannedEvent, stated: EventSchedule) -> int | Absent | None:
+    def expected(self, spec: Spec, key: Key, _: PlannedEvent, event_schedule: EventSchedule) -> int | Absent | None:
         """
         The replicas for the load that a schedule of an event expects; None if the usual load is not known.
 
         Absent while it was not read and the event comes soon.
         """
-        asked = self._asked(spec, key, stated)
-        if asked is None or stated.expected_load_percent is None:
+        occurrence = self._occurrence(spec, key, event_schedule)
+        if occurrence is None or event_schedule.expected_load_percent is None:
             return None
-        self._wanted.add(asked)
-        known = self._loads.get(asked)
+        self._wanted.add(occurrence)
+        known = self._loads.get(occurrence)
         if known is None:
             # After a restart an event may hold already: its objects wait for this.
             self._is_asked_anew.set()
-            return NOT_READ if self._is_soon(asked) else None
+            return NOT_READ if self._is_soon(occurrence) else None
         load = known[0]
         state = self._inventory.items.get(key)
         if load is None or state is None:
             return None
-        return replicas_for(spec, load * stated.expected_load_percent / 100, state.local.memory.request_per_pod)
+        return replicas_for(spec, load * event_schedule.expected_load_percent / 100, state.local.memory.request_per_pod)
 
     async def keep(self, events: PlannedEvents, store: Callable[[], Store | None]) -> None:
         """Reads what events ask for, until cancelled. store: the history while it is open."""
@@ -115,7 +115,7 @@ class UsualLoads:
                 self._looked = now
                 events.look_again()
 
-    async def _read(self, history: Store, wanted: set[_Asked]) -> set[str]:
+    async def _read(self, history: Store, wanted: set[_Occurrence]) -> set[str]:
         """Reads what is not known or old; returns the namespaces in which a load changed."""
         changed: set[str] = set()
         now = self._now()
@@ -130,27 +130,29 @@ class UsualLoads:
         self._loads = {one: known for one, known in self._loads.items() if now < one.end + HOUR}
         return changed
 
-    def _is_soon(self, asked: _Asked) -> bool:
-        return asked.start - self._now() <= _SOON
+    def _is_soon(self, occurrence: _Occurrence) -> bool:
+        return occurrence.start - self._now() <= _SOON
 
-    def _asked(self, spec: Spec, key: Key, stated: EventSchedule) -> _Asked | None:
+    def _occurrence(self, spec: Spec, key: Key, event_schedule: EventSchedule) -> _Occurrence | None:
         source = forecast_source(spec)
-        schedule = schedule_with_calendars(stated.schedule, self._inventory.calendars)
+        schedule = schedule_with_calendars(event_schedule.schedule, self._inventory.calendars)
         window = schedule.window
         found = None if schedule.problem else windows.occurrence(window, self._now())
-        return None if source is None or found is None else _Asked(Series(*key, source.name), *found, window)
+        return None if source is None or found is None else _Occurrence(Series(*key, source.name), *found, window)
 
 
-def _read(store: Store, asked: list[_Asked]) -> list[float | None]:
-    return [_usual_load(store, one) for one in asked]
+def _read(store: Store, occurrences: list[_Occurrence]) -> list[float | None]:
+    return [_usual_load(store, one) for one in occurrences]
 
 
-def _usual_load(store: Store, asked: _Asked) -> float | None:
+def _usual_load(store: Store, occurrence: _Occurrence) -> float | None:
     """The usual load of one object; None also after an error of ours, which must not end the operator for all."""
     try:
-        return usual_load(partial(store.loads.steps, asked.series), asked.window, asked.start, asked.end)
+        return usual_load(
+            partial(store.loads.steps, occurrence.series), occurrence.window, occurrence.start, occurrence.end
+        )
     except (OSError, StoreError):
         raise
     except Exception:
-        LOG.exception("the usual load of %s is taken for unknown", asked)
+        LOG.exception("the usual load of %s is taken for unknown", occurrence)
         return None

@@ -147,8 +147,8 @@ def _asks_for_more(
     memory = without.memory
     start_up, crowd = memory.lead_start_up_after(observation, spec, alone.at), memory.crowd_after(observation)
     headroom = resolve(spec, alone.at, start_up, memory.leads, crowd).headroom_percent
-    asked = predict(spec, observation, forecast, memory, headroom, alone.at)
-    return isinstance(asked, Proposal) and asked.replicas > (
+    predicted = predict(spec, observation, forecast, memory, headroom, alone.at)
+    return isinstance(predicted, Proposal) and predicted.replicas > (
         0 if alone.recommended is None else alone.recommended.replicas
     )
 

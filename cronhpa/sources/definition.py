@@ -38,8 +38,8 @@ class _OneKind(StrictModel):
 
     @property
     def definitions(self) -> dict[str, Definition]:
-        stated = {kind: getattr(self, kind) for kind in KINDS}
-        return {kind: definition for kind, definition in stated.items() if definition is not None}
+        by_kind = {kind: getattr(self, kind) for kind in KINDS}
+        return {kind: definition for kind, definition in by_kind.items() if definition is not None}
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -108,8 +108,8 @@ def loaded_yaml(text: str, where: str) -> tuple[Any, Any, list[Any]]:
         # The last three are what PyYAML stumbles over, such as `!!int x`.
         mark = getattr(error, "problem_mark", None)
         at = "" if mark is None else f":{mark.line + 1}"
-        said = getattr(error, "problem", None) or str(error)
-        raise SourcesError((f"{where}{at}: {' '.join(str(said).split())}: one YAML document is accepted",)) from None
+        reason = getattr(error, "problem", None) or str(error)
+        raise SourcesError((f"{where}{at}: {' '.join(str(reason).split())}: one YAML document is accepted",)) from None
 
 
 def _told(error: ErrorDetails, node: Any, where: str) -> str:

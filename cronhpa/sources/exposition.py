@@ -114,8 +114,8 @@ class PageReader:
         except Exception:  # noqa: BLE001 - the parsers raise anything for a text of another format
             raise NoAnswerError("Malformed", f"its lines of {self._metric} are no exposition format") from None
         if not samples:
-            stated = "".join(f' with {label}="{value}"' for label, value in labels.items())
-            raise NoAnswerError("NoSample", f"its page has no {self._metric}{stated}")
+            selection = "".join(f' with {label}="{value}"' for label, value in labels.items())
+            raise NoAnswerError("NoSample", f"its page has no {self._metric}{selection}")
         return MetricSamples(tuple(samples), is_cumulative)
 
     def _parsed(self, text: str, *, is_openmetrics: bool, labels: Mapping[str, str]) -> tuple[list[PageSample], bool]:

@@ -76,8 +76,8 @@ class MetricSources:
             return None
         answers = in_force.definition.metric_type
         if answers != ("Pods" if isinstance(metric, PodsMetric) else "External"):
-            told = f"it {in_force.definition.action}: ask for it by type: {answers}"
-            return Absent("WrongType", f"source {metric.name}: {told}")
+            message = f"it {in_force.definition.action}: ask for it by type: {answers}"
+            return Absent("WrongType", f"source {metric.name}: {message}")
         if metric.selector is not None:
             return _selected(metric.name)
         value = await in_force.source.value(measured)
@@ -87,8 +87,8 @@ class MetricSources:
         """The reason for an absent metric; while the file of sources is unusable, a sentence that says so is added."""
         if not self.problem:
             return absent
-        told = f"{absent.message}; and the operator's file of sources cannot be used: its log says why"
-        return Absent(absent.reason, told)
+        message = f"{absent.message}; and the operator's file of sources cannot be used: its log says why"
+        return Absent(absent.reason, message)
 
 
 def _selected(name: str) -> Absent:

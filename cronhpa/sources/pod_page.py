@@ -120,10 +120,10 @@ class PodPages:
     def read(self, source: PageSource, host: str, port: int, work: Reading) -> MetricSamples:
         """The samples of the source's metric. Raises NoAnswerError, and TimeoutError after the deadline."""
         try:
-            kept = self._kept(source.id, host, port)
-            if kept is not None:
+            connected = self._kept(source.id, host, port)
+            if connected is not None:
                 try:
-                    return self._read(source, kept, host, port, work)
+                    return self._read(source, connected, host, port, work)
                 except ConnectionError:
                     pass  # the pod closed it meanwhile
             return self._read(source, self._connected(source, host, port, work), host, port, work)

@@ -159,10 +159,10 @@ class PodScrapes:
         if not ready:
             return Absent("NoReadyPod", "none of the target's pods is ready, and only ready pods are asked")
         last = self._last_scrape(key)
-        asked = chosen(ready, sample_size(len(ready), last.variation), self._salt)
+        sample = chosen(ready, sample_size(len(ready), last.variation), self._salt)
         pods: list[PageAddress] = []
         problems: Counter[str] = Counter()
-        for pod in asked:
+        for pod in sample:
             try:
                 pods.append(PageAddress(pod.name, pod.created, *address_of(pod, self._definition)))
             except NoAnswerError as error:
@@ -197,8 +197,8 @@ class PodScrapes:
         if len(values) > 1:
             last.variation = variation_of(list(values.values()))
         window = round(max(number.seconds for number in answer.numbers) * SECOND)
-        names = {pod.name for pod in asked}
-        everyone = extended(values, len(asked), (pod.name for pod in ready if pod.name not in names))
+        names = {pod.name for pod in sample}
+        everyone = extended(values, len(sample), (pod.name for pod in ready if pod.name not in names))
         return {name: Sample(round(value * 1000), now, window) for name, value in everyone.items()}
 
     def _last_scrape(self, key: tuple[str, str]) -> _LastScrape:
@@ -295,7 +295,7 @@ def chosen(pods: Sequence[Pod], count: int, salt: str) -> list[Pod]:
     return sorted(pods, key=lambda pod: zlib.crc32(f"{salt}/{pod.name}".encode()))[:count]
 
 
-def extended(answered: Mapping[str, float], asked: int, others: Iterable[str]) -> dict[str, float]:
+def extended(answered: Mapping[str, float], sample_size: int, others: Iterable[str]) -> dict[str, float]:
     """
     The numbers of the pods that answered, and their mean for those that were not asked.
 
@@ -305,6 +305,6 @@ def extended(answered: Mapping[str, float], asked: int, others: Iterable[str]) -
     names = sorted(others)
     if not answered or not names:
         return dict(answered)
-    silent = round(len(names) * (asked - len(answered)) / asked)
+    silent = round(len(names) * (sample_size - len(answered)) / sample_size)
     mean = sum(answered.values()) / len(answered)
     return {**answered, **dict.fromkeys(names[: len(names) - silent], mean)}

@@ -129,12 +129,12 @@ class Vector:
         if of not in self._points:
             if not self._labels:
                 return Absent("NoSeries", "its query gives no series")
-            stated = ", ".join(f'{label}="{value}"' for label, value in zip(self._labels, of, strict=True))
-            return Absent("NoSeries", f"no series of its query's answer has {stated}")
+            labels = ", ".join(f'{label}="{value}"' for label, value in zip(self._labels, of, strict=True))
+            return Absent("NoSeries", f"no series of its query's answer has {labels}")
         point = self._points[of]
         if point is None:
-            told = "for one object" if self._labels else "where one is meant, such as a sum(...) of them"
-            return Absent("NotOne", f"its query gives several series {told}")
+            expected = "for one object" if self._labels else "where one is meant, such as a sum(...) of them"
+            return Absent("NotOne", f"its query gives several series {expected}")
         return milli_value(point, now, max_age_seconds)
 
 
@@ -152,15 +152,15 @@ class PrometheusValues(ServerSource[Vector]):
 
     async def value(self, measured: MeasuredObject) -> int | Absent:
         """The number of an object in milli-units, or why there is none."""
-        stated = measured.texts
+        texts = measured.texts
         try:
-            query = self._template.filled(Names.of(**stated, metric=self._name))
+            query = self._template.filled(Names.of(**texts, metric=self._name))
         except QueryError as problem:
             return Absent("BadName", str(problem))
         answer = await self.ask(query, measured, lambda: self._query(query))
         if isinstance(answer, NoAnswerError):
             return Absent(answer.reason, answer.message)
-        of = tuple(stated[name] for name in self._definition.join)
+        of = tuple(texts[name] for name in self._definition.join)
         return answer.value(of, self._clock(), self._definition.max_age_seconds)
 
     async def _query(self, query: str) -> Vector:
@@ -182,8 +182,8 @@ def read_vector(body: bytes, labels: Sequence[str]) -> Vector:
     try:
         answer = _ANSWER.decode(body)
         if answer.status == "error" or answer.error:
-            told = printable(shortened(answer.error or "no reason", _TEXT_MAX))
-            raise NoAnswerError("QueryRefused", f"it refused the query: {told}")
+            reason = printable(shortened(answer.error or "no reason", _TEXT_MAX))
+            raise NoAnswerError("QueryRefused", f"it refused the query: {reason}")
         if answer.status != "success":
             raise NoAnswerError("Malformed", "its answer is none of Prometheus' HTTP API")
         match answer.data.result_type:
@@ -192,8 +192,8 @@ def read_vector(body: bytes, labels: Sequence[str]) -> Vector:
             case "vector":
                 return Vector(labels, _by_labels(_VECTOR.decode(answer.data.result), labels))
             case other:
-                told = printable(shortened(other, _TEXT_MAX))
-                raise NoAnswerError("NoNumbers", f"its query gives a {told}: an instant vector or a scalar is needed")
+                reason = printable(shortened(other, _TEXT_MAX))
+                raise NoAnswerError("NoNumbers", f"its query gives a {reason}: an instant vector or a scalar is needed")
     except UNREADABLE:
         raise NoAnswerError("Malformed", "its answer is none of Prometheus' HTTP API") from None
 

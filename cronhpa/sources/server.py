@@ -245,8 +245,8 @@ def _no_answer(error: Exception, seconds: float) -> NoAnswerError:
     if isinstance(error, aiohttp.ClientConnectorError):
         # asyncio's own words hold the address; numbers below 0 are those of the resolver.
         number = error.os_error.errno or 0
-        said = os.strerror(number) if number > 0 else "its name has no address"
-        return NoAnswerError("Unreachable", unreachable(said), cause)
+        reason = os.strerror(number) if number > 0 else "its name has no address"
+        return NoAnswerError("Unreachable", unreachable(reason), cause)
     if isinstance(error, aiohttp.ClientError):
         return NoAnswerError("Unreachable", BROKEN, cause)
     return NoAnswerError("Misconfigured", FILE_UNREADABLE, cause)

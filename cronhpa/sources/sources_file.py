@@ -45,8 +45,8 @@ class SourcesFile:
         read = await asyncio.to_thread(self._read)
         if read.problem:
             if read.problem != self._sources.problem:
-                kept = "the former ones stay in force" if self._in_force is not None else "there are no sources"
-                LOG.error("the file of sources cannot be used, %s: %s", kept, read.problem)
+                consequence = "the former ones stay in force" if self._in_force is not None else "there are no sources"
+                LOG.error("the file of sources cannot be used, %s: %s", consequence, read.problem)
         elif self._in_force != read:
             await self._sources.replace(read.definitions, read.certificates)
             LOG.info("sources: %s", ", ".join(sorted(read.definitions)) or "none")

@@ -83,11 +83,11 @@ class UrlDefinition(ServerDefinition):
     def _has_place(self) -> Self:
         wanted = {"text": set(), "prometheus": {"metric"}}.get(self.format, {"value"})
         allowed = wanted | ({"labels", "combine"} if self.format == "prometheus" else set())
-        stated = {field for field in ("value", "metric", "labels", "combine") if getattr(self, field)}
-        if wanted - stated:
+        fields = {field for field in ("value", "metric", "labels", "combine") if getattr(self, field)}
+        if wanted - fields:
             raise ValueError(f"format {self.format} needs {min(wanted)}: it says where the number stands")
-        if stated - allowed:
-            raise ValueError(f"{min(stated - allowed)} means nothing with format {self.format}: leave it out")
+        if fields - allowed:
+            raise ValueError(f"{min(fields - allowed)} means nothing with format {self.format}: leave it out")
         return self
 
     def open(self, name: str, context: SourceContext) -> UrlValues:
@@ -125,8 +125,8 @@ class UrlValues(ServerSource[int]):
             "GET", url, bytes_max=_ANSWER_BYTES[kind], headers={"Accept": _ACCEPTS[kind]}
         )
         refuse_status(response.status)
-        stated = (body, response.headers.get("Content-Type", ""), self._definition, self._clock() / SECOND)
-        return await self._connection.parsed(lambda: read_number(*stated), is_short=len(body) <= _AT_ONCE_BYTES[kind])
+        inputs = (body, response.headers.get("Content-Type", ""), self._definition, self._clock() / SECOND)
+        return await self._connection.parsed(lambda: read_number(*inputs), is_short=len(body) <= _AT_ONCE_BYTES[kind])
 
 
 def read_number(body: bytes, content_type: str, definition: UrlDefinition, now_seconds: float) -> int:

@@ -82,11 +82,11 @@ class Calibrated:
         # are known.
         z = np.full(max(len(self.load) + len(later), int(whole.max()) + 1) + 2, np.nan)
         z[: len(self.load) + len(later)] = np.log(np.concatenate([self.load, later]) + self.offset)
-        seen = held(z, _UNSEEN_STEPS_MAX)
+        observed = held(z, _UNSEEN_STEPS_MAX)
         horizon = reaches[-1]
-        expected = np.where(np.isnan(seen)[:, None], np.nan, self.expect(seen, horizon + 1))
+        expected = np.where(np.isnan(observed)[:, None], np.nan, self.expect(observed, horizon + 1))
         errors = largest_ahead(z, horizon) - np.maximum.accumulate(expected[:, :-1], axis=1)
-        ended, under_way = self._corrected(expected[whole], seen[whole], origins.recent[:, 0], whole, part)
+        ended, under_way = self._corrected(expected[whole], observed[whole], origins.recent[:, 0], whole, part)
         loads = []
         for reach in reaches:
             margins, scales = self._scaled(errors[:, reach - 1], reach, whole)
@@ -101,18 +101,18 @@ class Calibrated:
         return state.pack(head, {"load": self.load.astype("<f4"), **self.expect.parameters()})
 
     def _corrected(
-        self, expected: Floats, seen: Floats, newest: Floats, whole: Rows, part: Floats
+        self, expected: Floats, observed: Floats, newest: Floats, whole: Rows, part: Floats
     ) -> tuple[Floats, Floats]:
         """
         (origins, horizon) twice: the largest expected z of the next steps, as of the newest whole step of each origin
         and as of the step under way, both corrected by the newest load.
 
-        expected: (origins, horizon + 1), as of the newest whole step. seen: (origins,), its z.
+        expected: (origins, horizon + 1), as of the newest whole step. observed: (origins,), its z.
         """
         horizon = expected.shape[1] - 1
         now = np.where(part > 0, np.log(newest + self.offset), np.nan)[:, None]
         gain, next_gain = self.expect.gain(whole, horizon), self.expect.gain(whole + 1, horizon)
-        ended = expected[:, :-1] + gain * np.nan_to_num(now - seen[:, None])
+        ended = expected[:, :-1] + gain * np.nan_to_num(now - observed[:, None])
         under_way = expected[:, 1:] + next_gain * np.nan_to_num(now - expected[:, :1])
         return np.maximum.accumulate(ended, axis=1), np.maximum.accumulate(under_way, axis=1)
 

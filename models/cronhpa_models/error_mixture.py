@@ -63,12 +63,12 @@ class ErrorMixture:
 
     def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) -> FittedMixture | None:
         """None if less than half a day, or fewer than fifty errors, are known."""
-        kept = np.asarray(load[-_DAYS_KEPT * steps_per_day :], dtype=np.float64)
-        is_known = ~np.isnan(kept)
+        recent = np.asarray(load[-_DAYS_KEPT * steps_per_day :], dtype=np.float64)
+        is_known = ~np.isnan(recent)
         if is_known.sum() < steps_per_day * _KNOWN_SHARE:
             return None
-        offset = max(0.05 * float(kept[is_known].mean()), 1e-9)
-        z = np.log(kept + offset)
+        offset = max(0.05 * float(recent[is_known].mean()), 1e-9)
+        z = np.log(recent + offset)
         rows = np.arange(len(z))
         of_z, of_profile = (JoinedRows.of([values]) for values in (z, profile_of(z, steps_per_day)))
         raw = features(of_z, of_profile, steps_per_day, rows.astype(np.float64), lagged(z, rows))
@@ -91,7 +91,7 @@ class ErrorMixture:
             errors.append(
                 ErrorBins(edges, kept_bins, *_by_move(z[week], bin_of[week]), _counted(bin_of[week], len(edges)))
             )
-        return FittedMixture(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients), tuple(errors))
+        return FittedMixture(recent, offset, steps_per_day, tuple(windows), np.stack(coefficients), tuple(errors))
 
     def distributions(
         self, several: Sequence[FittedMixture], later: Sequence[Floats], origins: Sequence[Origins], windows: int
@@ -126,11 +126,11 @@ class ErrorMixture:
         coefficients = take("<f8", count * (FEATURES + 1)).reshape(count, -1)
         edges = take("<f8", count * _BINS).reshape(count, -1)
         load = take("<f4", rows)
-        kept = min(_looked_at(steps_per_day), rows)
+        rows_used = min(_looked_at(steps_per_day), rows)
         errors = []
         for of_window, known_moves in zip(edges, moves, strict=True):
             sorted_moves, of_week = take("<f4", known_moves), take("<i2", _BINS)
-            errors.append(ErrorBins(of_window, take("<i1", kept), sorted_moves, take("<i1", known_moves), of_week))
+            errors.append(ErrorBins(of_window, take("<i1", rows_used), sorted_moves, take("<i1", known_moves), of_week))
         return FittedMixture(load, offset, steps_per_day, tuple(windows), coefficients, tuple(errors))
 
 

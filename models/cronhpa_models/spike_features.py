@@ -90,27 +90,27 @@ class SpikeHistory:
         self.begins_before = np.searchsorted(self.begins, self.begin)
         self.begins_fitted = np.searchsorted(self.begins, self.begin + fitted) - self.begins_before
 
-    def any_within(self, asked: SpikeOrigins, at: Minutes, width: int) -> Flags:
+    def any_within(self, origins: SpikeOrigins, at: Minutes, width: int) -> Flags:
         """Whether there is a spike within `width` minutes of each minute of `at`."""
-        begin, end = self.begin[asked.owner], self.end[asked.owner]
+        begin, end = self.begin[origins.owner], self.end[origins.owner]
         low, high = (self._counted[np.clip(begin + edge, begin, end)] for edge in (at - width, at + width + 1))
         is_near: Flags = high > low
         return is_near
 
-    def odds(self, asked: SpikeOrigins, back: Minutes, weight: Floats, width: int) -> Floats:
+    def odds(self, origins: SpikeOrigins, back: Minutes, weight: Floats, width: int) -> Floats:
         """
         Log ratio of the weighted spike frequency `back` minutes before the forecast minute to the base rate.
 
         Smoothed with half a pseudo-observation at the base rate.
         """
-        usual = np.minimum(self.rate * (2 * width + 1) ** 0.7, 0.5)[asked.owner]
-        begin = self.begin[asked.owner]
-        looked = (asked.at + begin)[:, None] - back
+        usual = np.minimum(self.rate * (2 * width + 1) ** 0.7, 0.5)[origins.owner]
+        begin = self.begin[origins.owner]
+        looked = (origins.at + begin)[:, None] - back
         # With a start-up time of 15 minutes, a spike ten minutes before the forecast minute is unknown at the origin.
-        seen = (looked >= (width + begin)[:, None]) & (looked < (asked.origins + begin - width)[:, None])
+        observed = (looked >= (width + begin)[:, None]) & (looked < (origins.origins + begin - width)[:, None])
         # Minutes outside of the series do not count.
-        near = self._any_beside(looked, width) & seen
-        spikes, total = (np.einsum("nb,b->n", flags.astype(np.float64), weight) for flags in (near, seen))
+        near = self._any_beside(looked, width) & observed
+        spikes, total = (np.einsum("nb,b->n", flags.astype(np.float64), weight) for flags in (near, observed))
         return np.asarray(np.log((spikes + 0.5 * usual) / (total + 0.5) / usual))
 
     def _any_beside(self, at: Minutes, width: int) -> Flags:
@@ -125,26 +125,26 @@ class SpikeHistory:
             self._beside[width] = high > low
         return self._beside[width].take(at, mode="clip")
 
-    def begun(self, asked: SpikeOrigins, minutes: int) -> Floats:
+    def begun(self, origins: SpikeOrigins, minutes: int) -> Floats:
         """log(1 + number of spikes that began in the `minutes` minutes before each origin)."""
-        begin = self.begin[asked.owner]
-        earlier = np.searchsorted(self.begins, begin + np.maximum(asked.origins - minutes, 0))
-        return np.asarray(np.log1p(np.searchsorted(self.begins, begin + asked.origins) - earlier))
+        begin = self.begin[origins.owner]
+        earlier = np.searchsorted(self.begins, begin + np.maximum(origins.origins - minutes, 0))
+        return np.asarray(np.log1p(np.searchsorted(self.begins, begin + origins.origins) - earlier))
 
-    def newest(self, asked: SpikeOrigins, back: int) -> Floats:
+    def newest(self, origins: SpikeOrigins, back: int) -> Floats:
         """The load of the minute that ended `back - 1` minutes before each origin."""
-        return self.log_load(asked, asked.origins - back)
+        return self.log_load(origins, origins.origins - back)
 
-    def is_exceeded(self, asked: SpikeOrigins) -> Flags:
+    def is_exceeded(self, origins: SpikeOrigins) -> Flags:
         """Whether pods are too few in the newest minute."""
-        begin, end = self.begin[asked.owner], self.end[asked.owner]
-        newest = np.clip(begin + asked.origins - 1, begin, end - 1)
+        begin, end = self.begin[origins.owner], self.end[origins.owner]
+        newest = np.clip(begin + origins.origins - 1, begin, end - 1)
         is_spike: Flags = self._counted[newest + 1] > self._counted[newest]
         return is_spike
 
-    def log_load(self, asked: SpikeOrigins, minutes: Minutes) -> Floats:
+    def log_load(self, origins: SpikeOrigins, minutes: Minutes) -> Floats:
         """(origins, ...): the loads of minutes of each origin's series."""
-        owner = asked.owner.reshape((-1,) + (1,) * (minutes.ndim - 1))
+        owner = origins.owner.reshape((-1,) + (1,) * (minutes.ndim - 1))
         rows = np.clip(minutes, 0, (self.end - self.begin)[owner] - 1)
         fitted, since = (part.asked_by(owner) for part in self._log_load)
         return np.where(rows < fitted.end, fitted.take(rows), since.take(rows))
@@ -169,39 +169,39 @@ _BESIDE = tuple(
 _BESIDE_WEIGHTS = np.array([0.5 ** (day / 4) for day in range(1, 8) for _ in range(4)])
 
 
-def features(history: SpikeHistory, asked: SpikeOrigins) -> Floats:
+def features(history: SpikeHistory, origins: SpikeOrigins) -> Floats:
     """(origins, features)"""
-    columns: list[Floats | Flags] = [history.odds(asked, _DAYS_BACK, _DAY_WEIGHTS, width) for width in _WIDTHS]
-    columns += [history.any_within(asked, asked.at - days * DAY, width) for days in (1, 7) for width in (1, 8)]
-    columns += [history.odds(asked, *back, width) for back, widths in _ROUND_CLOCKS for width in widths]
-    columns += [history.odds(asked, back, _BESIDE_WEIGHTS, 1) for back in _BESIDE]
-    columns += _since(history, asked)
-    columns += [history.begun(asked, 180), history.begun(asked, DAY)]
-    now = history.newest(asked, 1)
-    columns += [history.is_exceeded(asked), now]
-    columns += [now - history.newest(asked, back + 1) for back in _MOVES]
-    columns += _same_clock(history, asked)
+    columns: list[Floats | Flags] = [history.odds(origins, _DAYS_BACK, _DAY_WEIGHTS, width) for width in _WIDTHS]
+    columns += [history.any_within(origins, origins.at - days * DAY, width) for days in (1, 7) for width in (1, 8)]
+    columns += [history.odds(origins, *back, width) for back, widths in _ROUND_CLOCKS for width in widths]
+    columns += [history.odds(origins, back, _BESIDE_WEIGHTS, 1) for back in _BESIDE]
+    columns += _since(history, origins)
+    columns += [history.begun(origins, 180), history.begun(origins, DAY)]
+    now = history.newest(origins, 1)
+    columns += [history.is_exceeded(origins), now]
+    columns += [now - history.newest(origins, back + 1) for back in _MOVES]
+    columns += _same_clock(history, origins)
     return np.column_stack(columns).astype(np.float64)
 
 
-def _since(history: SpikeHistory, asked: SpikeOrigins) -> list[Floats | Flags]:
+def _since(history: SpikeHistory, origins: SpikeOrigins) -> list[Floats | Flags]:
     """The time since the begin of the last spikes, and how often a gap between spikes was as long."""
-    begin, before = history.begin[asked.owner], history.begins_before[asked.owner]
-    last = np.searchsorted(history.begins, begin + asked.origins - 1, side="left") - before
+    begin, before = history.begin[origins.owner], history.begins_before[origins.owner]
+    last = np.searchsorted(history.begins, begin + origins.origins - 1, side="left") - before
     columns: list[Floats | Flags] = []
     for order in (1, 2):
-        since = np.full(len(asked.at), _LONG_AGO)
+        since = np.full(len(origins.at), _LONG_AGO)
         is_known = last >= order
-        since[is_known] = (asked.at + begin)[is_known] - history.begins[(last + before - order)[is_known]]
+        since[is_known] = (origins.at + begin)[is_known] - history.begins[(last + before - order)[is_known]]
         if order == 1:
             ranges = np.digitize(since, _SINCE)
             columns += [ranges == number for number in range(len(_SINCE) + 1)]
         columns.append(np.log1p(np.minimum(since, 5000)))
-        columns += _gaps(history, asked, since, last, order)
+        columns += _gaps(history, origins, since, last, order)
     return columns
 
 
-def _gaps(history: SpikeHistory, asked: SpikeOrigins, since: Minutes, last: Minutes, order: int) -> list[Floats]:
+def _gaps(history: SpikeHistory, origins: SpikeOrigins, since: Minutes, last: Minutes, order: int) -> list[Floats]:
     """Of the gaps that lasted at least `since`: log of the share that ended within 2, and within 10, minutes of it."""
     counts = history.begins_fitted
     series = np.repeat(np.arange(len(counts)), np.maximum(counts - order, 0))
@@ -211,17 +211,17 @@ def _gaps(history: SpikeHistory, asked: SpikeOrigins, since: Minutes, last: Minu
     )
     gaps = history.begins[first + order] - history.begins[first]
     # Sorted by series, then by length.
-    kept = gaps < _GAP_MAX
-    sorted_gaps = np.sort(gaps[kept] + series[kept] * _SERIES_APART)
-    ends = np.searchsorted(sorted_gaps, (np.arange(len(counts)) + 1) * _SERIES_APART - _LONG_AGO)[asked.owner]
+    is_short = gaps < _GAP_MAX
+    sorted_gaps = np.sort(gaps[is_short] + series[is_short] * _SERIES_APART)
+    ends = np.searchsorted(sorted_gaps, (np.arange(len(counts)) + 1) * _SERIES_APART - _LONG_AGO)[origins.owner]
     # The gap around a past origin is among them; it must not predict itself.
     own = np.full(len(since), -_LONG_AGO)
-    inside = (last >= order) & (last < counts[asked.owner])
-    places = (last + history.begins_before[asked.owner])[inside]
+    inside = (last >= order) & (last < counts[origins.owner])
+    places = (last + history.begins_before[origins.owner])[inside]
     own[inside] = history.begins[places] - history.begins[places - order]
     own[own >= _GAP_MAX] = -_LONG_AGO
     columns = []
-    shift, rate = asked.owner * _SERIES_APART, history.rate[asked.owner]
+    shift, rate = origins.owner * _SERIES_APART, history.rate[origins.owner]
     for width in (2, 10):
         low, high = (np.searchsorted(sorted_gaps, since + shift + edge) for edge in (-width, width + 1))
         ended = high - low - ((own >= since - width) & (own <= since + width))
@@ -230,21 +230,21 @@ def _gaps(history: SpikeHistory, asked: SpikeOrigins, since: Minutes, last: Minu
     return columns
 
 
-def _same_clock(history: SpikeHistory, asked: SpikeOrigins) -> list[Floats]:
+def _same_clock(history: SpikeHistory, origins: SpikeOrigins) -> list[Floats]:
     """The load around the same clock of the last seven days, relative to the newest load."""
-    now = np.maximum(history.newest(asked, 1), history.newest(asked, 2))
-    looked = asked.at[:, None] - np.arange(1, 8) * DAY
-    seen = looked >= 1
-    around = history.log_load(asked, looked[..., None] + np.arange(-1, 2)).max(axis=-1)
-    moved = np.where(seen, around - now[:, None], 0.0)
-    weight = seen * 0.5 ** (np.arange(1, 8) / 4)
+    now = np.maximum(history.newest(origins, 1), history.newest(origins, 2))
+    looked = origins.at[:, None] - np.arange(1, 8) * DAY
+    observed = looked >= 1
+    around = history.log_load(origins, looked[..., None] + np.arange(-1, 2)).max(axis=-1)
+    moved = np.where(observed, around - now[:, None], 0.0)
+    weight = observed * 0.5 ** (np.arange(1, 8) / 4)
     total = np.maximum(weight.sum(axis=1), 1e-9)
     over = (weight * (moved > _FAR_MORE)).sum(axis=1) / total
     return [
         moved[:, 0],
         moved[:, 6],
         (weight * moved).sum(axis=1) / total,
-        np.where(seen, moved, -3.0).max(axis=1),
+        np.where(observed, moved, -3.0).max(axis=1),
         over,
         np.log(over + 0.02),
     ]

@@ -141,9 +141,9 @@ def spikes(
     likely = np.flatnonzero(chance > unlikely)
     owner = _owners(origins)[likely]
     # Only for fits with a likely spike.
-    asked, owner = np.unique(owner, return_inverse=True)
+    members, owner = np.unique(owner, return_inverse=True)
     at = np.concatenate([fitted.minutes + of + fitted.lead for fitted, of in zip(several, origins, strict=True)])
-    load, cdf = _heights([several[number] for number in asked], owner, at[likely], enough[likely])
+    load, cdf = _heights([several[number] for number in members], owner, at[likely], enough[likely])
     return Spikes(chance, likely, load, cdf)
 
 
@@ -154,9 +154,9 @@ def _heights(several: Sequence[FittedHazard], owner: Minutes, at: Minutes, enoug
     number = np.arange(len(several)).repeat(counts)
     load, clock, by_age = (np.zeros((len(several), most), kind) for kind in (np.float64, np.int64, np.float64))
     if several:
-        kept = np.concatenate([fitted.log_load[fitted.spiked] for fitted in several])
+        log_loads = np.concatenate([fitted.log_load[fitted.spiked] for fitted in several])
         of_history = np.array([fitted.minutes for fitted in several])[number]
-        loads = _loads(several, number, kept)
+        loads = _loads(several, number, log_loads)
         minutes = np.concatenate([fitted.spiked for fitted in several]).astype(np.int64)
         # By fit, then by load; the last ones of a row.
         order = np.lexsort((loads, number))

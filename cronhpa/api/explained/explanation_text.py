@@ -244,8 +244,8 @@ def _assumed(metric: ExplainedMetric) -> str:
 def _bounds(it: Explanation, now: Nanoseconds) -> Iterator[str]:
     """Both bounds of one source on one line where they have everything else in common."""
     for _, group in groupby(it.bounds, key=lambda bound: (bound.by, bound.until, bound.holds, bound.why)):
-        first, *_ = stated = [*group]
-        numbers = {bound.role: bound.replicas for bound in stated}
+        first, *_ = bounds = [*group]
+        numbers = {bound.role: bound.replicas for bound in bounds}
         until = "" if first.until is None else f" until {_when(first.until, it.zone, now)}"
         why = f": {first.why}" if first.why else ""
         rank = "" if first.holds else " - outranked"

@@ -122,11 +122,11 @@ def follow(
             return None
         counterfactual = Counterfactual(_without_forecast(memory), pods)
     start_up = start_up_of(memory, observation)
-    seen = carried_by(counterfactual.pods, pods, spec, observation, scale, start_up, now)
-    alone = decide(spec, seen, None, counterfactual.memory, now)
+    observed = carried_by(counterfactual.pods, pods, spec, observation, scale, start_up, now)
+    alone = decide(spec, observed, None, counterfactual.memory, now)
     outcome = Scaled(now) if alone.rescales else Withheld()
     after = Counterfactual(
-        counterfactual.memory.after(alone, outcome, spec, seen),
+        counterfactual.memory.after(alone, outcome, spec, observed),
         counterfactual.pods.scaled(alone.desired, now, start_up),
     )
     # Equal counts can diverge again while a recommendation stabilizes one of them alone, or while some pods are young.
@@ -160,27 +160,33 @@ def start_up_of(memory: Memory, observation: Observation) -> Nanoseconds:
 
 def carried_by(
     pods: Pods,
-    seen: Pods,
+    observed_pods: Pods,
     spec: Spec,
     observation: Observation,
     scale: Scale,
     start_up: Nanoseconds,
     now: Nanoseconds,
 ) -> Observation:
-    """The observation as if `pods` carried the load of the observed pods, `seen`."""
+    """The observation as if `pods` carried the load of `observed_pods`."""
     count = pods.count
     return replace(
         observation,
         scale=replace(scale, spec_replicas=count, status_replicas=count),
         readings=tuple(
-            _on_pods(metric, reading, pods, seen, spec, start_up, now)
+            _on_pods(metric, reading, pods, observed_pods, spec, start_up, now)
             for metric, reading in zip(spec.metrics, observation.readings, strict=True)
         ),
     )
 
 
 def _on_pods(
-    metric: Metric, reading: Reading, pods: Pods, seen: Pods, spec: Spec, start_up: Nanoseconds, now: Nanoseconds
+    metric: Metric,
+    reading: Reading,
+    pods: Pods,
+    observed_pods: Pods,
+    spec: Spec,
+    start_up: Nanoseconds,
+    now: Nanoseconds,
 ) -> Reading:
     count = pods.count
     if isinstance(reading, ScalarReading):
@@ -197,7 +203,7 @@ def _on_pods(
         trusted = sampled = count
     missing = count - sampled
     # Removed pods carried a part of the load, and have no samples.
-    load = reading.load / (seen.share(now, start_up) or 1.0)
+    load = reading.load / (observed_pods.share(now, start_up) or 1.0)
     request_per_pod = reading.request // reading.matched if reading.matched else 0
     fallback = max(100, _utilization(metric))
     missing_usage = (request_per_pod * fallback // 100 if request_per_pod else _average_value(metric)) * missing

@@ -28,11 +28,11 @@ def around_today(now: Nanoseconds) -> Span:
 
 def left_out(spec: Spec, around: Span) -> tuple[Span, ...]:
     """What touches a span and is left out of fits and of the daily evaluation; ascending and disjoint."""
-    kept: tuple[Span, tuple[Span, ...]] | None = spec.computed.get(__name__)
-    if kept is None or kept[0] != around:
-        kept = (around, _joined(sorted((span.begin, span.end) for span in _spans(spec, around))))
-        spec.computed[__name__] = kept
-    return kept[1]
+    cached: tuple[Span, tuple[Span, ...]] | None = spec.computed.get(__name__)
+    if cached is None or cached[0] != around:
+        cached = (around, _joined(sorted((span.begin, span.end) for span in _spans(spec, around))))
+        spec.computed[__name__] = cached
+    return cached[1]
 
 
 def _spans(spec: Spec, around: Span) -> Iterator[Span]:

@@ -160,7 +160,7 @@ def requests_per_pod(spec: Spec, pods: Sequence[Pod]) -> dict[str, int]:
         if metric.name in averages:
             continue
         requests = [pod_request(pod, metric.name, metric.container) for pod in pods]
-        stated = [request for request in requests if isinstance(request, int)]
-        if stated:
-            averages[metric.name] = sum(stated) // len(stated)
+        present = [request for request in requests if isinstance(request, int)]
+        if present:
+            averages[metric.name] = sum(present) // len(present)
     return averages

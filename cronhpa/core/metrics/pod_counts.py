@@ -245,20 +245,20 @@ def without_target(metric: Metric) -> Absent | None:
     """
     if isinstance(metric, ResourceMetric):  # first, as most are
         target = metric.target
-        stated = target.average_utilization if target.average_value is None else target.average_value
+        value = target.average_utilization if target.average_value is None else target.average_value
         source = "resource"
         text = "neither an average utilization target nor an average value (usage) target was set"
     elif isinstance(metric, PodsMetric | UnknownMetric):
         return None
     elif isinstance(metric, ObjectMetric):
         target, text = metric.target, _NO_TARGET
-        stated = {"Value": target.value, "AverageValue": target.average_value}.get(target.type)
+        value = {"Value": target.value, "AverageValue": target.average_value}.get(target.type)
         source = "object"
     else:
         target, text = metric.target, _NO_TARGET
-        stated = target.value if target.average_value is None else target.average_value
+        value = target.value if target.average_value is None else target.average_value
         source = "external"
-    if stated is not None:
+    if value is not None:
         return None
     text = f"invalid {source} metric source: {text}"
     return Absent(failure_reason(metric), text, _outer(metric) + text)

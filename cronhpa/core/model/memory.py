@@ -416,17 +416,17 @@ def _contenders(
     """
     up, down = stabilization_windows(behavior, options)
     since_up, since_down = now - up, now - down
-    kept: list[Recommendation] = []
-    held, highest, lowest = -1, -1, INT32_MAX + 1
+    contenders: list[Recommendation] = []
+    merged, highest, lowest = -1, -1, INT32_MAX + 1
     # Entries of one instant: real recommendations before assumed ones, then later entries before earlier ones. So an
     # assumed recommendation is dropped if the first reconciliation after the restart makes an equal one, in whichever
     # slot.
     for entry in sorted(reversed(entries), key=_precedence, reverse=True):  # noqa: C414 - it turns around what is equal
         metrics, at, is_pursued = entry.metrics, entry.at, entry.asked_at is None
         replicas = entry.replicas if is_pursued else entry.highest
-        wins = not kept
-        if replicas > held:
-            held = replicas
+        wins = not contenders
+        if replicas > merged:
+            merged = replicas
             wins = wins or at >= since_down
         if metrics is not None:
             if is_pursued and metrics > highest:
@@ -436,9 +436,9 @@ def _contenders(
                 lowest = metrics
                 wins = wins or at >= since_up
         if wins:
-            kept.append(entry)
-    kept.reverse()
-    return tuple(kept)
+            contenders.append(entry)
+    contenders.reverse()
+    return tuple(contenders)
 
 
 def _precedence(entry: Recommendation) -> tuple[Nanoseconds, bool]:

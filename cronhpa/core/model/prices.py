@@ -39,8 +39,8 @@ class Prices(Struct, frozen=True):
         """Why a pod with these requests has no price although prices are stated; "" if it has one."""
         if self.pod is not None:
             return ""
-        stated = {"cpu": self.core, "memory": self.gib}
-        missing = [name for name, price in stated.items() if price is not None and name not in requests]
+        prices = {"cpu": self.core, "memory": self.gib}
+        missing = [name for name, price in prices.items() if price is not None and name not in requests]
         return f"its price is not known: its pods request no {' and no '.join(missing)}" if missing else ""
 
 

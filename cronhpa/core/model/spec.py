@@ -322,8 +322,8 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
     @property
     def room_of_rises(self) -> Placeholders | None:
         """Room ahead of every rise; None for none."""
-        stated = self.usual_placeholders if self.placeholders is None else self.placeholders
-        return stated if stated is not None and stated.max_replicas else None
+        placeholders = self.usual_placeholders if self.placeholders is None else self.placeholders
+        return placeholders if placeholders is not None and placeholders.max_replicas else None
 
     @property
     def room(self) -> Placeholders | None:

@@ -104,19 +104,19 @@ def resolve_with_expiry(
     crowd: Crowd | None = None,
 ) -> tuple[Bounds, Nanoseconds]:
     """The bounds of `resolve`, and the instant until which they hold for an object that remembers their leads."""
-    kept: tuple[_KeptBounds, ...] = spec.computed.get("bounds", ())
-    while kept and not kept[0].hold(now, start_up, leads, crowd):
-        kept = kept[1:]
-    if not kept:
-        kept = (_computed(spec, now, start_up, leads, crowd),)
-    current = kept[0]
-    if len(kept) == 1 and now >= current.ahead_at:
-        kept = (current, *_computed_ahead(spec, current))
-    spec.computed["bounds"] = kept
+    cached: tuple[_CachedBounds, ...] = spec.computed.get("bounds", ())
+    while cached and not cached[0].hold(now, start_up, leads, crowd):
+        cached = cached[1:]
+    if not cached:
+        cached = (_computed(spec, now, start_up, leads, crowd),)
+    current = cached[0]
+    if len(cached) == 1 and now >= current.ahead_at:
+        cached = (current, *_computed_ahead(spec, current))
+    spec.computed["bounds"] = cached
     return current.bounds, current.end
 
 
-class _KeptBounds(Struct, frozen=True, gc=False):
+class _CachedBounds(Struct, frozen=True, gc=False):
     """Bounds with their inputs, in force from `begin` up to `end`."""
 
     bounds: Bounds
@@ -139,23 +139,23 @@ class _KeptBounds(Struct, frozen=True, gc=False):
 
 def _computed(
     spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...], crowd: Crowd | None
-) -> _KeptBounds:
+) -> _CachedBounds:
     bounds = resolve_anew(spec, now, start_up, leads, crowd)
     end = holds_until(spec, bounds, now)
     # Objects are spread over the minutes before the edge, and none computes in the last period before it.
     last = end - spec.options.sync_period
     spread = max(min(last - now, _AHEAD_MAX), 0)
-    return _KeptBounds(bounds, now, end, last - spread * (hash(spec) % _PLACES) // _PLACES, start_up, leads, crowd)
+    return _CachedBounds(bounds, now, end, last - spread * (hash(spec) % _PLACES) // _PLACES, start_up, leads, crowd)
 
 
-def _computed_ahead(spec: Spec, kept: _KeptBounds) -> Iterator[_KeptBounds]:
+def _computed_ahead(spec: Spec, latest: _CachedBounds) -> Iterator[_CachedBounds]:
     """The bounds after these, and those after further edges that follow soon, such as a start after its lead."""
-    until = min(kept.end + _AHEAD_MAX, FOR_EVER)
+    until = min(latest.end + _AHEAD_MAX, FOR_EVER)
     for _ in range(_EDGES_AHEAD_MAX):
-        if kept.end >= until:
+        if latest.end >= until:
             return
-        kept = _computed(spec, kept.end, kept.start_up, kept.bounds.leads, kept.crowd)
-        yield kept
+        latest = _computed(spec, latest.end, latest.start_up, latest.bounds.leads, latest.crowd)
+        yield latest
 
 
 def quiet_until(spec: Spec, edge: Nanoseconds | None, now: Nanoseconds) -> Nanoseconds:

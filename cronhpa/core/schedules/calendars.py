@@ -26,9 +26,9 @@ _COUNTRIES = COUNTRIES.split(",")
 
 # A kilobyte each: two codes of at most 64 characters, and a sentence.
 @lru_cache(maxsize=1024)
-def problem(asked: Holidays) -> tuple[str, str] | None:
+def problem(public_holidays: Holidays) -> tuple[str, str] | None:
     """The field with an unknown code, and a sentence that lists similar codes; None if both codes are known."""
-    country, part = asked.country, asked.subdivision
+    country, part = public_holidays.country, public_holidays.subdivision
     if country not in _COUNTRIES:
         meant = _ALIASES.get(country) or f"an ISO 3166 code such as {_near(country, _COUNTRIES, 'DE, US')}"
         return "country", f'"{country}" is not known: use {meant}'
@@ -43,16 +43,16 @@ def problem(asked: Holidays) -> tuple[str, str] | None:
 def contains(days: Days, day: date) -> bool:
     """Whether a date is among the days, whose holidays are known (see `problem`)."""
     return any(span.first <= day <= span.last for span in days.ranges) or any(
-        _is_holiday(asked, day) for asked in days.holidays
+        _is_holiday(public_holidays, day) for public_holidays in days.holidays
     )
 
 
 def reason(days: Days, day: date) -> str | None:
     """Why a date is among the days: the holiday or the range, in words; None if it is not among them."""
-    for asked in days.holidays:
-        name = _names_in(asked, day.year).get(day)
+    for public_holidays in days.holidays:
+        name = _names_in(public_holidays, day.year).get(day)
         if name is not None:
-            place = "-".join(part for part in (asked.country, asked.subdivision) if part)
+            place = "-".join(part for part in (public_holidays.country, public_holidays.subdivision) if part)
             return f"{name} ({place})"
     span = next((span for span in days.ranges if span.first <= day <= span.last), None)
     if span is None or span.title:
@@ -63,7 +63,11 @@ def reason(days: Days, day: date) -> str | None:
 def first_in(days: Days, day: date, last: date) -> date | None:
     """The first date from `day` to `last` that is among the days."""
     dates = [max(span.first, day) for span in days.ranges if span.last >= day]
-    dates += [holiday for asked in days.holidays if (holiday := _next_holiday(asked, day, last)) is not None]
+    dates += [
+        holiday
+        for public_holidays in days.holidays
+        if (holiday := _next_holiday(public_holidays, day, last)) is not None
+    ]
     first = min(dates, default=last + _DAY)
     return first if first <= last else None
 
@@ -78,15 +82,15 @@ def first_outside(days: Days, day: date, last: date) -> date | None:
     return None
 
 
-def _is_holiday(asked: Holidays, day: date) -> bool:
-    dates, number = _holidays_in(asked, day.year), day.toordinal()
+def _is_holiday(public_holidays: Holidays, day: date) -> bool:
+    dates, number = _holidays_in(public_holidays, day.year), day.toordinal()
     at = bisect_left(dates, number)
     return at < len(dates) and dates[at] == number
 
 
-def _next_holiday(asked: Holidays, day: date, last: date) -> date | None:
+def _next_holiday(public_holidays: Holidays, day: date, last: date) -> date | None:
     for year in range(day.year, last.year + 1):
-        dates = _holidays_in(asked, year)
+        dates = _holidays_in(public_holidays, year)
         at = bisect_left(dates, day.toordinal())
         if at < len(dates):
             return date.fromordinal(dates[at])
@@ -95,22 +99,24 @@ def _next_holiday(asked: Holidays, day: date, last: date) -> date | None:
 
 # A kilobyte each: no country has more than a hundred public holidays a year. 4,096 are all countries for 16 years.
 @lru_cache(maxsize=4096)
-def _holidays_in(asked: Holidays, year: int) -> array[int]:
+def _holidays_in(public_holidays: Holidays, year: int) -> array[int]:
     """The public holidays of a year as ordinals of `date.toordinal`, ascending."""
     import holidays  # noqa: PLC0415 - see the top of this file
 
-    dates = holidays.country_holidays(asked.country, subdiv=asked.subdivision, years=year)
+    dates = holidays.country_holidays(public_holidays.country, subdiv=public_holidays.subdivision, years=year)
     return array("i", sorted(day.toordinal() for day in dates if day.year == year))
 
 
 # 15 kB each.
 @lru_cache(maxsize=128)
-def _names_in(asked: Holidays, year: int) -> dict[date, str]:
+def _names_in(public_holidays: Holidays, year: int) -> dict[date, str]:
     """The names of the holidays, in English if the library has that. Only people read them; no decision does."""
     import holidays  # noqa: PLC0415 - see the top of this file
 
     return dict(
-        holidays.country_holidays(asked.country, subdiv=asked.subdivision, years=year, language="en_US").items()
+        holidays.country_holidays(
+            public_holidays.country, subdiv=public_holidays.subdivision, years=year, language="en_US"
+        ).items()
     )
 
 

@@ -152,10 +152,10 @@ def contradiction(settled: Settled) -> str:
     low, high = settled.low, settled.high
     if low.number <= high.number or OVERRIDE_RANK in {low.rank, high.rank}:
         return ""
-    asked = f"{low.by} asks for at least {low.number}, {high.by} for at most {high.number}"
+    text = f"{low.by} asks for at least {low.number}, {high.by} for at most {high.number}"
     if low.rank == high.rank:
-        return f"{asked}, at equal rank: the maximum wins"
-    return f"{asked}: {settled.minimum.by} is of higher rank and wins"
+        return f"{text}, at equal rank: the maximum wins"
+    return f"{text}: {settled.minimum.by} is of higher rank and wins"
 
 
 def settle(spec: Spec, stated: Sequence[RankedBound], ahead: RankedBound | None = None) -> Settled:

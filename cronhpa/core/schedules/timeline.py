@@ -247,8 +247,8 @@ def _exception(window: CronWindow, day: date) -> tuple[MarkKind | None, str]:
         dropped = calendars.reason(window.exclude, day)
         if dropped is not None:
             return MarkKind.EXCLUDED, dropped
-    kept = None if window.only is None else calendars.reason(window.only, day)
-    return (None, "") if kept is None else (MarkKind.INCLUDED, kept)
+    included = None if window.only is None else calendars.reason(window.only, day)
+    return (None, "") if included is None else (MarkKind.INCLUDED, included)
 
 
 def _start_dates(window: CronWindow, start: Nanoseconds, end: Nanoseconds) -> Iterator[date]:

@@ -321,13 +321,13 @@ def _stated(address: PostgresAddress) -> dict[str, Any]:
 def _hidden(address: PostgresAddress) -> set[str]:
     """The texts of the URL that no error may repeat, the longest of them as the server cuts off names, too."""
     try:
-        stated = _stated(address)
+        parts = _stated(address)
     except StoreError:
         return set()
-    shown = {str(value) for name, value in stated.items() if name in SHOWN_PARAMETERS}
-    values = {str(value) for name, value in stated.items() if name not in SHOWN_PARAMETERS}
+    shown = {str(value) for name, value in parts.items() if name in SHOWN_PARAMETERS}
+    values = {str(value) for name, value in parts.items() if name not in SHOWN_PARAMETERS}
     # The server complains about a setting in `options` by its name, or by its value.
-    values |= {part.removeprefix("-c") for part in _OPTION.findall(str(stated.get("options", "")))}
+    values |= {part.removeprefix("-c") for part in _OPTION.findall(str(parts.get("options", "")))}
     values |= {value.encode()[:_NAME_BYTES].decode(errors="ignore") for value in values}
     return {value for value in values - shown - _WORDS_OF_LIBPQ if len(value) >= _HIDDEN_MIN}
 

@@ -141,13 +141,13 @@ def _import(
     if not minutes:
         raise HistoryError(path, "", f"{gaps} gaps and no value", "at least one value is needed")
     oldest, last = _oldest_kept(minutes), max(minutes) // STEP * STEP
-    kept = sorted((at, high) for at, high in minutes.items() if at >= oldest)
-    steps = len({at // STEP for at, _ in kept})
-    width = MINUTE if len(kept) >= _MINUTES_PER_STEP_MIN * steps else STEP
-    outcome = loads.backfill(series, kept, width=width)
+    points = sorted((at, high) for at, high in minutes.items() if at >= oldest)
+    steps = len({at // STEP for at, _ in points})
+    width = MINUTE if len(points) >= _MINUTES_PER_STEP_MIN * steps else STEP
+    outcome = loads.backfill(series, points, width=width)
     if isinstance(outcome, Fault):
         raise OSError(outcome.message)
-    return Imported(rows=rows, gaps=gaps, steps=steps, first=kept[0][0] // STEP * STEP, last=last + STEP)
+    return Imported(rows=rows, gaps=gaps, steps=steps, first=points[0][0] // STEP * STEP, last=last + STEP)
 
 
 def _oldest_kept(minutes: Iterable[Nanoseconds]) -> Nanoseconds:

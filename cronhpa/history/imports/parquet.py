@@ -46,8 +46,8 @@ def rows(path: Path) -> Iterator[Row]:
         # For a damaged file pyarrow raises an OSError without a number.
         if isinstance(problem, OSError) and problem.errno is not None:
             raise
-        said = " ".join(str(problem).split())
-        raise HistoryError(path, "", said, "a Parquet file is needed") from None
+        text = " ".join(str(problem).split())
+        raise HistoryError(path, "", text, "a Parquet file is needed") from None
 
 
 def _check(path: Path, file: pq.ParquetFile) -> None:
@@ -58,8 +58,8 @@ def _check(path: Path, file: pq.ParquetFile) -> None:
         raise HistoryError(path, "", f"{metadata.num_rows:,} rows", accepted)
     schema = file.schema_arrow
     if any(schema.names.count(name) != 1 for name in HEADER):
-        stated = f"the columns are {shortened(', '.join(schema.names), TOLD_MAX)}"
-        raise HistoryError(path, "", stated, f"{' and '.join(HEADER)} are needed")
+        columns = f"the columns are {shortened(', '.join(schema.names), TOLD_MAX)}"
+        raise HistoryError(path, "", columns, f"{' and '.join(HEADER)} are needed")
     stamp, value = (schema.field(name).type for name in HEADER)
     if not pa.types.is_timestamp(stamp) or stamp.tz is None:
         raise HistoryError(path, HEADER[0], f"{stamp}", "times with a zone, such as timestamp[ns, UTC], are needed")
@@ -86,8 +86,8 @@ def _of_batch(path: Path, batch: pa.RecordBatch, before: int) -> Iterator[Row]:
     try:
         instants = pc.cast(stamps, _INSTANT).cast(pa.int64()).to_pylist()
     except pa.ArrowInvalid as problem:
-        said = " ".join(str(problem).split())
-        raise HistoryError(path, HEADER[0], said, "times from 1970 to 2262 are accepted") from None
+        text = " ".join(str(problem).split())
+        raise HistoryError(path, HEADER[0], text, "times from 1970 to 2262 are accepted") from None
     numbers = pc.cast(values, pa.float64(), safe=False).to_pylist()
     for row, (at, value) in enumerate(zip(instants, numbers, strict=True), start=before + 1):
         yield row, at, None if value is None or math.isnan(value) else value

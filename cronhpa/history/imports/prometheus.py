@@ -123,15 +123,15 @@ class Prometheus:
         ca_file: certificates to trust in place of the system's.
         Raises PrometheusError for a text that is no URL.
         """
-        stated = prometheus_url(url)
+        address = prometheus_url(url)
         # From here on the password is in the header alone.
-        self._url = str(stated.with_user(None)).rstrip("/")
+        self._url = str(address.with_user(None)).rstrip("/")
         self._login: str | None = None
         # The parts of the login that no text may show, even if an answer repeats them.
         self._secrets: tuple[str, ...] = ()
-        if stated.user is not None and token_file is None:
-            pair = b64encode(f"{stated.user}:{stated.password or ''}".encode()).decode()
-            self._login, self._secrets = f"Basic {pair}", (pair, stated.password or "")
+        if address.user is not None and token_file is None:
+            pair = b64encode(f"{address.user}:{address.password or ''}".encode()).decode()
+            self._login, self._secrets = f"Basic {pair}", (pair, address.password or "")
         self._queries = {**default_queries(matcher), **(queries or {})}
         self._stated = frozenset(queries or {})
         self._token_file = token_file
@@ -205,7 +205,7 @@ class Prometheus:
         # In a thread: decoding ten thousand points would hold up the event loop, where a decision may be due.
         return await asyncio.to_thread(self._points, query, status, body, range(first // SECOND, last // SECOND + 1))
 
-    def _points(self, query: str, status: int, body: bytes, asked: range) -> list[tuple[Nanoseconds, float]]:
+    def _points(self, query: str, status: int, body: bytes, instants: range) -> list[tuple[Nanoseconds, float]]:
         """The numbers of an answer at the seconds that were asked for. Raises PrometheusError."""
         try:
             answer = _ANSWER.decode(body)
@@ -214,8 +214,8 @@ class Prometheus:
             told = f"{self._url}: {status}: {text!r}: an answer of Prometheus' HTTP API is needed"
             raise PrometheusUnusableError(told) from None
         if status != HTTPStatus.OK or answer.status != "success" or answer.data.result_type != "matrix":
-            said = answer.error or answer.data.result_type or answer.status
-            raise PrometheusError(f"{self._url}: {status}: {shortened(said, _TEXT_MAX)}: asked was {query}")
+            reason = answer.error or answer.data.result_type or answer.status
+            raise PrometheusError(f"{self._url}: {status}: {shortened(reason, _TEXT_MAX)}: asked was {query}")
         self.warnings = [*self.warnings, *(shortened(text, _TEXT_MAX) for text in answer.warnings)][-_WARNINGS_MAX:]
         if len(answer.data.result) > 1:
             raise PrometheusError(
@@ -234,7 +234,7 @@ class Prometheus:
                 f"{self._url}: {query} gives {len(points)} points: {_POINTS_MAX} at most were asked for"
             )
         # Instants that were not asked for are left out.
-        return [(at * SECOND, value) for at, value in points if at in asked and not math.isnan(value)]
+        return [(at * SECOND, value) for at, value in points if at in instants and not math.isnan(value)]
 
     async def _ask(self, form: dict[str, str]) -> tuple[int, bytes]:
         """The status and the body of an answer. Raises PrometheusUnusableError."""
@@ -266,8 +266,8 @@ class Prometheus:
             raise PrometheusUnusableError(told) from None
         except (aiohttp.ClientError, OSError, ValueError) as problem:
             # aiohttp's error texts may quote the request, down to a header.
-            told = without_url_secrets(str(problem)) or type(problem).__name__
-            raise PrometheusUnusableError(f"{where}: {shortened(told, _TEXT_MAX)}: is that a Prometheus?") from None
+            text = without_url_secrets(str(problem)) or type(problem).__name__
+            raise PrometheusUnusableError(f"{where}: {shortened(text, _TEXT_MAX)}: is that a Prometheus?") from None
 
 
 def prometheus_url(text: str) -> URL:

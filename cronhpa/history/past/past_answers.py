@@ -103,14 +103,14 @@ def timeline_answer(
 ) -> TimelineAnswer:
     """The kept decisions of a span; an empty answer for an unknown object. Raises StoreError."""
     begin, end = _bounded(since), _bounded(until)
-    kept = decisions.between(namespace, name, begin, end, CHANGES_MAX + 1)
+    changes = decisions.between(namespace, name, begin, end, CHANGES_MAX + 1)
     before = decisions.at(namespace, name, begin - 1) if begin > 0 else None
     return TimelineAnswer(
         before=None if before is None else change_of(before),
-        changes=[change_of(decision) for decision in kept[:CHANGES_MAX]],
+        changes=[change_of(decision) for decision in changes[:CHANGES_MAX]],
         points=decisions.points(namespace, name, begin, end),
         first=decisions.first(namespace, name),
-        go_on=kept[CHANGES_MAX].at if len(kept) > CHANGES_MAX else None,
+        go_on=changes[CHANGES_MAX].at if len(changes) > CHANGES_MAX else None,
     )
 
 

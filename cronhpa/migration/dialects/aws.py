@@ -180,8 +180,8 @@ def _once(action: FieldReader, name: str, text: str, zone: str, wall: datetime) 
     given = text or (action.text("StartTime") if "Schedule" not in action else "")
     at = _instant(given, zone)
     if at is None:
-        stated = action.text("Schedule") or given
-        raise action.unconvertible("Schedule", f'found "{stated}"', f"cron() and at() are read: {jobs.BY_HAND}")
+        schedule_text = action.text("Schedule") or given
+        raise action.unconvertible("Schedule", f'found "{schedule_text}"', f"cron() and at() are read: {jobs.BY_HAND}")
     if at < wall:
         action.remark("Schedule", f"found {at:%Y-%m-%dT%H:%M}", "left out: it is past")
         return None

@@ -59,13 +59,13 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
 
 
 def _mode(spec: FieldReader) -> str | None:
-    held = spec.integer("specificReplicas")
+    replicas = spec.integer("specificReplicas")
     if spec.text("scaleStrategy", "Auto") != "Preview":
         return None
-    if held is not None:
+    if replicas is not None:
         spec.remark(
             "specificReplicas",
-            f"found {held}",
+            f"found {replicas}",
             "mode Preview leaves the replicas at what they are: scale the target by hand if it is not there",
         )
     return "Preview"

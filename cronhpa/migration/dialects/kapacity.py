@@ -55,14 +55,14 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     providers = _providers(spec)
     schedules = _windows(providers, lowest, highest, context)
     if schedules and _always(providers) == _NONE:
-        held = _held(schedules, context)
-        if held is None:
+        gaps = _held(schedules, context)
+        if gaps is None:
             spec.remark(
                 "portraitProviders",
                 "found crons alone: while none is active Kapacity keeps the replicas that it finds",
                 f"here minReplicas ({lowest}) holds then: set it to what is meant",
             )
-        schedules = schedules if held is None else held
+        schedules = schedules if gaps is None else gaps
     static = None if providers.static is None else min(max(providers.static[1], lowest), highest)
     if providers.reactive is not None and providers.static is not None and providers.static[0] != providers.reactive:
         wins = providers.static[0] > providers.reactive
@@ -145,7 +145,7 @@ def _kube_hpa(dynamic: FieldReader) -> None:
 
 
 def _windows(providers: _Providers, lowest: int, highest: int, context: ConversionContext) -> list[Json]:
-    kept: list[tuple[_Cron, Json]] = []
+    readable: list[tuple[_Cron, Json]] = []
     for cron in providers.crons:
         reader = cron.reader
         reader.ignore("description")
@@ -163,8 +163,8 @@ def _windows(providers: _Providers, lowest: int, highest: int, context: Conversi
         if providers.static is not None and cron.priority == providers.static[0]:
             replicas = min(max(replicas, providers.static[1]), highest)
         bound = "minReplicas" if cron.priority == providers.reactive else "replicas"
-        kept.append((cron, {"name": reader.text("name") or "cron"} | fields | {bound: replicas}))
-    return _ranked(kept, context)
+        readable.append((cron, {"name": reader.text("name") or "cron"} | fields | {bound: replicas}))
+    return _ranked(readable, context)
 
 
 def _held(windows: list[Json], context: ConversionContext) -> list[Json] | None:
@@ -178,11 +178,11 @@ def _held(windows: list[Json], context: ConversionContext) -> list[Json] | None:
         return None
     crons = [Job(window["name"], window["replicas"], cron=window["start"]) for window in windows]
     try:
-        held = job_windows.jobs_to_windows(crons, wall)
+        gap_windows = job_windows.jobs_to_windows(crons, wall)
     except NoWindows:
         return None
     zone = windows[0]["timeZone"]
-    return [{"name": cron.name} | fields | {"timeZone": zone, "replicas": cron.size} for cron, fields in held.of]
+    return [{"name": cron.name} | fields | {"timeZone": zone, "replicas": cron.size} for cron, fields in gap_windows.of]
 
 
 def _always(providers: _Providers) -> int:
@@ -191,10 +191,10 @@ def _always(providers: _Providers) -> int:
     return max((*static, *(() if providers.reactive is None else (providers.reactive,))), default=_NONE)
 
 
-def _ranked(kept: list[tuple[_Cron, Json]], context: ConversionContext) -> list[Json]:
+def _ranked(windows: list[tuple[_Cron, Json]], context: ConversionContext) -> list[Json]:
     """The windows; if any two are open together, all with priorities: by the provider's priority, then by count."""
     is_ranked = False
-    for (one, window), (other, later) in combinations(kept, 2):
+    for (one, window), (other, later) in combinations(windows, 2):
         at = _overlap(window, later, context)
         if at is None:
             continue
@@ -206,9 +206,9 @@ def _ranked(kept: list[tuple[_Cron, Json]], context: ConversionContext) -> list[
                 "Kapacity has no count then and keeps the one that it had; here the larger one holds",
             )
     if not is_ranked:
-        return [window for _, window in kept]
-    ranks = sorted({_rank(cron, window) for cron, window in kept})
-    return [window | {"priority": ranks.index(_rank(cron, window))} for cron, window in kept]
+        return [window for _, window in windows]
+    ranks = sorted({_rank(cron, window) for cron, window in windows})
+    return [window | {"priority": ranks.index(_rank(cron, window))} for cron, window in windows]
 
 
 def _rank(cron: _Cron, window: Json) -> tuple[int, int]:

@@ -200,13 +200,13 @@ def _pauses(document: FieldReader, marks: Mapping[str, str], out: Json, triggers
                     "found true",
                     "selectPolicy Disabled stops the metrics; a window still raises the replicas: suspend it",
                 )
-    held = marks.get(prefix + "paused-replicas")
-    if held is not None or _is_true(marks.get(prefix + "paused")):
+    paused_replicas = marks.get(prefix + "paused-replicas")
+    if paused_replicas is not None or _is_true(marks.get(prefix + "paused")):
         out["mode"] = "Preview"
-    if held is not None:
+    if paused_replicas is not None:
         document.remark(
             f"metadata.annotations[{prefix}paused-replicas]",
-            f"found {held}",
+            f"found {paused_replicas}",
             "mode Preview leaves the replicas at what they are: scale the target by hand if it is not there",
         )
     if _is_true(marks.get(prefix + "force-activation")):

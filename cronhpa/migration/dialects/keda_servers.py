@@ -20,8 +20,8 @@ _PARTS = re.compile(r"([^/?#]*)(.*)", re.DOTALL)
 def address(metadata: FieldReader, key: str) -> str:
     """The URL at a field, without a user and with a scheme; each difference is a remark."""
     text = metadata.text(key).strip()
-    stated = _SCHEME.fullmatch(text)
-    scheme, rest = (stated[1], stated[2]) if stated else ("", text)
+    match = _SCHEME.fullmatch(text)
+    scheme, rest = (match[1], match[2]) if match else ("", text)
     parts = _PARTS.fullmatch(rest)
     authority, behind = (parts[1], parts[2]) if parts else (rest, "")
     user, _, host = authority.rpartition("@")

@@ -209,10 +209,10 @@ def _say_of_servers(trigger: FieldReader, exporter: Exporter) -> None:
     if not exporter.apart:
         return
     metadata = trigger.mapping("metadata")
-    stated = [key for key in metadata if str(key).removesuffix(_FROM_ENV) in exporter.server]
+    server_fields = [key for key in metadata if str(key).removesuffix(_FROM_ENV) in exporter.server]
     trigger.remark(
-        f"metadata.{stated[0]}" if stated else "",
-        "the query does not name this server" if stated else "the query names no server",
+        f"metadata.{server_fields[0]}" if server_fields else "",
+        "the query does not name this server" if server_fields else "the query names no server",
         "all servers that this Prometheus scrapes count: if there are several, such as staging and production, add to "
         f"the query of the source {exporter.apart}",
     )
@@ -289,10 +289,10 @@ def _served_by_keda(
     metadata = trigger.mapping("metadata")
     metadata.ignore(*metadata)
     trigger.ignore("authenticationRef")
-    stated = _from_hpa(hpa, f"s{index}-")
-    if stated is not None:
+    metrics = _from_hpa(hpa, f"s{index}-")
+    if metrics is not None:
         trigger.ignore("metricType")
-        return stated
+        return metrics
     names = [str(name) for name in document.mapping("status").items("externalMetricNames")]
     name = next((name for name in names if name.startswith(f"s{index}-")), None)
     if name is None or not is_known(kind):

@@ -92,8 +92,8 @@ def _workloads(document: FieldReader, context: ConversionContext) -> Iterable[Fi
             continue
         for workload in context.objects.get(("apps", kind), ()):
             same = workload.mapping("metadata").text("namespace") == namespace
-            kept = not included or any(_refers(ref, workload) for ref in included)
-            if same and kept and not any(_refers(ref, workload) for ref in excluded):
+            is_included = not included or any(_refers(ref, workload) for ref in included)
+            if same and is_included and not any(_refers(ref, workload) for ref in excluded):
                 yield workload
 
 

@@ -64,9 +64,9 @@ def metadata_of(document: FieldReader) -> Json:
     if "namespace" in metadata:
         out["namespace"] = metadata.text("namespace")
     for key in ("labels", "annotations"):
-        kept = {name: value for name, value in metadata.texts(key).items() if not name.startswith(_FOREIGN)}
-        if kept:
-            out[key] = kept
+        own = {name: value for name, value in metadata.texts(key).items() if not name.startswith(_FOREIGN)}
+        if own:
+            out[key] = own
     if document.text("kind") not in _WORKLOADS:
         for name in metadata.texts("annotations"):
             if name.startswith(_DOWNSCALER):

@@ -51,8 +51,8 @@ class NamedSources:
 
 def prometheus(url: str, query: str, headers: Mapping[str, str] | None = None) -> Json:
     """A source of one PromQL query. Dollar signs are doubled: in a source a single one begins a placeholder."""
-    asked: Json = {"url": url, "query": query.replace("$", "$$")}
-    return {"prometheus": asked | ({"headers": dict(headers)} if headers else {})}
+    definition: Json = {"url": url, "query": query.replace("$", "$$")}
+    return {"prometheus": definition | ({"headers": dict(headers)} if headers else {})}
 
 
 def label_value(text: str) -> str:

@@ -151,7 +151,7 @@ class ShardElection:
         """Whether the Leases could be listed."""
         try:
             async with asyncio.timeout(self._timing.renew_deadline / 2):
-                listed = await self._leases.in_namespace(self._namespace)
+                leases = await self._leases.in_namespace(self._namespace)
         except (ClusterError, TimeoutError) as error:
             text = error.message if isinstance(error, ClusterError) else "the API server does not answer"
             if text != self._problem:
@@ -161,7 +161,7 @@ class ShardElection:
         self._problem = ""
         for electors in (self._shards, self._replicas):
             for name, elector in electors.items():
-                elector.observe(listed.get(name))
+                elector.observe(leases.get(name))
         return True
 
     async def _take_part(self) -> None:

@@ -174,12 +174,12 @@ class ShardHandover:
     async def _take_over(self, gained: Mapping[int, int], version: int) -> None:
         """Serves shards once everything in them is listed, unless they are lost or to be released meanwhile."""
         loop = asyncio.get_running_loop()
-        told = loop.time()
+        warned_at = loop.time()
         while not self._listed(version):
             await asyncio.sleep(_LISTED_SECONDS)
-            if loop.time() - told > _TOLD_SECONDS:
+            if loop.time() - warned_at > _TOLD_SECONDS:
                 LOG.warning("shards %s: the first lists are still not there", _text(gained))
-                told = loop.time()
+                warned_at = loop.time()
         await self._prepare(self._is_in(gained))
         still = {
             shard: term

@@ -114,8 +114,8 @@ class Crowds:
             return
         member = self._members.get(key)
         if member is not None and _leads(decision.windows, member[0]):
-            asked = self._asked.get(key)
-            if scales and decision.desired > decision.current and (asked is None or asked.start != member[0]):
+            request = self._asked.get(key)
+            if scales and decision.desired > decision.current and (request is None or request.start != member[0]):
                 self._ask(key, member[0], spec, decision, memory)
             return
         rise = next_rise(spec, decision.windows, decision.minimum)
@@ -160,22 +160,22 @@ class Crowds:
 
     def seen(self, key: Key, pods: Sequence[Pod], now: Nanoseconds) -> None:
         """Notes when the pods of an object that asked for some became Ready."""
-        asked = self._asked.get(key)
-        if asked is None:
+        request = self._asked.get(key)
+        if request is None:
             return
-        crowd = self._measured.get(asked.start)
-        if crowd is None or now - asked.at > _MEASURED_FOR:
+        crowd = self._measured.get(request.start)
+        if crowd is None or now - request.at > _MEASURED_FOR:
             del self._asked[key]
             return
         # The API cuts instants to the second.
-        new = [pod for pod in pods if pod.created > asked.at - SECOND and not pod.deleting]
+        new = [pod for pod in pods if pod.created > request.at - SECOND and not pod.deleting]
         ready = [pod for pod in new if pod.ready == "True"]
-        if len(ready) < max(asked.pods, len(new)) or now < asked.start:
+        if len(ready) < max(request.pods, len(new)) or now < request.start:
             return
         del self._asked[key]
         last = max(pod.ready_since if pod.first_ready is None else pod.first_ready for pod in ready)
-        crowd.delays.append((last + SECOND - asked.at - asked.alone, asked.pods))
-        crowd.ready += asked.pods
+        crowd.delays.append((last + SECOND - request.at - request.alone, request.pods))
+        crowd.ready += request.pods
         is_enough = crowd.pods >= max(CROWD_PODS_MIN, self._rate[1] // 2) and crowd.objects > 1
         if is_enough and not crowd.is_measured and crowd.ready * 100 >= crowd.pods * _MEASURED_PERCENT:
             crowd.is_measured = True

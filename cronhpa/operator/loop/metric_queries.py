@@ -40,10 +40,10 @@ class MetricQueries:
         namespace = measured.namespace
         match metric:
             case ResourceMetric():
-                listed = await self.list_pod_metrics(metric.name)
-                if isinstance(listed, Absent):
-                    return listed
-                return listed.samples(metric, [pod.name for pod in measured.pods])
+                pod_metrics = await self.list_pod_metrics(metric.name)
+                if isinstance(pod_metrics, Absent):
+                    return pod_metrics
+                return pod_metrics.samples(metric, [pod.name for pod in measured.pods])
             case PodsMetric() | ExternalMetric():
                 value = await self._sources.value(metric, measured)
                 if value is not None:

@@ -138,11 +138,11 @@ class Observer:
         some kinds are checked: others may count something else in their status.
         """
         # A StatefulSet counts the pods that are being deleted until they are gone.
-        seen = len(pods) if spec.target.kind == "StatefulSet" else active(pods)
+        seen_pods = len(pods) if spec.target.kind == "StatefulSet" else active(pods)
         local = state.local
         if (
             not is_watched(spec.target)
-            or seen >= scale.status_replicas
+            or seen_pods >= scale.status_replicas
             or not self._cluster.is_counted(state.namespace)
         ):
             local.unseen_since = None
@@ -152,4 +152,4 @@ class Observer:
         is_old = now - local.unseen_since >= _UNSEEN
         if is_old:
             self._cluster.relist(state.namespace)
-        return UNSEEN if is_old or seen < scale.spec_replicas else None
+        return UNSEEN if is_old or seen_pods < scale.spec_replicas else None

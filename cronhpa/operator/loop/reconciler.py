@@ -198,7 +198,7 @@ class Reconciler:
         local.standing, local.basis = None, basis
         if not reconciliation.scales:
             # Not that of the record: the clock may have been set during a decision in a thread.
-            memory = state.memory_after(lambda kept: kept.after(decision, Withheld(), spec, record.observation))
+            memory = state.memory_after(lambda before: before.after(decision, Withheld(), spec, record.observation))
             reconciliation = replace(reconciliation, memory=memory)
             local.kept_memory = memory
             local.standing = self.standing.begin(state, reconciliation)

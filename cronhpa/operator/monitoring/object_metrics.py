@@ -84,7 +84,7 @@ class ObjectMetrics:
         slices: defaultdict[str, list[bytes]] = defaultdict(list)
         lines: Lines = defaultdict(list)
         withheld: Counter[str] = Counter()
-        told = 0
+        written = 0
         for state in self._objects:
             if state.local.latest is not None:
                 withheld.update(_withheld(state.local.latest))
@@ -94,8 +94,8 @@ class ObjectMetrics:
                 except Exception:
                     # A forged status may contain anything: only this object's metrics are left out.
                     LOG.exception("the metrics of %s/%s cannot be told", *state.key)
-                told += 1
-                if told % _OBJECTS_PER_PASS == 0:
+                written += 1
+                if written % _OBJECTS_PER_PASS == 0:
                     _move(lines, slices)
                     await asyncio.sleep(0)
         _move(lines, slices)
@@ -111,8 +111,8 @@ class ObjectMetrics:
 
 
 def _move(lines: Lines, slices: defaultdict[str, list[bytes]]) -> None:
-    for name, told in lines.items():
-        slices[name].append(_encoded("".join(told)))
+    for name, samples in lines.items():
+        slices[name].append(_encoded("".join(samples)))
     lines.clear()
 
 
@@ -187,10 +187,10 @@ _KEPT = (
 
 
 def _write_status(state: ObjectState, labels: str, lines: Lines) -> None:
-    told = lines[of.CONDITION.name]
+    samples = lines[of.CONDITION.name]
     for condition in _SHOWN.decode(text_of(state.served.packed_status)).conditions:
         kind, status = escaped(condition.type), escaped(condition.status)
-        told.append(f'{of.CONDITION.name}{labels},type="{kind}",status="{status}"}} 1\n')
+        samples.append(f'{of.CONDITION.name}{labels},type="{kind}",status="{status}"}} 1\n')
 
 
 def _write_proposals(decision: Decision, labels: str, lines: Lines) -> None:
@@ -199,8 +199,8 @@ def _write_proposals(decision: Decision, labels: str, lines: Lines) -> None:
     for proposal in decision.proposals:
         key = f',source="{proposal.source}",source_name="{escaped(proposal.name)}",role="{proposal.role}"'
         largest[key] = max(proposal.replicas, largest.get(key, 0))
-    told = lines[of.PROPOSED_REPLICAS.name]
-    told += [f"{of.PROPOSED_REPLICAS.name}{labels}{key}}} {value}\n" for key, value in largest.items()]
+    samples = lines[of.PROPOSED_REPLICAS.name]
+    samples += [f"{of.PROPOSED_REPLICAS.name}{labels}{key}}} {value}\n" for key, value in largest.items()]
 
 
 def _write_metrics(spec: Spec, decision: Decision, labels: str, lines: Lines) -> None:
@@ -295,8 +295,8 @@ def escaped(text: str) -> str:
 def _withheld(latest: Reconciliation) -> Iterator[str]:
     """The causes that withhold a scale-down for which the metrics of an object ask; empty if they ask for none."""
     decision = latest.decision
-    asked = [proposal.replicas for proposal in decision.metrics if isinstance(proposal, MetricProposal)]
-    if not asked or max(asked) >= decision.current:
+    requested_replicas = [proposal.replicas for proposal in decision.metrics if isinstance(proposal, MetricProposal)]
+    if not requested_replicas or max(requested_replicas) >= decision.current:
         return
     if decision.desired < decision.current:
         if latest.owner_problem is not None:

@@ -82,18 +82,18 @@ class Tracing:
     def _request_spans(self) -> aiohttp.TraceConfig:
         """Traces requests of reconciliations only: watches and lists belong to no object."""
 
-        async def begin(_session: object, context: SimpleNamespace, asked: aiohttp.TraceRequestStartParams) -> None:
+        async def begin(_session: object, context: SimpleNamespace, params: aiohttp.TraceRequestStartParams) -> None:
             context.span = None
             if trace.get_current_span().is_recording():
-                attributes = {"http.request.method": asked.method, "url.path": asked.url.path}
-                context.span = self._tracer.start_span(asked.method, kind=SpanKind.CLIENT, attributes=attributes)
+                attributes = {"http.request.method": params.method, "url.path": params.url.path}
+                context.span = self._tracer.start_span(params.method, kind=SpanKind.CLIENT, attributes=attributes)
 
-        async def end(_session: object, context: SimpleNamespace, asked: aiohttp.TraceRequestEndParams) -> None:
-            _end(context.span, asked.response.status)
+        async def end(_session: object, context: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:
+            _end(context.span, params.response.status)
 
-        async def fail(_session: object, context: SimpleNamespace, asked: aiohttp.TraceRequestExceptionParams) -> None:
+        async def fail(_session: object, context: SimpleNamespace, params: aiohttp.TraceRequestExceptionParams) -> None:
             if context.span is not None:
-                context.span.record_exception(asked.exception)
+                context.span.record_exception(params.exception)
                 _end(context.span, None)
 
         config = aiohttp.TraceConfig()

@@ -40,11 +40,11 @@ class ReplicaConflict:
     @classmethod
     def resumed(cls, status: Status, now: Nanoseconds) -> ReplicaConflict | None:
         """The conflict that the status reports, written by an earlier process; None if it reports none."""
-        told = [condition for condition in status.get("conditions", ()) if condition.get("type") == "TargetOwned"]
-        if not told or told[0].get("reason") != REASON:
+        conditions = [condition for condition in status.get("conditions", ()) if condition.get("type") == "TargetOwned"]
+        if not conditions or conditions[0].get("reason") != REASON:
             return None
         conflict = cls()
-        conflict.problem = str(told[0].get("message", ""))
+        conflict.problem = str(conditions[0].get("message", ""))
         conflict._reversals = (now,) * _REVERSALS
         return conflict
 

@@ -36,16 +36,16 @@ class UnderProvisioned:
 
 
 def _is_short(observation: Observation, decision: Decision) -> bool:
-    for reading, asked in zip(observation.readings, decision.metrics, strict=False):
-        if isinstance(asked, MetricProposal) and asked.replicas > _ready(observation, reading, asked):
+    for reading, proposal in zip(observation.readings, decision.metrics, strict=False):
+        if isinstance(proposal, MetricProposal) and proposal.replicas > _ready(observation, reading, proposal):
             return True
     return False
 
 
-def _ready(observation: Observation, reading: PodCounts | ScalarReading | Absent, asked: MetricProposal) -> int:
+def _ready(observation: Observation, reading: PodCounts | ScalarReading | Absent, proposal: MetricProposal) -> int:
     """The pods that carry the load of a reading; for an average of one value all pods of the target."""
     if isinstance(reading, PodCounts):
         return reading.ready
-    if isinstance(reading, ScalarReading) and isinstance(reading.ready, int) and asked.value is not None:
+    if isinstance(reading, ScalarReading) and isinstance(reading.ready, int) and proposal.value is not None:
         return reading.ready
     return observation.scale.status_replicas if isinstance(observation.scale, Scale) else 0

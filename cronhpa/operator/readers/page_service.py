@@ -124,7 +124,7 @@ def page_server(
     mode = AuthenticationMode(settings.page_authentication)
     rights: Rights = AllRights() if mode is AuthenticationMode.NONE else ReviewedRights(access)
     connections = max(_CONNECTIONS_MIN, min(_CONNECTIONS_MAX, files // _SHARE_OF_FILES))
-    asked = PageSettings(
+    page_settings = PageSettings(
         settings.page_host,
         settings.page_port,
         Authentication(
@@ -140,7 +140,7 @@ def page_server(
         ConnectionLimits(connections, per_peer=connections * 3 // 4),
         Prices(settings.pod_price, settings.core_price, settings.gib_price),
     )
-    return PageServer(asked, objects, rights, now)
+    return PageServer(page_settings, objects, rights, now)
 
 
 def _secret(settings: Settings) -> bytes:

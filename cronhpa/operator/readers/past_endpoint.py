@@ -71,7 +71,7 @@ class PastEndpoint:
             return _WHO
         if len(parts) != _PARTS or parts[1] != "cronhpas" or not all(parts):
             return response(HTTPStatus.NOT_FOUND, _NOTHING)
-        namespace, _, name, asked = parts
+        namespace, _, name, resource = parts
         try:
             verdict = await self._access.may_get(token.strip(), namespace, name)
         except ClusterError:
@@ -82,12 +82,12 @@ class PastEndpoint:
             return response(HTTPStatus.TOO_MANY_REQUESTS, "too many requests: ask again in a second\n")
         if verdict is not Verdict.ALLOWED:
             return response(HTTPStatus.NOT_FOUND, _NOTHING)
-        return await self._read(namespace, name, asked, request.query)
+        return await self._read(namespace, name, resource, request.query)
 
-    async def _read(self, namespace: str, name: str, asked: str, query: str) -> Answer:
+    async def _read(self, namespace: str, name: str, resource: str, query: str) -> Answer:
         try:
             answered = _answered(
-                namespace, name, asked, parse_qsl(query, keep_blank_values=True, max_num_fields=8), self._clock()
+                namespace, name, resource, parse_qsl(query, keep_blank_values=True, max_num_fields=8), self._clock()
             )
         except ValueError as error:
             return response(HTTPStatus.BAD_REQUEST, f"{error}\n")
@@ -108,11 +108,11 @@ class PastEndpoint:
 
 
 def _answered(
-    namespace: str, name: str, asked: str, stated: list[tuple[str, str]], now: Nanoseconds
+    namespace: str, name: str, resource: str, query: list[tuple[str, str]], now: Nanoseconds
 ) -> Callable[[Store], DecisionAnswer | TimelineAnswer | LoadAnswer | None]:
     """Returns the function that reads the answer from the store. Raises ValueError for an unknown path or query."""
-    fields = dict(stated)
-    match asked, sorted(fields):
+    fields = dict(query)
+    match resource, sorted(fields):
         case "decision", ["at"]:
             at = _instant("at", fields["at"])
             return lambda store: decision_answer(store.decisions, namespace, name, at)

@@ -400,11 +400,11 @@ class PlaceholderWriter:
             state = self.objects.get(named)
             if state is not None and state.local.placeholder_problem != problem:
                 state.local.placeholder_problem, state.local.changed = problem, True
-        told = self._told.setdefault(key, set())
-        if text not in told:
-            if len(told) >= _LINES_MAX:
-                told.clear()
-            told.add(text)
+        lines = self._told.setdefault(key, set())
+        if text not in lines:
+            if len(lines) >= _LINES_MAX:
+                lines.clear()
+            lines.add(text)
             LOG.warning("placeholders of %s: %s", "/".join(key).lstrip("/"), text)
 
     # --- what is made --------------------------------------------------------------------------------------------

@@ -195,10 +195,10 @@ class Writer:
             return None
         observation, is_unknown = reconciliation.observation, state.writes.scale_unknown
         memory = state.memory_after(
-            lambda kept: (
-                kept.intending(decision, spec, observation)
+            lambda before: (
+                before.intending(decision, spec, observation)
                 if is_unknown
-                else kept.after(decision, outcome, spec, observation)
+                else before.after(decision, outcome, spec, observation)
             )
         )
         state.local.kept_memory = memory
@@ -210,7 +210,7 @@ class Writer:
         is_down = decision.desired < decision.current
         before = state.served.status
         if is_down or not _names(before, decision.current):
-            intending = state.memory_after(lambda kept: kept.intending(decision, spec, observation))
+            intending = state.memory_after(lambda remembered: remembered.intending(decision, spec, observation))
             status = self._rendered(state, before, replace(reconciliation, memory=intending))
             written = await self._put_status(state, before, status, reconciliation.now)
             if not written and is_down:
@@ -236,7 +236,9 @@ class Writer:
         except asyncio.CancelledError:
             # The term ended meanwhile: it may have been done. The memory is kept if this replica leads again.
             state.writes.scale_unknown = True
-            state.local.kept_memory = state.memory_after(lambda kept: kept.intending(decision, spec, observation))
+            state.local.kept_memory = state.memory_after(
+                lambda remembered: remembered.intending(decision, spec, observation)
+            )
             raise
         self.scaled["down" if is_down else "up"] += 1
         state.local.replica_conflict = conflict or ReplicaConflict()
@@ -342,8 +344,8 @@ class Writer:
             since = condition.get("lastTransitionTime") if condition.get("status") == "False" else format_instant(now)
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
         # An unreadable spec has no edges: the column NEXT must not promise one.
-        kept = {key: value for key, value in before.items() if key not in {"nextEdge", "schedules"}}
-        status = {**kept, "conditions": list(conditions.values()), "columns": unreadable(before)}
+        unchanged = {key: value for key, value in before.items() if key not in {"nextEdge", "schedules"}}
+        status = {**unchanged, "conditions": list(conditions.values()), "columns": unreadable(before)}
         claim = self._installations.claim(state.served.operator, state.namespace)
         if claim is not None:
             status["operator"] = claim.lease
