@@ -168,8 +168,8 @@ def status_events(previous: Mapping[str, Any], status: Mapping[str, Any]) -> Ite
     was_running = _is_running(before)
     ended = ended_report(previous, status)
     if ended is not None:
-        told = ", ".join(f"{ended[key]} {name}" for key, name in _TOLD.items() if key in ended)
-        yield Event("Normal", "EventEnded", told)
+        counts = ", ".join(f"{ended[key]} {name}" for key, name in _TOLD.items() if key in ended)
+        yield Event("Normal", "EventEnded", counts)
     if _is_running(report) and not (was_running and before.get("opened") == report["opened"]):
         text = (
             f"{status['ready']} of {status['objects']} objects are Ready at their count; "

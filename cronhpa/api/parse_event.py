@@ -33,10 +33,10 @@ def parse_event(name: str, namespace: str, spec: Any) -> PlannedEvent:
         return PlannedEvent(name, namespace, problems=problems)
     schedules = tuple(_schedule(schedule, model) for schedule in model.schedules)
     unreadable = tuple(
-        f"spec.schedules[{index}].{stated.schedule.problem}"
-        for index, stated in enumerate(schedules)
+        f"spec.schedules[{index}].{entry.schedule.problem}"
+        for index, entry in enumerate(schedules)
         # Calendars are known to the operator alone, and are read into the objects' specs.
-        if stated.schedule.problem not in {None, unread(stated.schedule.window)}
+        if entry.schedule.problem not in {None, unread(entry.schedule.window)}
     )
     within = model.namespace_selector if isinstance(model, ClusterPlannedEventSpec) else None
     return PlannedEvent(

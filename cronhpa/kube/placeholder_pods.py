@@ -164,8 +164,8 @@ def _is_kin(selector: Any, labels: Mapping[str, str]) -> bool:
     if not isinstance(selector, dict):
         return False
     try:
-        stated = selector.get("matchExpressions") or ()
-        expressions = [(one["key"], one["operator"], tuple(one.get("values") or ())) for one in stated]
+        requirements = selector.get("matchExpressions") or ()
+        expressions = [(one["key"], one["operator"], tuple(one.get("values") or ())) for one in requirements]
         if any(operator not in FORMS for _, operator, _ in expressions):
             return False
         text = selector_text(sorted((selector.get("matchLabels") or {}).items()), expressions)

@@ -195,11 +195,11 @@ def _bins_since(inputs: _ForecastInputs, number: int, b: Floats, edges: Floats) 
     expected = np.einsum("nf,nf->n", inputs.since_x, b[since.owner, :-1]) + b[since.owner, -1]
     moved = _came(z, since.rows, reach) - z.take(since.rows)
     wrong = _bins_by_fit(edges, moved - expected, since.counts)
-    kept = [fit.errors[number].bin_of for fit in inputs.several]
-    firsts = inputs.fitted - np.array([len(bins) for bins in kept])
+    bin_numbers = [fit.errors[number].bin_of for fit in inputs.several]
+    firsts = inputs.fitted - np.array([len(bins) for bins in bin_numbers])
     parts, end = [], 0
     for of_fit, first, learnt, looked_at, count in zip(
-        kept,
+        bin_numbers,
         firsts.tolist(),
         (inputs.fitted - reach).tolist(),
         since.first.tolist(),

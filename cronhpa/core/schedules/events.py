@@ -73,13 +73,13 @@ def _order(event: PlannedEvent) -> tuple[bool, str]:
 
 
 def _written_in(event: PlannedEvent, expected: ExpectedReplicas) -> Iterator[Schedule]:
-    for stated in event.schedules:
-        schedule = stated.schedule
-        by_load = None if stated.expected_load_percent is None else expected(event, stated)
+    for event_schedule in event.schedules:
+        schedule = event_schedule.schedule
+        by_load = None if event_schedule.expected_load_percent is None else expected(event, event_schedule)
         yield replace(
             schedule,
             name=schedule_name(event, schedule),
-            floor=_floor(stated, by_load),
+            floor=_floor(event_schedule, by_load),
             within_maximum=not _states_maximum(schedule),
             suspend=schedule.suspend or event.suspend,
             placeholders=event.placeholders,
@@ -93,7 +93,7 @@ def _written_in(event: PlannedEvent, expected: ExpectedReplicas) -> Iterator[Sch
 def is_named(event: PlannedEvent, text: str) -> bool:
     """Whether a text names a schedule of an event as objects do: `Event/sale` may begin as `Event/sale-2`."""
     words = {word.strip(",:;").removeprefix("Schedule/") for word in text.split()}
-    return any(schedule_name(event, stated.schedule) in words for stated in event.schedules)
+    return any(schedule_name(event, event_schedule.schedule) in words for event_schedule in event.schedules)
 
 
 def schedule_name(event: PlannedEvent, schedule: Schedule) -> str:
@@ -105,15 +105,15 @@ def schedule_name(event: PlannedEvent, schedule: Schedule) -> str:
     return event.title if len(event.schedules) == 1 else f"{event.title}/{schedule.name}"
 
 
-def _floor(stated: EventSchedule, by_load: int | Absent | None) -> int | None:
+def _floor(event_schedule: EventSchedule, by_load: int | Absent | None) -> int | None:
     """The floor in pods that an event's schedule asks for within its own maximum; None for none."""
-    floor, cap = _uncut_floor(stated, by_load), stated.schedule.cap
+    floor, cap = _uncut_floor(event_schedule, by_load), event_schedule.schedule.cap
     return floor if floor is None or cap is None else min(floor, cap)
 
 
-def _uncut_floor(stated: EventSchedule, by_load: int | Absent | None) -> int | None:
+def _uncut_floor(event_schedule: EventSchedule, by_load: int | Absent | None) -> int | None:
     """The floor in pods by its number and by the expected load; None for neither."""
-    number = stated.schedule.floor
+    number = event_schedule.schedule.floor
     return max(by_load, number or 0) if isinstance(by_load, int) else number
 
 
@@ -131,8 +131,8 @@ def phase(event: PlannedEvent, now: Nanoseconds) -> Phase:
     """Where an event stands at an instant, without leads: those are of its objects."""
     edges: list[Edge] = []
     is_open = False
-    for stated in event.schedules:
-        schedule = stated.schedule
+    for event_schedule in event.schedules:
+        schedule = event_schedule.schedule
         if schedule.suspend:
             continue
         state = windows.state(schedule.window, now)
@@ -197,8 +197,8 @@ def asked_of(event: PlannedEvent, spec: Spec, at: Nanoseconds, expected: Expecte
     """What an event asks of an object. spec: its spec with the schedules of all events."""
     settled = settled_at(spec, at)
     unbounded = {
-        schedule_name(event, stated.schedule): _uncut_floor(stated, expected(event, stated))
-        for stated in event.schedules
+        schedule_name(event, event_schedule.schedule): _uncut_floor(event_schedule, expected(event, event_schedule))
+        for event_schedule in event.schedules
         if not event.suspend
     }
     # What it asks for if nothing bounds it: it may refer to what the other sources state.

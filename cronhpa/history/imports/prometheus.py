@@ -211,8 +211,8 @@ class Prometheus:
             answer = _ANSWER.decode(body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             text = body[:_TEXT_MAX].decode(errors="replace")
-            told = f"{self._url}: {status}: {text!r}: an answer of Prometheus' HTTP API is needed"
-            raise PrometheusUnusableError(told) from None
+            message = f"{self._url}: {status}: {text!r}: an answer of Prometheus' HTTP API is needed"
+            raise PrometheusUnusableError(message) from None
         if status != HTTPStatus.OK or answer.status != "success" or answer.data.result_type != "matrix":
             reason = answer.error or answer.data.result_type or answer.status
             raise PrometheusError(f"{self._url}: {status}: {shortened(reason, _TEXT_MAX)}: asked was {query}")

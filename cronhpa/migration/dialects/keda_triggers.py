@@ -81,8 +81,8 @@ def read_triggers(
             else:
                 has_external = True
                 _activation(trigger, may_sleep=may_sleep)
-                if (asked := _asked_here(document, trigger, kind, context)) is not None:
-                    external.append(asked)
+                if (own_metric := _asked_here(document, trigger, kind, context)) is not None:
+                    external.append(own_metric)
                     predicts = predicts or kind == "predictkube"
                 else:
                     from_keda.append(_served_by_keda(document, trigger, index, kind, hpa))

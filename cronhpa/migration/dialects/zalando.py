@@ -30,12 +30,12 @@ _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 def with_schedules(manifest: Json, document: FieldReader, context: ConversionContext) -> Json:
     """The CronHPA of an HPA, with windows instead of the metrics that are ScalingSchedules."""
     spec = manifest["spec"]
-    kept: list[Json] = []
+    remaining: list[Json] = []
     schedules: list[Json] = []
     for index, metric in enumerate(spec["metrics"]):
         named = _named(metric)
         if named is None:
-            kept.append(metric)
+            remaining.append(metric)
             continue
         schedule = _find(named, document, context)
         if schedule is None:
@@ -45,10 +45,10 @@ def with_schedules(manifest: Json, document: FieldReader, context: ConversionCon
                 "convert both together",
             )
         schedules += _windows(schedule, metric["object"].get("target") or {}, spec, context)
-    if len(kept) == len(spec["metrics"]):
+    if len(remaining) == len(spec["metrics"]):
         return manifest
-    changed = spec | {"metrics": kept, "schedules": unique_names(schedules)}
-    if not kept:
+    changed = spec | {"metrics": remaining, "schedules": unique_names(schedules)}
+    if not remaining:
         del changed["metrics"]
     return manifest | {"spec": {key: value for key, value in changed.items() if value != []}}
 

@@ -174,34 +174,35 @@ class EventStatusWriter:
             return
         expected = self._events.expected_of(state)
         # A later window of it may lack more than the next one: that is told beforehand, too.
-        asked, *later = (asked_of(event, spec, at, expected) for at in instants)
+        demand, *later = (asked_of(event, spec, at, expected) for at in instants)
         current = 0 if decision is None else decision.current
         ready = self._targets.ready(state.namespace, spec.target)
         wanted = [one.replicas for one in decision.metrics if isinstance(one, MetricProposal)] if decision else []
-        names = {schedule_name(event, stated.schedule) for stated in event.schedules}
+        names = {schedule_name(event, event_schedule.schedule) for event_schedule in event.schedules}
         windows = () if decision is None else decision.windows
         yield ObjectPart(
             namespace=state.namespace,
             name=state.name,
-            pods=asked.replicas,
+            pods=demand.replicas,
             pods_now=current,
-            short=max(one.short for one in (asked, *later)),
-            is_ready=ready is not None and ready >= asked.replicas,
+            short=max(one.short for one in (demand, *later)),
+            is_ready=ready is not None and ready >= demand.replicas,
             requests=state.local.memory.request_per_pod,
             is_leading=any(one.name in names and one.state is WindowState.LEADING for one in windows),
             is_at_max=decision is not None and current >= decision.maximum,
             is_under_provisioned=state.local.under_provisioned.is_short,
             unneeded=max(current - max(wanted), 0) if wanted else 0,
             is_load_unknown=any(
-                stated.expected_load_percent is not None and not isinstance(expected(event, stated), int)
-                for stated in event.schedules
+                event_schedule.expected_load_percent is not None
+                and not isinstance(expected(event, event_schedule), int)
+                for event_schedule in event.schedules
             ),
             is_preview=spec.mode is Mode.PREVIEW,
             is_elsewhere=bool(state.local.other_operator),
             is_left_out=bool(event.schedules)
             and not any(one.name in names for one in spec.schedules)
             and self._events.leaves_out(seen, state),
-            is_percent_of_nothing=any(one.percent_of_nothing for one in (asked, *later)),
+            is_percent_of_nothing=any(one.percent_of_nothing for one in (demand, *later)),
             shard=self._shard_of(seen, state),
             conflict=next((str(one) for one in state.local.conflicts if is_named(event, one.text)), ""),
         )
