@@ -25,8 +25,9 @@ resident size within the scenario.
 
 Settings: BENCH_OBJECTS (2000), BENCH_PODS an object (10), BENCH_NAMESPACES (one for each 100 objects), BENCH_SCENARIOS
 (start,idle,wobble,scaling,restart,edge,one-namespace; external and floor where they are named), BENCH_MINUTES of idle,
-wobble, scaling, external (1), BENCH_NAME of the file with the figures (fleet), BENCH_EVENTS (0): the edge comes by so
-many planned events, a multiple of five, each of which picks its part of the objects, instead of by a window of each.
+wobble, scaling, external (1), BENCH_NAME of the file with the figures (fleet), BENCH_WATCH of the objects (informer;
+kopf), BENCH_EVENTS (0): the edge comes by so many planned events, a multiple of five, each of which picks its part of
+the objects, instead of by a window of each.
 BENCH_PROFILE=1 names the ten functions of the operator that take most CPU themselves in each scenario, by samples,
 which cost a few percent. With --real it is held against the real API server instead (fleet_beside_real.py).
 """
@@ -69,6 +70,7 @@ MINUTES = float(os.environ.get("BENCH_MINUTES", "1"))
 SCENARIOS = os.environ.get("BENCH_SCENARIOS", "start,idle,wobble,scaling,restart,edge,one-namespace").split(",")
 EVENTS = int(os.environ.get("BENCH_EVENTS", "0"))
 NAME = os.environ.get("BENCH_NAME", "fleet")
+WATCH = os.environ.get("BENCH_WATCH", "informer")
 PROFILE = bool(os.environ.get("BENCH_PROFILE"))
 _BUCKET = re.compile(r'^cronhpa_decision_lag_seconds_bucket\{le="([^"]+)"\} ([0-9.e+]+)$', re.MULTILINE)
 _RECONCILIATIONS = re.compile(r"^cronhpa_reconciliations_total ([0-9.e+-]+)$", re.MULTILINE)
@@ -106,7 +108,7 @@ class Fleet:
         self._tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
         # The metrics of 10,000 objects take a second at each look, which no scenario is about (`scrape.py`).
         # docs/engineering/scale.md states what the informer takes, which is meant for such fleets; kopf is the default.
-        settings = {"metrics_objects": "false", "object_watch": "informer"}
+        settings = {"metrics_objects": "false", "object_watch": WATCH}
         if PROFILE:
             os.environ["SAMPLES"] = str(folder / "samples")
             sampled = (str(Path(__file__).with_name("sampled_operator.py")),)
