@@ -89,8 +89,8 @@ class Authentication(Struct, frozen=True):
         return has_certificate or self._has_secret(fields)
 
     def _has_secret(self, fields: MultiMapping[str]) -> bool:
-        stated = fields.get(SECRET_HEADER, "").encode("utf-8", "replace")
-        return bool(self.secret) and hmac.compare_digest(stated, self.secret)
+        secret = fields.get(SECRET_HEADER, "").encode("utf-8", "replace")
+        return bool(self.secret) and hmac.compare_digest(secret, self.secret)
 
     def _named(self, fields: MultiMapping[str]) -> Caller:
         # A header that comes twice was not written by the proxy alone.
@@ -99,8 +99,8 @@ class Authentication(Struct, frozen=True):
             raise NotAuthenticatedError
         username = users[0].strip()
         lines, separator = fields.getall(self.groups_header, []), self.groups_separator
-        stated = [part.strip() for line in lines for part in (line.split(separator) if separator else (line,))]
-        groups = [group for group in stated if group and not group.startswith(_RESERVED)]
+        names = [part.strip() for line in lines for part in (line.split(separator) if separator else (line,))]
+        groups = [group for group in names if group and not group.startswith(_RESERVED)]
         if username.startswith(_RESERVED) or len(groups) > _GROUPS_MAX:
             raise NotAuthenticatedError
         return Caller(username, groups=(*dict.fromkeys(groups), _AUTHENTICATED))

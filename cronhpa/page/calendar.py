@@ -71,21 +71,21 @@ class FleetCalendar:
 
     async def _edges(self, live: Sequence[LiveObject], digest: bytes, now: Nanoseconds) -> _FleetEdges:
         """Computes the edges of a thousand objects at a time, so that views of single objects come in between."""
-        asked = [scheduled(one) for one in live if one.spec]
+        objects = [scheduled(one) for one in live if one.spec]
         calendars = tuple({calendar.name: calendar for one in live for calendar in one.calendars}.values())
         edges: list[BoundsEdge] = []
         minimums: list[int] = []
         held: list[tuple[str, ...]] = []
         unread = cut = 0
-        for first in range(0, len(asked), _AT_ONCE):
-            self._done = first / len(asked)
-            question = EdgesQuestion(asked[first : first + _AT_ONCE], now, now + SPAN, calendars)
+        for first in range(0, len(objects), _AT_ONCE):
+            self._done = first / len(objects)
+            question = EdgesQuestion(objects[first : first + _AT_ONCE], now, now + SPAN, calendars)
             part = _ANSWERS.decode(await self._worker.run(coming_edges, ENCODER.encode(question)))
             edges += [replace(edge, object=edge.object + first) for edge in part.edges]
             minimums += part.minimums
             held += part.held
             unread, cut = unread + part.unread, cut + part.cut
-        return _FleetEdges(digest, now, asked, EdgesAnswer(edges, minimums, held, unread, cut))
+        return _FleetEdges(digest, now, objects, EdgesAnswer(edges, minimums, held, unread, cut))
 
     async def close(self) -> None:
         if self._work is not None:
@@ -100,33 +100,33 @@ def scheduled(live: LiveObject) -> ScheduledObject:
     )
 
 
-def _encoded(asked: Sequence[ScheduledObject], answer: EdgesAnswer, scope: Scope, now: Nanoseconds) -> bytes:
+def _encoded(objects: Sequence[ScheduledObject], answer: EdgesAnswer, scope: Scope, now: Nanoseconds) -> bytes:
     by_instant: dict[Nanoseconds, list[BoundsEdge]] = {}
     for edge in answer.edges:
-        if asked[edge.object].namespace in scope:
+        if objects[edge.object].namespace in scope:
             by_instant.setdefault(edge.at - edge.at % _TOGETHER, []).append(edge)
     instants = sorted(by_instant)[: _INSTANTS_MAX + 1]
-    total = sum(minimum for one, minimum in zip(asked, answer.minimums, strict=True) if one.namespace in scope)
-    told = []
+    total = sum(minimum for one, minimum in zip(objects, answer.minimums, strict=True) if one.namespace in scope)
+    rows = []
     for at in instants[:_INSTANTS_MAX]:
-        instant = _instant(at, by_instant[at], asked)
+        instant = _instant(at, by_instant[at], objects)
         total += instant["more"] - instant["fewer"]
-        told.append({**instant, "sum": total})
+        rows.append({**instant, "sum": total})
     return _ENCODER.encode(
         {
             "from": now / SECOND,
             "until": (now + SPAN) / SECOND,
-            "objects": sum(one.namespace in scope for one in asked),
+            "objects": sum(one.namespace in scope for one in objects),
             "cut": len(instants) > _INSTANTS_MAX,
             "unread": answer.unread if scope.namespaces is None else None,
             "pending": scope.pending,
-            "events": event_lanes(asked, answer, scope, now),
-            "instants": told,
+            "events": event_lanes(objects, answer, scope, now),
+            "instants": rows,
         }
     )
 
 
-def _instant(at: Nanoseconds, edges: Sequence[BoundsEdge], asked: Sequence[ScheduledObject]) -> dict[str, Any]:
+def _instant(at: Nanoseconds, edges: Sequence[BoundsEdge], objects: Sequence[ScheduledObject]) -> dict[str, Any]:
     """
     The sums of the edges of one instant. more, fewer: pods that minimums ask for in addition, and no longer ask for; a
     target may run more already. The caller adds sum: pods that all minimums ask for from then on.
@@ -146,8 +146,8 @@ def _instant(at: Nanoseconds, edges: Sequence[BoundsEdge], asked: Sequence[Sched
         "leads": words["leads"],
         "of": [
             [
-                asked[edge.object].namespace,
-                asked[edge.object].name,
+                objects[edge.object].namespace,
+                objects[edge.object].name,
                 edge.before,
                 edge.after,
                 edge.cap_before,

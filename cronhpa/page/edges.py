@@ -26,7 +26,7 @@ EDGES_MAX = 400
 _ObjectEdges = tuple[int, list[BoundsEdge], tuple[str, ...]]
 
 
-def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
+def edges_of(question: EdgesQuestion) -> EdgesAnswer:
     edges: list[BoundsEdge] = []
     minimums: list[int] = []
     held: list[tuple[str, ...]] = []
@@ -35,11 +35,11 @@ def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
     edges_by_spec: dict[
         tuple[bytes, bytes, Nanoseconds | None, NodeStart | None, tuple[Lead, ...], Crowd | None], _ObjectEdges | None
     ] = {}
-    for place, scheduled in enumerate(asked.objects):
+    for place, scheduled in enumerate(question.objects):
         memory = parse_memory({"memory": scheduled.memory} if scheduled.memory else {})
         key = (scheduled.spec, scheduled.events, memory.start_up, memory.node_start, memory.leads, memory.crowd)
         if key not in edges_by_spec:
-            edges_by_spec[key] = _edges(scheduled, memory, asked)
+            edges_by_spec[key] = _edges(scheduled, memory, question)
         found = edges_by_spec[key]
         if found is None:
             minimums.append(0)
@@ -55,17 +55,17 @@ def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
     return EdgesAnswer(edges, minimums, held, unread, cut)
 
 
-def _edges(scheduled: ScheduledObject, memory: Memory, asked: EdgesQuestion) -> _ObjectEdges | None:
+def _edges(scheduled: ScheduledObject, memory: Memory, question: EdgesQuestion) -> _ObjectEdges | None:
     """The minimum now, the edges and the schedules open now of an object; None for a spec that cannot be read."""
     try:
         text = msgspec.json.decode(zlib.decompress(scheduled.spec))
-        spec = effective_spec(text, scheduled.namespace, scheduled.events, asked.calendars)
+        spec = effective_spec(text, scheduled.namespace, scheduled.events, question.calendars)
     except (SpecError, ValueError, TypeError, zlib.error):
         return None
     if not spec.is_timed:
         return spec.min_replicas, [], ()
     line = timeline(
-        spec, asked.now, asked.until, start_up=memory.lead_start_up(spec), leads=memory.leads, crowd=memory.crowd
+        spec, question.now, question.until, start_up=memory.lead_start_up(spec), leads=memory.leads, crowd=memory.crowd
     )
     edges = [
         BoundsEdge(

@@ -17,7 +17,7 @@ _Lane = tuple[str, str]
 
 
 def event_lanes(
-    asked: Sequence[ScheduledObject], answer: EdgesAnswer, scope: Scope, now: Nanoseconds
+    scheduled_objects: Sequence[ScheduledObject], answer: EdgesAnswer, scope: Scope, now: Nanoseconds
 ) -> list[dict[str, Any]]:
     """A lane for each schedule of a planned event: when it holds, and in which of the objects of the caller."""
     spans: defaultdict[_Lane, dict[Nanoseconds, Nanoseconds]] = defaultdict(dict)
@@ -25,18 +25,18 @@ def event_lanes(
     begun: dict[tuple[str, int], Nanoseconds] = {}
 
     def note(place: int, title: str, begin: Nanoseconds, end: Nanoseconds) -> None:
-        lane = ("" if title.startswith(CLUSTER_EVENT_PREFIX) else asked[place].namespace, title)
+        lane = ("" if title.startswith(CLUSTER_EVENT_PREFIX) else scheduled_objects[place].namespace, title)
         objects[lane].add(place)
         spans[lane][begin] = end
 
-    seen = [one.namespace in scope for one in asked]
+    is_visible = [one.namespace in scope for one in scheduled_objects]
     for place, titles in enumerate(answer.held):
         for title in titles:
-            if seen[place] and title.startswith(EVENT_PREFIX):
+            if is_visible[place] and title.startswith(EVENT_PREFIX):
                 begun[title, place] = now
                 note(place, title, now, now + SPAN)
     for edge in answer.edges:
-        for what in edge.what if seen[edge.object] else ():
+        for what in edge.what if is_visible[edge.object] else ():
             title, _, kind = what.rpartition(" ")
             if title.startswith(EVENT_PREFIX) and kind == "opens":
                 begun[title, edge.object] = edge.at
@@ -51,7 +51,7 @@ def event_lanes(
             "spans": [[begin / SECOND, end / SECOND] for begin, end in sorted(spans[namespace, title].items())],
             "objects": len(objects[namespace, title]),
             "of": [
-                [asked[place].namespace, asked[place].name]
+                [scheduled_objects[place].namespace, scheduled_objects[place].name]
                 for place in sorted(objects[namespace, title])[:_OBJECTS_SHOWN]
             ],
         }

@@ -46,31 +46,31 @@ _MARKS_MAX = 500
 _ENCODER = msgspec.json.Encoder()
 
 
-def view_of(asked: ViewQuestion) -> bytes:
+def view_of(question: ViewQuestion) -> bytes:
     """The JSON that the page draws. Parts that cannot be read are left out, with a sentence in `problems`."""
-    body: Json = msgspec.json.decode(asked.body)
-    row = row_of(body, current_explanation(body), asked.now, asked.zone)
+    body: Json = msgspec.json.decode(question.body)
+    row = row_of(body, current_explanation(body), question.now, question.zone)
     status: Json = body.get("status") or {}
     problems: list[str] = []
     try:
-        spec = effective_spec(body["spec"], asked.namespace, asked.events, asked.calendars)
+        spec = effective_spec(body["spec"], question.namespace, question.events, question.calendars)
     except SpecError as error:
         spec, problems = None, [str(problem) for problem in error.problems]
     memory = parse_memory(status)
     metric = None if spec is None else measured_metric(spec)
     past: Json = {}
     try:
-        past = _past(asked, metric, _capacity(spec, metric, memory), memory.start_up)
+        past = _past(question, metric, _capacity(spec, metric, memory), memory.start_up)
     except StoreError as problem:
         problems.append(f"the operator's store cannot be read: {problem}")
     view = {
-        "namespace": asked.namespace,
-        "name": asked.name,
-        "zone": asked.zone,
-        "ownZone": asked.own_zone,
-        "now": asked.now / SECOND,
-        "since": (asked.now - SPAN) / SECOND,
-        "until": (asked.now + SPAN) / SECOND,
+        "namespace": question.namespace,
+        "name": question.name,
+        "zone": question.zone,
+        "ownZone": question.own_zone,
+        "now": question.now / SECOND,
+        "since": (question.now - SPAN) / SECOND,
+        "until": (question.now + SPAN) / SECOND,
         "status": row.word,
         "needsPerson": row.needs_person,
         "notes": row.notes,
@@ -80,8 +80,10 @@ def view_of(asked: ViewQuestion) -> bytes:
         "max": row.maximum,
         "scales": row.scales,
         "target": status.get("target") or "",
-        "explained": explained(body, asked.now, asked.zone, spec),
-        "conditions": [_condition(condition, asked.zone, asked.now) for condition in status.get("conditions") or ()],
+        "explained": explained(body, question.now, question.zone, spec),
+        "conditions": [
+            _condition(condition, question.zone, question.now) for condition in status.get("conditions") or ()
+        ],
         "metric": "" if metric is None else _name(metric),
         "unit": _unit(metric),
         "capacity": _capacity(spec, metric, memory),
@@ -90,31 +92,31 @@ def view_of(asked: ViewQuestion) -> bytes:
         "spec": _written(body),
         "fieldOrder": {"spec": field_order(), "schedule": field_order("schedules")},
         "yaml": manifest_text(body),
-        "commands": commands(asked.namespace, asked.name, row.current),
+        "commands": commands(question.namespace, question.name, row.current),
         "problems": problems,
-        "ahead": None if spec is None else _ahead(spec, asked, memory),
+        "ahead": None if spec is None else _ahead(spec, question, memory),
         **past,
     }
     return _ENCODER.encode(view)
 
 
-def decision_of(asked: DecisionQuestion) -> bytes:
+def decision_of(question: DecisionQuestion) -> bytes:
     """The text of `cronhpa explain --at` as JSON; `null` if no decision of that instant is kept."""
-    store = Store.open_to_read(asked.store)
+    store = Store.open_to_read(question.store)
     try:
-        decision = store.decisions.at(asked.namespace, asked.name, asked.at)
-        following = None if decision is None else store.decisions.after(asked.namespace, asked.name, asked.at)
+        decision = store.decisions.at(question.namespace, question.name, question.at)
+        following = None if decision is None else store.decisions.after(question.namespace, question.name, question.at)
     finally:
         store.close()
     if decision is None:
         return b"null"
     # One of a time when the operator's clock was ahead ends nothing yet.
-    end = following.at if following is not None and following.at <= asked.now else None
+    end = following.at if following is not None and following.at <= question.now else None
     return _ENCODER.encode(
         {
             "at": decision.at / SECOND,
             "until": None if end is None else end / SECOND,
-            "explained": explained(msgspec.json.decode(decision.body), decision.at, asked.zone),
+            "explained": explained(msgspec.json.decode(decision.body), decision.at, question.zone),
         }
     )
 
@@ -200,12 +202,12 @@ def commands(namespace: str, name: str, current: int | None) -> list[Json]:
 # --- ahead -------------------------------------------------------------------------------------------------------
 
 
-def _ahead(spec: Spec, asked: ViewQuestion, memory: Memory) -> Json:
+def _ahead(spec: Spec, question: ViewQuestion, memory: Memory) -> Json:
     line = timeline(
         spec,
-        asked.now,
-        asked.now + SPAN,
-        zones=[asked.zone],
+        question.now,
+        question.now + SPAN,
+        zones=[question.zone],
         start_up=memory.lead_start_up(spec),
         leads=memory.leads,
         crowd=memory.crowd,
@@ -229,11 +231,11 @@ def _ahead(spec: Spec, asked: ViewQuestion, memory: Memory) -> Json:
 
 
 def _lanes_ahead(spec: Spec, line: Timeline) -> Iterator[Lane]:
-    stated = {schedule.name: (schedule.floor, schedule.cap) for schedule in spec.schedules}
+    bounds_by_name = {schedule.name: (schedule.floor, schedule.cap) for schedule in spec.schedules}
     if spec.override is not None:
-        stated.setdefault("override", (spec.override.floor, spec.override.cap))
+        bounds_by_name.setdefault("override", (spec.override.floor, spec.override.cap))
     for window in window_intervals(line):
-        floor, cap = stated.get(window.name, (None, None))
+        floor, cap = bounds_by_name.get(window.name, (None, None))
         yield Lane(window.name, window.start, window.end, leads=window.leads, floor=floor, cap=cap)
 
 
@@ -249,14 +251,14 @@ def _mark(mark: Mark) -> Json:
 # --- past --------------------------------------------------------------------------------------------------------
 
 
-def _past(asked: ViewQuestion, metric: Metric | None, capacity: float | None, start_up: Nanoseconds | None) -> Json:
-    since, now = asked.now - SPAN, asked.now
-    series = None if metric is None else Series(asked.namespace, asked.name, _name(metric))
-    store = Store.open_to_read(asked.store)
+def _past(question: ViewQuestion, metric: Metric | None, capacity: float | None, start_up: Nanoseconds | None) -> Json:
+    since, now = question.now - SPAN, question.now
+    series = None if metric is None else Series(question.namespace, question.name, _name(metric))
+    store = Store.open_to_read(question.store)
     try:
-        kept = store.decisions.between(asked.namespace, asked.name, since, now, CHANGES_MAX)
-        before = store.decisions.at(asked.namespace, asked.name, since - 1)
-        points = store.decisions.points(asked.namespace, asked.name, since, now)
+        changes = store.decisions.between(question.namespace, question.name, since, now, CHANGES_MAX)
+        before = store.decisions.at(question.namespace, question.name, since - 1)
+        points = store.decisions.points(question.namespace, question.name, since, now)
         loads, minutes, issued, newest = [], [], [], None
         if series is not None:
             loads = store.loads.steps(series, now - _WEEKS * SPAN, now)
@@ -265,7 +267,7 @@ def _past(asked: ViewQuestion, metric: Metric | None, capacity: float | None, st
             newest = store.forecasts.newest_of([series]).get(series)
     finally:
         store.close()
-    decisions = [*([before] if before is not None else []), *kept]
+    decisions = [*([before] if before is not None else []), *changes]
     ready = ready_pods(points, scalings_of(decisions), start_up)
     forecast = []
     if newest is not None and newest.step > 0 and now - newest.issued_at < SPAN:
@@ -273,10 +275,10 @@ def _past(asked: ViewQuestion, metric: Metric | None, capacity: float | None, st
         forecast = [[at / SECOND, load] for at, load in zip(starts, newest.load, strict=False) if isfinite(load)]
     return {
         "points": _columns(points, dict(loads), since),
-        "changes": change_rows(decisions, asked.zone),
-        "changesCut": len(kept) == CHANGES_MAX,
+        "changes": change_rows(decisions, question.zone),
+        "changesCut": len(changes) == CHANGES_MAX,
         "lanes": [lane.fields() for lane in lanes_of(decisions, since, now)],
-        "events": events_of(decisions, asked.zone),
+        "events": events_of(decisions, question.zone),
         "short": [[begin / SECOND, end / SECOND] for begin, end in short_spans(ready, minutes, capacity)],
         "issued": [[quantile.start / SECOND, quantile.load, quantile.percent] for quantile in issued],
         "forecast": forecast,

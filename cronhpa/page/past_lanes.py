@@ -91,18 +91,18 @@ def _goes_on(lane: Lane, other: Lane) -> bool:
 
 
 def _lanes_at(status: Json, begin: Nanoseconds, end: Nanoseconds) -> Iterator[Lane]:
-    stated: dict[str, dict[str, int]] = {}
+    bounds_by_name: dict[str, dict[str, int]] = {}
     for proposal in (status.get("decision") or {}).get("proposals") or ():
         if proposal.get("source") == "Schedule":
-            stated.setdefault(proposal.get("name") or "", {})[proposal["role"]] = proposal["replicas"]
+            bounds_by_name.setdefault(proposal.get("name") or "", {})[proposal["role"]] = proposal["replicas"]
         elif proposal.get("source") == "Override":
-            stated.setdefault(_OVERRIDE, {})[proposal["role"]] = proposal["replicas"]
+            bounds_by_name.setdefault(_OVERRIDE, {})[proposal["role"]] = proposal["replicas"]
     states = {schedule["name"]: schedule["state"] for schedule in status.get("schedules") or ()}
-    if _OVERRIDE in stated:
+    if _OVERRIDE in bounds_by_name:
         states.setdefault(_OVERRIDE, "Open")
     for name, state in states.items():
         if state in {"Open", "Leading"}:
-            bounds = stated.get(name, {})
+            bounds = bounds_by_name.get(name, {})
             yield Lane(name, begin, end, state == "Leading", bounds.get("Floor"), bounds.get("Cap"))
 
 

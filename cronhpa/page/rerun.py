@@ -65,10 +65,10 @@ class NotReadableError(Exception):
         super().__init__("; ".join(problems))
 
 
-def rerun_of(asked: RerunQuestion) -> bytes:
+def rerun_of(question: RerunQuestion) -> bytes:
     """JSON: `problems` where the text cannot be run, else what happened and both runs."""
     try:
-        return _ENCODER.encode(_rerun(asked))
+        return _ENCODER.encode(_rerun(question))
     except NotReadableError as error:
         return _ENCODER.encode({"problems": error.problems})
     except (NotRunnableError, NotInstalledError, StoreError) as error:
@@ -117,11 +117,11 @@ def _document(text: str) -> tuple[Mapping[str, Any], yaml.Node]:
     return document, node
 
 
-def _rerun(asked: RerunQuestion) -> Json:
-    wanted = _acting(with_packed(spec_of(asked.text, asked.namespace), asked.events, asked.calendars))
-    body: Json = msgspec.json.decode(asked.body)
+def _rerun(question: RerunQuestion) -> Json:
+    wanted = _acting(with_packed(spec_of(question.text, question.namespace), question.events, question.calendars))
+    body: Json = msgspec.json.decode(question.body)
     try:
-        live = _acting(effective_spec(body["spec"], asked.namespace, asked.events, asked.calendars))
+        live = _acting(effective_spec(body["spec"], question.namespace, question.events, question.calendars))
     except SpecError as error:
         raise NotRunnableError(f"the object as it is cannot be read: {error}") from error
     memory = parse_memory(body.get("status") or {})
@@ -129,17 +129,17 @@ def _rerun(asked: RerunQuestion) -> Json:
     try:
         metric, changed = loaded_metric(live, requests), loaded_metric(wanted, requests)
     except RequestUnknownError as error:
-        told = f"{error}; no pod of the target has been seen whose containers all state one"
-        raise NotRunnableError(told) from error
+        text = f"{error}; no pod of the target has been seen whose containers all state one"
+        raise NotRunnableError(text) from error
     if metric is None or changed is None:
         raise NotRunnableError("without a metric there is no load to decide under: its bounds alone are its replicas")
-    series = Series(asked.namespace, asked.name, name_of(metric))
+    series = Series(question.namespace, question.name, name_of(metric))
     if name_of(changed) != series.metric:
         raise NotRunnableError(f"{name_of(changed)}: the load that is known is of {series.metric}")
-    points, middles, recorded, minutes, scalings = _recorded(asked, series)
+    points, middles, recorded, minutes, scalings = _recorded(question, series)
     load = load_of_points(points, middles)
     begins = load.begin + (_LEARNT_FROM if wanted.forecast is not None or live.forecast is not None else 0)
-    begin = max(-(-begins // MINUTE) * MINUTE, asked.now - SPAN)
+    begin = max(-(-begins // MINUTE) * MINUTE, question.now - SPAN)
     end = load.end - load.end % MINUTE
     if end - begin < _SHORTEST:
         raise NotRunnableError("too little load is known yet: an hour is needed, with a forecast two days before it")
@@ -147,7 +147,7 @@ def _rerun(asked: RerunQuestion) -> Json:
     assert capacity is not None, "a metric with a load per pod tells it"
     environment = _environment(capacity, memory)
     again = Rerun(series, load, points, environment, Span(begin, end))
-    progress = _Progress(asked.progress, begin, end)
+    progress = _Progress(question.progress, begin, end)
     as_it_is = again.run(with_one(live, metric), progress.passed(0))
     as_wanted = again.run(with_one(wanted, changed), progress.passed(1))
     happened = [point for point in recorded if begin <= point.at < end]
@@ -157,8 +157,8 @@ def _rerun(asked: RerunQuestion) -> Json:
         "capacity": capacity,
         "startUp": environment.start_up / SECOND,
         "metric": series.metric,
-        "podPrice": asked.prices.of_pod(environment.requests),
-        "unpriced": asked.prices.unknown(environment.requests),
+        "podPrice": question.prices.of_pod(environment.requests),
+        "unpriced": question.prices.unknown(environment.requests),
         "load": _thinned(zip(middles, (value for _, value in points), strict=True), begin, end),
         "happened": _happened(happened, ready_pods(happened, scalings, memory.start_up), minutes, capacity),
         "asItIs": _run(as_it_is),
@@ -185,7 +185,7 @@ def _environment(capacity: float, memory: Memory) -> Environment:
 
 
 def _recorded(
-    asked: RerunQuestion, series: Series
+    question: RerunQuestion, series: Series
 ) -> tuple[
     list[tuple[Nanoseconds, float]],
     list[Nanoseconds],
@@ -194,17 +194,19 @@ def _recorded(
     list[tuple[Nanoseconds, int]],
 ]:
     """(loads, the middles of their times, recorded points, loads of single minutes, scalings)."""
-    store = Store.open_to_read(asked.store)
+    store = Store.open_to_read(question.store)
     try:
-        points, middles = recorded_load(store.loads, series, asked.now)
-        happened = store.decisions.points(asked.namespace, asked.name, asked.now - SPAN, asked.now)
-        minutes = minute_loads(store, series, asked.now - SPAN, asked.now)
-        kept = store.decisions.between(asked.namespace, asked.name, asked.now - SPAN, asked.now, CHANGES_MAX)
+        points, middles = recorded_load(store.loads, series, question.now)
+        happened = store.decisions.points(question.namespace, question.name, question.now - SPAN, question.now)
+        minutes = minute_loads(store, series, question.now - SPAN, question.now)
+        changes = store.decisions.between(
+            question.namespace, question.name, question.now - SPAN, question.now, CHANGES_MAX
+        )
     finally:
         store.close()
     if len(points) < POINTS_MIN:
         raise NotRunnableError(f"no load of {series.metric} is recorded yet")
-    return points, middles, happened, minutes, scalings_of(kept)
+    return points, middles, happened, minutes, scalings_of(changes)
 
 
 def _happened(

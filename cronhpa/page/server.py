@@ -291,19 +291,19 @@ class PageServer:
             return refused(415, "application/json is read")
         caller = await self._caller(request)
         try:
-            asked = _RUN_TEXTS.decode(await request.read())
+            texts = _RUN_TEXTS.decode(await request.read())
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return refused(400, "namespace, name and yaml are read, all texts")
-        if len(asked.yaml) > TEXT_MAX:
+        if len(texts.yaml) > TEXT_MAX:
             return refused(413, f"at most {TEXT_MAX // 1024} KiB of YAML are read")
-        _, live = await self._allowed(request, asked.namespace, asked.name)
+        _, live = await self._allowed(request, texts.namespace, texts.name)
         question = RerunQuestion(
             self._store,
-            asked.namespace,
-            asked.name,
+            texts.namespace,
+            texts.name,
             self._now(),
             _body(live),
-            asked.yaml,
+            texts.yaml,
             live.events,
             tuple(self._objects.calendars()),
             prices=self._settings.prices,

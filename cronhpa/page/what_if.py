@@ -54,20 +54,20 @@ class WhatIf:
         self._worker = worker
         self._runs: dict[str, _WhatIfRun] = {}
 
-    def begin(self, caller: str, asked: RerunQuestion) -> str:
+    def begin(self, caller: str, rerun_question: RerunQuestion) -> str:
         """Begins a run; returns its name. Raises BusyError."""
         for name in [name for name, run in self._runs.items() if run.caller == caller]:
             self._runs.pop(name).end()
         if len(self._runs) >= RUNS_MAX:
-            self._runs.pop(self._giving_way(asked.namespace)).end()
+            self._runs.pop(self._giving_way(rerun_question.namespace)).end()
         path = _progress_file()
-        question = ENCODER.encode(replace(asked, progress="" if path is None else str(path)))
-        task = asyncio.create_task(self._worker.run(rerun, question, asked.namespace), name="what if")
+        question = ENCODER.encode(replace(rerun_question, progress="" if path is None else str(path)))
+        task = asyncio.create_task(self._worker.run(rerun, question, rerun_question.namespace), name="what if")
         if path is not None:
             # Not within the task: a task that is cancelled before its first step runs none of its code.
             task.add_done_callback(lambda _: _forget(path))
         name = secrets.token_urlsafe(16)
-        self._runs[name] = _WhatIfRun(caller, asked.namespace, task, path)
+        self._runs[name] = _WhatIfRun(caller, rerun_question.namespace, task, path)
         return name
 
     def _giving_way(self, namespace: str) -> str:

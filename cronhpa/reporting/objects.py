@@ -176,11 +176,11 @@ def _pull_times(bodies: Iterable[Json]) -> dict[TargetKey, Nanoseconds]:
         if body.get("kind") != "Event" or body.get("reason") != "Pulled" or pod.get("kind") != "Pod":
             continue
         message = str(body.get("message") or "")
-        told = _PULL_TIME.search(message)
-        if told is None and _NO_PULL not in message:
+        match = _PULL_TIME.search(message)
+        if match is None and _NO_PULL not in message:
             continue
         try:
-            length = 0 if told is None else parse_duration((told[2] or told[1]).rstrip("."))
+            length = 0 if match is None else parse_duration((match[2] or match[1]).rstrip("."))
         except ValueError:
             continue
         key = str(pod.get("namespace") or "default"), "Pod", str(pod.get("name"))
@@ -216,12 +216,12 @@ def _requests(pod_spec: Json) -> dict[str, int]:
     """Milli-units by resource, of all containers and of init containers that go on running."""
     sidecars = [one for one in pod_spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     containers = [*(pod_spec.get("containers") or ()), *sidecars]
-    stated = [(one.get("resources") or {}).get("requests") or {} for one in containers]
-    resources = set.intersection(*(set(one) for one in stated)) if stated else set()
+    requests = [(one.get("resources") or {}).get("requests") or {} for one in containers]
+    resources = set.intersection(*(set(one) for one in requests)) if requests else set()
     out: dict[str, int] = {}
     for resource in resources:
         try:
-            out[resource] = sum(parse_milli(str(one[resource])) for one in stated)
+            out[resource] = sum(parse_milli(str(one[resource])) for one in requests)
         except ValueError:
             continue
     return out

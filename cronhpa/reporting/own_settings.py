@@ -43,8 +43,8 @@ _BUDGET_FACTOR_MIN = 1.1
 def of_own_forecast(case: Case) -> Found:
     """Whether the forecast is worth its pods, and whether another budget is worth more."""
     manifest, today = case.target.manifest["spec"], case.today
-    stated = manifest.get("forecast")
-    if stated is None:
+    settings = manifest.get("forecast")
+    if settings is None:
         return
     run = case.replays.run({key: value for key, value in manifest.items() if key != "forecast"})
     avoided = run.score.under_provisioned_minutes - today.under_provisioned_minutes
@@ -54,7 +54,7 @@ def of_own_forecast(case: Case) -> Found:
         without = {key: value for key, value in manifest.items() if key != "forecast"}
         yield Suggestion(SuggestionKind.FORECAST, "no forecast", f"its forecast {did}", without, run)
         return
-    budget = stated.get("budgetPercent", 5)
+    budget = settings.get("budgetPercent", 5)
     yield Finding(f"its forecast, budgetPercent {budget}, {did}")
     if today.under_provisioned_minutes < least_minutes(today):
         return
@@ -63,7 +63,7 @@ def of_own_forecast(case: Case) -> Found:
     best = max(values, key=lambda percent: values[percent])
     if best == budget or values[best] < _BUDGET_FACTOR_MIN * values[budget]:
         return
-    changed = {**manifest, "forecast": {**stated, "budgetPercent": best}}
+    changed = {**manifest, "forecast": {**settings, "budgetPercent": best}}
     other = case.replays.run(changed)
     if worth(today, other.score) > 0:
         text = f"a forecast with budgetPercent {best} instead of {budget}"
@@ -81,29 +81,29 @@ def of_own_schedules(case: Case) -> Found:
 
 
 def _of_schedule(case: Case, schedules: Sequence[Json], place: int) -> Found:
-    manifest, today, stated = case.target.manifest["spec"], case.today, schedules[place]
-    name = f"schedule {stated['name']}"
+    manifest, today, schedule = case.target.manifest["spec"], case.today, schedules[place]
+    name = f"schedule {schedule['name']}"
     spec = case.replays.parsed(manifest)
-    own = next(one for one in spec.schedules if one.name == stated["name"])
+    own = next(one for one in spec.schedules if one.name == schedule["name"])
     is_open, short = _open_minutes(spec, own, case.span), _short_minutes(case)
     if own.lead is not None:
         late = int(np.count_nonzero(short & _first_minutes(is_open)))
-        changed = _with(manifest, schedules, place, {k: v for k, v in stated.items() if k != "leadTimeSeconds"})
+        changed = _with(manifest, schedules, place, {k: v for k, v in schedule.items() if k != "leadTimeSeconds"})
         led = case.replays.run(changed) if late >= least_minutes(today) / 2 else None
         if led is not None and worth(today, led.score) > 0:
-            text = f"a measured lead of {name} instead of leadTimeSeconds {stated['leadTimeSeconds']}"
+            text = f"a measured lead of {name} instead of leadTimeSeconds {schedule['leadTimeSeconds']}"
             why = f"{late} of the first {_START_MINUTES} minutes of its windows were short"
             yield Suggestion(SuggestionKind.SCHEDULE, text, why, changed, led)
             return
     others = [one for other, one in enumerate(schedules) if other != place]
-    rest = {key: value for key, value in stated.items() if key != "minReplicas"}
+    rest = {key: value for key, value in schedule.items() if key != "minReplicas"}
     # What else a schedule states stays.
-    kept = [rest] if rest.get("maxReplicas") is not None or rest.get("headroomPercent") else []
-    without = {**manifest, "schedules": [*others, *kept]}
+    remaining = [rest] if rest.get("maxReplicas") is not None or rest.get("headroomPercent") else []
+    without = {**manifest, "schedules": [*others, *remaining]}
     run = case.replays.run(without)
     avoided = run.score.under_provisioned_minutes - today.under_provisioned_minutes
     extra = today.pod_hours - run.score.pod_hours
-    did = f"its minReplicas {stated['minReplicas']} avoided {avoided:,.0f} minutes for {extra:+,.1f} pod-hours"
+    did = f"its minReplicas {schedule['minReplicas']} avoided {avoided:,.0f} minutes for {extra:+,.1f} pod-hours"
     if avoided <= 1 and extra >= _SAVED_PERCENT_MIN / 100 * today.pod_hours:
         why = f"{did}: it was not needed"
         yield Suggestion(SuggestionKind.SCHEDULE, f"no minReplicas in {name}", why, without, run)
@@ -116,11 +116,11 @@ def _of_schedule(case: Case, schedules: Sequence[Json], place: int) -> Found:
         return
     needed = np.percentile(reactive_replicas(within, case.setting.model), _FLOOR_PERCENTILE)
     floor = min(int(np.ceil(needed)), int(manifest["maxReplicas"]))
-    if floor > stated["minReplicas"]:
-        changed = _with(manifest, schedules, place, {**stated, "minReplicas": floor})
+    if floor > schedule["minReplicas"]:
+        changed = _with(manifest, schedules, place, {**schedule, "minReplicas": floor})
         raised = case.replays.run(changed)
         if avoids(today, raised.score):
-            text = f"minReplicas {floor} instead of {stated['minReplicas']} in {name}"
+            text = f"minReplicas {floor} instead of {schedule['minReplicas']} in {name}"
             why = f"{missed} minutes of its windows were short"
             yield Suggestion(SuggestionKind.SCHEDULE, text, why, changed, raised)
 

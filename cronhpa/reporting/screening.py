@@ -76,8 +76,8 @@ class Setting(Struct, frozen=True):
     def of(cls, target: ReportedTarget) -> Setting:
         """As it is."""
         spec = target.spec
-        _, held = stabilization_windows(spec.behavior, spec.options)
-        return cls(workload_model(target), spec.min_replicas, spec.max_replicas, held // MINUTE)
+        _, window = stabilization_windows(spec.behavior, spec.options)
+        return cls(workload_model(target), spec.min_replicas, spec.max_replicas, window // MINUTE)
 
     def with_target(self, share: float) -> Setting:
         """share: of the present load of a pod at its target."""
@@ -90,8 +90,8 @@ def estimate(loads: Floats, setting: Setting, floor: NDArray[np.int64] | None = 
 
     floor: replicas that are Ready in each minute whatever the metric asks.
     """
-    asked = np.clip(reactive_replicas(loads, setting.model), setting.minimum, setting.maximum)
-    ready = held_replicas(asked, setting.model.metric_lag_minutes, setting.held_minutes)
+    requested = np.clip(reactive_replicas(loads, setting.model), setting.minimum, setting.maximum)
+    ready = held_replicas(requested, setting.model.metric_lag_minutes, setting.held_minutes)
     if floor is not None:
         ready = np.minimum(np.maximum(ready, floor), setting.maximum)
     short = loads > ready * setting.model.capacity

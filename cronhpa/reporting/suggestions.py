@@ -364,11 +364,11 @@ def _with_target(target: ReportedTarget, share: float) -> tuple[Json, str] | Non
         for body in metric.values():
             if not isinstance(body, dict) or _name_in(body) != name_of(target.metric):
                 continue
-            stated = body["target"]
-            percent = stated.get("averageUtilization")
+            target_body = body["target"]
+            percent = target_body.get("averageUtilization")
             if percent is None or percent * share > _UTILIZATION_MAX:
                 return None
-            stated["averageUtilization"] = int(percent * share)
+            target_body["averageUtilization"] = int(percent * share)
             return spec, f"a target of {int(percent * share)} % instead of {percent} %"
     return None
 

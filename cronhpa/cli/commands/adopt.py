@@ -173,7 +173,7 @@ class _Place:
     async def create(self, collection: str, manifest: Json) -> None:
         await self.client.post(collection, manifest)
 
-    async def delete(self, collection: str, seen: Json) -> None:
+    async def delete(self, collection: str, expected: Json) -> None:
         """
         Deletes this object as it was seen, and nothing that it owns.
 
@@ -184,8 +184,8 @@ class _Place:
         deadline = time.monotonic() + self.timeout_seconds
         while True:
             latest = await self.read(collection)
-            must_be_unedited(seen, latest)
-            options = {"propagationPolicy": "Orphan", "preconditions": version_of(latest or seen)}
+            must_be_unedited(expected, latest)
+            options = {"propagationPolicy": "Orphan", "preconditions": version_of(latest or expected)}
             try:
                 await self.client.delete(f"{collection}/{quote(self.name, safe='')}", options)
             except ClusterError as error:

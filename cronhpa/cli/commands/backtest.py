@@ -354,9 +354,9 @@ def _span(load: Load, spec: Spec, begin: str | None, end: str | None, zone: str)
         first = max(earliest, last - _SPAN)
     if not load.begin <= first < last <= load.end:
         history = f"{format_moment(load.begin, zone)} to {format_moment(load.end, zone)}"
-        asked = f"{format_moment(first, zone)} to {format_moment(last, zone)}"
+        span_text = f"{format_moment(first, zone)} to {format_moment(last, zone)}"
         why = f", and a forecast learns from the first {_LEARNT_FROM // HOUR} h" if spec.forecast is not None else ""
-        _end(f"{asked} cannot be run: the history is of {history}{why}")
+        _end(f"{span_text} cannot be run: the history is of {history}{why}")
     return Span(first, last)
 
 

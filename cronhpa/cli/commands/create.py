@@ -177,10 +177,10 @@ async def _looked_up(cluster: ConnectedCluster, kind: str, name: str, body: Json
 
 def _lacking(target: Json, spec: Json) -> list[str]:
     """What the spec needs and the target does not have."""
-    told = []
+    problems = []
     replicas = (target.get("spec") or {}).get("replicas", 1)
     if replicas and not spec["minReplicas"] <= replicas <= spec["maxReplicas"]:
-        told.append(f"{replicas} replicas run, outside of {spec['minReplicas']} to {spec['maxReplicas']}")
+        problems.append(f"{replicas} replicas run, outside of {spec['minReplicas']} to {spec['maxReplicas']}")
     containers = target["spec"]["template"]["spec"]["containers"]
     for metric in spec.get("metrics", ()):
         resource = metric["resource"]["name"]
@@ -189,5 +189,7 @@ def _lacking(target: Json, spec: Json) -> list[str]:
         ]
         if bare:
             named = ", ".join(bare)
-            told.append(f"no request for {resource} in container {named}: a percentage of requests needs one in each")
-    return told
+            problems.append(
+                f"no request for {resource} in container {named}: a percentage of requests needs one in each"
+            )
+    return problems

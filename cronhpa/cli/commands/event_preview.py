@@ -111,10 +111,10 @@ def _preview_at(
         before = with_events(one.spec, beside, expected)
         spec = with_events(one.spec, [*beside, event], expected)
         was, becomes = settled_at(before, at), settled_at(spec, at)
-        asked = asked_of(event, spec, at, expected)
+        demand = asked_of(event, spec, at, expected)
         bounds = (was.minimum.number, was.maximum.number), (becomes.minimum.number, becomes.maximum.number)
         torn = contradiction_of(event, spec, at)
-        rows.append(_row(one, event, asked, bounds, expected, torn))
+        rows.append(_row(one, event, demand, bounds, expected, torn))
         picked.append(replace(one, spec=spec))
     return EventPreview(event, at, zone, tuple(rows), picked=tuple(picked))
 
@@ -137,15 +137,15 @@ def _expected(one: ObjectInput, maxima: Sequence[tuple[Nanoseconds, float]], at:
     from cronhpa.core.schedules import windows
     from cronhpa.history.load.usual_load import steps_of, usual_load
 
-    def expected(_: PlannedEvent, stated: EventSchedule) -> int | None:
-        window = stated.schedule.window
+    def expected(_: PlannedEvent, event_schedule: EventSchedule) -> int | None:
+        window = event_schedule.schedule.window
         found = windows.occurrence(window, at)
-        if found is None or stated.expected_load_percent is None:
+        if found is None or event_schedule.expected_load_percent is None:
             return None
         usual = usual_load(lambda since, until: steps_of(maxima, since, until), window, *found)
         if usual is None:
             return None
-        return replicas_for(one.spec, usual * stated.expected_load_percent / 100, one.memory.request_per_pod)
+        return replicas_for(one.spec, usual * event_schedule.expected_load_percent / 100, one.memory.request_per_pod)
 
     return expected
 
@@ -153,7 +153,7 @@ def _expected(one: ObjectInput, maxima: Sequence[tuple[Nanoseconds, float]], at:
 def _row(
     one: ObjectInput,
     event: PlannedEvent,
-    asked: Asked,
+    demand: Asked,
     bounds: tuple[tuple[int, int], tuple[int, int]],
     expected: ExpectedReplicas,
     torn: str,
@@ -164,24 +164,26 @@ def _row(
     status = one.body.get("status")
     now = status.get("currentReplicas") if one.is_live and isinstance(status, Mapping) else None
     reasons = []
-    if asked.short:
+    if demand.short:
         is_own = during[1] == one.spec.max_replicas
         upper = f"its maxReplicas is {during[1]}" if is_own else f"its upper bound is {during[1]} then"
-        reasons.append(f"short of {asked.short}: {upper}")
-    if asked.percent_of_nothing:
+        reasons.append(f"short of {demand.short}: {upper}")
+    if demand.percent_of_nothing:
         reasons.append("a percentage of its lower bound of 0 is 0: state minReplicas")
     if torn:
         reasons.append(f"contradiction: {torn}")
-    by_load = [stated for stated in event.schedules if stated.expected_load_percent is not None]
-    if any(expected(event, stated) is None for stated in by_load):
+    by_load = [event_schedule for event_schedule in event.schedules if event_schedule.expected_load_percent is not None]
+    if any(expected(event, event_schedule) is None for event_schedule in by_load):
         reasons.append("its usual load is not known here: the operator may ask for more")
     elif by_load:
-        reasons.append(f"{max(stated.expected_load_percent or 0 for stated in by_load)} % of its usual load")
+        reasons.append(
+            f"{max(event_schedule.expected_load_percent or 0 for event_schedule in by_load)} % of its usual load"
+        )
     if one.spec.mode is Mode.PREVIEW:
         reasons.append("in mode Preview: not scaled")
     if during == before:
         reasons.append("nothing changes")
-    return EventRow(one.label, now if isinstance(now, int) else None, before, during, asked.short, "; ".join(reasons))
+    return EventRow(one.label, now if isinstance(now, int) else None, before, during, demand.short, "; ".join(reasons))
 
 
 def _picks(document: EventDocument, one: ObjectInput, labels_of: Labels) -> bool:
@@ -241,10 +243,10 @@ def difference_lines(old: Sequence[EventPreview], new: Sequence[EventPreview]) -
     )
     for key in sorted({*was, *becomes}):
         before, after = was.get(key), becomes.get(key)
-        told = [*_changes(before, after)]
-        if told:
+        changes = [*_changes(before, after)]
+        if changes:
             change = "removed" if after is None else "added" if before is None else "changed"
-            lines += [f"{'/'.join(filter(None, key))}: {change}", *(f"  {line}" for line in told)]
+            lines += [f"{'/'.join(filter(None, key))}: {change}", *(f"  {line}" for line in changes)]
     return lines
 
 
@@ -278,9 +280,9 @@ def _room_lines(preview: EventPreview, when: str) -> Iterable[str]:
     elif room is not None:
         for name, unit, size in (("cpu", "cores", _MILLI), ("memory", "GiB", _MILLI << 30)):
             needed, free = room.needed[name] / size, room.free[name] / size
-            told = f"nodes: the added pods request {needed:.1f} {unit}, {free:.1f} are free"
+            text = f"nodes: the added pods request {needed:.1f} {unit}, {free:.1f} are free"
             lacks = f": short of {needed - free:.1f} {unit} from {when} on, unless nodes are added"
-            yield told + (lacks if needed > free else "")
+            yield text + (lacks if needed > free else "")
         if len(room.pools) > 1:
             of_pools = (
                 f"{pool or 'of no pool'} {free['cpu'] / _MILLI:.1f} cores, {free['memory'] / (_MILLI << 30):.1f} GiB"

@@ -116,7 +116,7 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             )
         )
         return
-    told = (explained if verbose else summary)(body, time.time_ns(), ready=ready)
-    for line in (*told, *([f"  {costs}"] if costs else ())):
+    text = (explained if verbose else summary)(body, time.time_ns(), ready=ready)
+    for line in (*text, *([f"  {costs}"] if costs else ())):
         for part in folded(line, shutil.get_terminal_size().columns):
             say(part)

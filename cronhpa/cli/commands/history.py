@@ -191,10 +191,10 @@ def _ask(
     async def ask(opened: Store) -> Imported | None:
         async with Prometheus(url, {}, token_file) as source:
             # With --before-object the target is unknown, and assumed to have the object's name.
-            asked = query or source.query_for(series, of or TargetRef("apps/v1", "Deployment", series.name))
-            imported = await import_range(opened.loads, source, series, asked, span_of(days, time.time_ns()))
+            promql = query or source.query_for(series, of or TargetRef("apps/v1", "Deployment", series.name))
+            imported = await import_range(opened.loads, source, series, promql, span_of(days, time.time_ns()))
             if imported is None:
-                _end(f"{shown} knows nothing of {series} over the last {days:g} days: asked was {asked}")
+                _end(f"{shown} knows nothing of {series} over the last {days:g} days: asked was {promql}")
             return imported
 
     try:

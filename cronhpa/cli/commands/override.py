@@ -81,11 +81,11 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     from cronhpa.kube.errors import ClusterError
 
-    asked = _Asked(minimum, maximum, replicas, length, until, reason)
-    if clear and asked != _Asked():
+    arguments = _Arguments(minimum, maximum, replicas, length, until, reason)
+    if clear and arguments != _Arguments():
         raise typer.BadParameter("an override is either taken back or set", param_hint="--clear")
-    if not clear and asked != _Asked():
-        _check(asked)
+    if not clear and arguments != _Arguments():
+        _check(arguments)
 
     named = parse_name(name, namespace)
 
@@ -95,10 +95,10 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             now = time.time_ns()
             if clear:
                 wanted = None
-            elif asked == _Asked():
+            elif arguments == _Arguments():
                 return _shown(before, now)
             else:
-                wanted = _wanted(asked, before, now)
+                wanted = _wanted(arguments, before, now)
                 for remark in remarks(wanted, before, now, above_max=above_max):
                     complain("override", f"{label_of(before)}: {remark}")
             after = await cluster.client.merge_patch(
@@ -118,7 +118,7 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             say(part)
 
 
-class _Asked(Struct, frozen=True):
+class _Arguments(Struct, frozen=True):
     """The options that describe an override."""
 
     minimum: int | None = None
@@ -129,48 +129,48 @@ class _Asked(Struct, frozen=True):
     reason: str | None = None
 
 
-def _check(asked: _Asked) -> None:
+def _check(arguments: _Arguments) -> None:
     """Raises BadParameter where the options do not make one override."""
-    bounds = (asked.minimum, asked.maximum)
-    if bounds == (None, None) and asked.replicas is None:
+    bounds = (arguments.minimum, arguments.maximum)
+    if bounds == (None, None) and arguments.replicas is None:
         raise typer.BadParameter(
             "say what it asks for: one of them, or both bounds", param_hint="--min, --max, --replicas"
         )
-    if bounds != (None, None) and asked.replicas is not None:
+    if bounds != (None, None) and arguments.replicas is not None:
         raise typer.BadParameter("it is both bounds at once: leave out --min and --max", param_hint="--replicas")
-    if asked.minimum is not None and asked.maximum is not None and asked.minimum > asked.maximum:
-        raise typer.BadParameter(f"{asked.maximum} is below --min {asked.minimum}", param_hint="--max")
-    if asked.length is None and asked.until is None:
+    if arguments.minimum is not None and arguments.maximum is not None and arguments.minimum > arguments.maximum:
+        raise typer.BadParameter(f"{arguments.maximum} is below --min {arguments.minimum}", param_hint="--max")
+    if arguments.length is None and arguments.until is None:
         raise typer.BadParameter("an override ends: state one of them", param_hint="--for, --until")
-    if asked.length is not None and asked.until is not None:
+    if arguments.length is not None and arguments.until is not None:
         raise typer.BadParameter("both are given: state one of them", param_hint="--for, --until")
-    if asked.length is not None:
-        _length(asked.length)
-    elif asked.until is not None:
-        _must_be_a_time(asked.until)
-    if not asked.reason:
+    if arguments.length is not None:
+        _length(arguments.length)
+    elif arguments.until is not None:
+        _must_be_a_time(arguments.until)
+    if not arguments.reason:
         raise typer.BadParameter("say why, for whoever finds it", param_hint="--reason")
 
 
-def _wanted(asked: _Asked, body: Json, now: Nanoseconds) -> Json:
+def _wanted(arguments: _Arguments, body: Json, now: Nanoseconds) -> Json:
     """The field spec.override, with null for each bound that an earlier override may have. Raises BadParameter."""
     zone = _zone(body)
-    if asked.length is not None:
-        end = now + _length(asked.length)
+    if arguments.length is not None:
+        end = now + _length(arguments.length)
     else:
         try:
-            end = parse_moment(asked.until or "", zone, now, is_end=True)
+            end = parse_moment(arguments.until or "", zone, now, is_end=True)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--until") from error
         if end <= now:
             text = f"{format_moment(end, zone)} is past, by {format_length(now - end)}: name a time to come"
             raise typer.BadParameter(text, param_hint="--until")
     return {
-        "minReplicas": asked.minimum,
-        "maxReplicas": asked.maximum,
-        "replicas": asked.replicas,
+        "minReplicas": arguments.minimum,
+        "maxReplicas": arguments.maximum,
+        "replicas": arguments.replicas,
         "until": format_instant(-(-end // SECOND) * SECOND),
-        "reason": asked.reason,
+        "reason": arguments.reason,
     }
 
 
@@ -186,8 +186,8 @@ def _must_be_a_time(text: str) -> None:
     try:
         parse_moment(text, "UTC", time.time_ns())
     except ValueError as error:
-        told = str(error).replace("local time of UTC", "local time of the object's zone")
-        raise typer.BadParameter(told, param_hint="--until") from error
+        message = str(error).replace("local time of UTC", "local time of the object's zone")
+        raise typer.BadParameter(message, param_hint="--until") from error
 
 
 def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> list[str]:
@@ -199,11 +199,11 @@ def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> l
     from cronhpa.core.schedules.bounds import resolve
 
     spec = _parsed(body)
-    stated = [wanted[key] for key in ("minReplicas", "maxReplicas", "replicas") if wanted[key] is not None]
+    counts = [wanted[key] for key in ("minReplicas", "maxReplicas", "replicas") if wanted[key] is not None]
     allowed = max(spec.max_replicas, resolve(replace(spec, override=None), now).maximum)
-    if max(stated) > allowed and not above_max:
+    if max(counts) > allowed and not above_max:
         raise typer.BadParameter(
-            f"{max(stated)} is above the {allowed} that the object allows: name a smaller number, or add --above-max",
+            f"{max(counts)} is above the {allowed} that the object allows: name a smaller number, or add --above-max",
             param_hint="--min, --max, --replicas",
         )
     floor = wanted["minReplicas"] if wanted["replicas"] is None else wanted["replicas"]
@@ -240,8 +240,8 @@ def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[
 def _shown(body: Json, now: Nanoseconds) -> list[str]:
     """The present override and bounds, for a call without a change."""
     present = _parsed(body).override
-    said = "no override" if present is None else asks(present, _zone(body), now)
-    return [f"{label_of(body)}: {said}", *in_force(body, now)]
+    text = "no override" if present is None else asks(present, _zone(body), now)
+    return [f"{label_of(body)}: {text}", *in_force(body, now)]
 
 
 def asks(override: Override, zone: str, now: Nanoseconds) -> str:
@@ -260,8 +260,8 @@ def in_force(body: Json, now: Nanoseconds) -> list[str]:
     spec, status = _parsed(body), body.get("status") or {}
     memory = parse_memory(status)
     current = status.get("currentReplicas")
-    seen = "" if current is None else f"; {current} replicas when last seen"
-    lines = [f"  in force now: {_bounds(spec, memory, now)}{seen}"]
+    current_text = "" if current is None else f"; {current} replicas when last seen"
+    lines = [f"  in force now: {_bounds(spec, memory, now)}{current_text}"]
     if spec.override is not None and now < spec.override.until:
         lines.append(f"  from then on: {_bounds(spec, memory, spec.override.until)}")
     if hidden := hidden_sources(spec, status):

@@ -118,9 +118,9 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         raise typer.BadParameter(problem, param_hint="--zone")
     if picture is not None:
         check_picture(picture, "preview")
-    asked = _Asked(begin, end, zone, None if start_up is None else _length(start_up), time.time_ns())
+    arguments = _Arguments(begin, end, zone, None if start_up is None else _length(start_up), time.time_ns())
     where = ObjectLocation(namespace, everywhere, recursive, kubeconfig, context)
-    calendars = _calendars(ics or (), Span(*_span(asked, zone or "UTC")))
+    calendars = _calendars(ics or (), Span(*_span(arguments, zone or "UTC")))
     if diff and (len(what or ()) != _TWO or picture is not None):
         raise typer.BadParameter("two are compared, without a picture: --diff OLD NEW", param_hint="--diff")
     if what and all(is_file(word, where) for word in what):
@@ -130,17 +130,17 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         if has_events([file for of_word in files for file in of_word]):
             previews = _preview_events([file for of_word in files for file in of_word], where, output)
             if picture is not None:
-                _draw([_subject(one, asked) for preview in previews for one in preview.picked], picture)
+                _draw([_subject(one, arguments) for preview in previews for one in preview.picked], picture)
             return
     if diff:
         old, new = (_with_calendars(_given([word], where, code=_TWO), calendars) for word in what or ())
-        differences = _differences(old, new, asked)
+        differences = _differences(old, new, arguments)
         _print_differences(differences, output, every=every)
         remaining = [changed.new for changed in differences if changed.new is not None]
         _end_on_conflict(remaining, is_asked=fail_on_conflict)
         raise typer.Exit(int(any(changed.change != "Same" for changed in differences)))
     given = _with_events(_with_calendars(_given(what or (), where, code=1), calendars), where)
-    subjects = [_subject(one, asked) for one in given]
+    subjects = [_subject(one, arguments) for one in given]
     if output is PreviewOutput.JSON:
         from cronhpa.cli.tables import bounds_table
 
@@ -152,7 +152,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     _end_on_conflict(subjects, is_asked=fail_on_conflict)
 
 
-def _calendars(stated: Sequence[str], span: Span) -> dict[str, Calendar]:
+def _calendars(definitions: Sequence[str], span: Span) -> dict[str, Calendar]:
     """The calendars of files by their names, for the days of a span and those beside it."""
     import asyncio
 
@@ -162,7 +162,7 @@ def _calendars(stated: Sequence[str], span: Span) -> dict[str, Calendar]:
 
     read = Span(span.begin - _BESIDE, span.end + _BESIDE)
     calendars = {}
-    for text in stated:
+    for text in definitions:
         name, is_named, file = text.partition("=")
         path = Path(file if is_named else text)
         name = name if is_named else path.stem
@@ -238,7 +238,7 @@ def _print_event_differences(old: Sequence[Path], new: Sequence[Path], where: Ob
 # --- input -------------------------------------------------------------------------------------------------------
 
 
-class _Asked(Struct, frozen=True):
+class _Arguments(Struct, frozen=True):
     """The options: the span as it was typed, the zone, the start-up time of a pod; None for an option not given."""
 
     begin: str
@@ -266,16 +266,16 @@ def _length(text: str) -> Nanoseconds:
         raise typer.BadParameter(str(error), param_hint="--pod-startup") from error
 
 
-def _subject(given: ObjectInput, asked: _Asked) -> BoundsSubject:
+def _subject(given: ObjectInput, arguments: _Arguments) -> BoundsSubject:
     from cronhpa.cli.objects.manifests import own_zone
     from cronhpa.core.model.memory import Memory
 
     # A status in a file was copied from a cluster at some other time, so it does not count.
     memory = given.memory if given.is_live else None
     measured = None if memory is None else memory.lead_start_up(given.spec)
-    start_up = measured if asked.start_up is None else asked.start_up
-    shown = asked.zone or own_zone(given.body["spec"], given.spec)
-    return _with_timeline(given, shown, _span(asked, shown), start_up, memory or Memory())
+    start_up = measured if arguments.start_up is None else arguments.start_up
+    shown = arguments.zone or own_zone(given.body["spec"], given.spec)
+    return _with_timeline(given, shown, _span(arguments, shown), start_up, memory or Memory())
 
 
 def _with_timeline(
@@ -292,7 +292,9 @@ def _with_timeline(
     return BoundsSubject(given.label, given.spec, zone, line, start_up, memory.crowd)
 
 
-def _differences(old: Sequence[ObjectInput], new: Sequence[ObjectInput], asked: _Asked) -> list[ObjectDifference]:
+def _differences(
+    old: Sequence[ObjectInput], new: Sequence[ObjectInput], arguments: _Arguments
+) -> list[ObjectDifference]:
     """The difference of each object: both versions over one span, in one zone, with one start-up time of the pods."""
     from cronhpa.cli.commands.difference import ObjectDifference
     from cronhpa.cli.objects.manifests import own_zone
@@ -303,14 +305,14 @@ def _differences(old: Sequence[ObjectInput], new: Sequence[ObjectInput], asked: 
         was, becomes = _comparable(*pair)
         either = becomes or was
         assert either is not None
-        zone = asked.zone or own_zone(either.body["spec"], either.spec)
+        zone = arguments.zone or own_zone(either.body["spec"], either.spec)
         live = [given for given in (becomes, was) if given is not None and given.is_live]
         memories = [given.memory for given in live]
         measured = next((given.memory.lead_start_up(given.spec) for given in live), None)
-        start_up = measured if asked.start_up is None else asked.start_up
+        start_up = measured if arguments.start_up is None else arguments.start_up
         memory = memories[0] if memories else Memory()
         one, other = (
-            None if given is None else _with_timeline(given, zone, _span(asked, zone), start_up, memory)
+            None if given is None else _with_timeline(given, zone, _span(arguments, zone), start_up, memory)
             for given in (was, becomes)
         )
         out.append(ObjectDifference(one, other))
@@ -351,12 +353,12 @@ def _pairs(
     return [*pairs, *((removed, None) for removed in left)]
 
 
-def _span(asked: _Asked, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
+def _span(arguments: _Arguments, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
     from cronhpa.cli.tables.time_format import parse_length, parse_moment
 
-    begin, end = asked.begin, asked.end
+    begin, end = arguments.begin, arguments.end
     try:
-        start = parse_moment(begin, zone, asked.now)
+        start = parse_moment(begin, zone, arguments.now)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--from") from error
     try:

@@ -162,8 +162,8 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     _refuse_choice_of_files(files, is_chosen=everywhere or bool(namespace or selector))
     if time_zone is not None and (problem := zone_problem(time_zone)):
         raise typer.BadParameter(problem, param_hint="--time-zone")
-    stated = _queries(query or [])
-    server = _server(prometheus, stated, matcher, token_file, tenant, ca_file)
+    queries = _queries(query or [])
+    server = _server(prometheus, queries, matcher, token_file, tenant, ca_file)
     cluster = _cluster(dask)
     _require_numpy()
     remarks: list[str] = []
@@ -207,9 +207,9 @@ def _refuse_choice_of_files(files: Sequence[Path] | None, *, is_chosen: bool) ->
         raise typer.BadParameter("-n, -A and -l choose objects of a cluster: a file is read as a whole")
 
 
-def _queries(stated: Sequence[str]) -> dict[str, str]:
+def _queries(texts: Sequence[str]) -> dict[str, str]:
     queries: dict[str, str] = {}
-    for text in stated:
+    for text in texts:
         metric, equals, promql = text.partition("=")
         if not equals or not metric.strip() or not promql.strip():
             raise typer.BadParameter(f'"{text}": write METRIC=PROMQL, such as rps=sum(rate(...))', param_hint="--query")

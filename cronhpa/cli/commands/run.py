@@ -68,7 +68,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     from cronhpa.operator.monitoring import log
     from cronhpa.operator.settings import Settings, unknown_variables, variable_of
 
-    stated: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "kubeconfig": kubeconfig,
         "namespaces": namespaces,
         "store": store,
@@ -88,7 +88,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     if unknown:
         raise typer.Exit(2)
     try:
-        settings = Settings(**{key: value for key, value in stated.items() if value is not None})
+        settings = Settings(**{key: value for key, value in arguments.items() if value is not None})
     except ValidationError as error:
         for wrong in error.errors(include_url=False):
             name = variable_of("_".join(str(part) for part in wrong["loc"]))

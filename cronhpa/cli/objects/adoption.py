@@ -59,12 +59,12 @@ def must_fit(hpa: Json, chpa: Json) -> None:
         raise Stopped("the CronHPA is there with mode Preview, which never scales: set spec.mode to Active first")
 
 
-def must_be_unedited(seen: Json, latest: Json | None) -> None:
+def must_be_unedited(before: Json, latest: Json | None) -> None:
     """Raises Edited if the object is gone or replaced by now, or anything but its status has changed."""
-    what = f"{seen['kind']} {seen['metadata']['name']}"
+    what = f"{before['kind']} {before['metadata']['name']}"
     if latest is None:
         raise Edited(f"{what} was deleted meanwhile by somebody else: run it again to go on")
-    if seen["metadata"]["uid"] != latest["metadata"]["uid"] or as_new(seen) != as_new(latest):
+    if before["metadata"]["uid"] != latest["metadata"]["uid"] or as_new(before) != as_new(latest):
         raise Edited(f"{what} was edited meanwhile, and is not deleted: run it again to go on with what it says now")
 
 
@@ -111,14 +111,14 @@ def until_it_agrees(hpa: Json | None, chpa: Json | None) -> str | None:
         return "the HPA is gone"
     if chpa is None:
         return "the CronHPA is gone"
-    said, wanted = conditions(chpa), chpa["metadata"]["generation"]
+    by_type, wanted = conditions(chpa), chpa["metadata"]["generation"]
     if (chpa.get("status") or {}).get("observedGeneration") != wanted:
         return "the operator has not looked at the CronHPA: is it running, and is this namespace its own?"
-    owned = said.get("TargetOwned", {})
+    owned = by_type.get("TargetOwned", {})
     if owned.get("status") != "False" or hpa["metadata"]["name"] not in owned.get("message", ""):
         return f"the operator does not say that it holds because of the HPA: {owned.get('message')}"
-    if said.get("SpecAccepted", {}).get("status") != "True":
-        return f"the operator cannot read the spec: {said.get('SpecAccepted', {}).get('message')}"
+    if by_type.get("SpecAccepted", {}).get("status") != "True":
+        return f"the operator cannot read the spec: {by_type.get('SpecAccepted', {}).get('message')}"
     for name, body in (("HPA", hpa), ("CronHPA", chpa)):
         active = conditions(body).get("ScalingActive", {})
         if active.get("status") != "True":
@@ -138,8 +138,8 @@ def until_it_acts(_: Json | None, chpa: Json | None) -> str | None:
     """What is missing until the CronHPA scales by its metrics."""
     if chpa is None:
         return "the CronHPA is gone, and nothing scales the target"
-    said = conditions(chpa)
-    owned = said.get("TargetOwned", {})
+    by_type = conditions(chpa)
+    owned = by_type.get("TargetOwned", {})
     if owned.get("status") != "True":
         return f"the CronHPA does not act yet: {owned.get('message')}"
     return failing(chpa)
@@ -158,8 +158,11 @@ def failing(chpa: Json | None) -> str | None:
 
 def has_lost_its_metric(chpa: Json | None) -> bool:
     """Whether the CronHPA owns the target, and has no metric to scale by."""
-    said = {} if chpa is None else conditions(chpa)
-    return (said.get("TargetOwned", {}).get("status"), said.get("ScalingActive", {}).get("status")) == ("True", "False")
+    by_type = {} if chpa is None else conditions(chpa)
+    return (by_type.get("TargetOwned", {}).get("status"), by_type.get("ScalingActive", {}).get("status")) == (
+        "True",
+        "False",
+    )
 
 
 def until_the_hpa_acts(hpa: Json | None, chpa: Json | None) -> str | None:
@@ -167,8 +170,8 @@ def until_the_hpa_acts(hpa: Json | None, chpa: Json | None) -> str | None:
         return "the HPA is gone"
     if "ScalingActive" not in conditions(hpa):
         return "the HPA has not looked at its target"
-    held = None if chpa is None else conditions(chpa).get("TargetOwned", {})
-    if held is None or held.get("status") == "False":
+    target_owned = None if chpa is None else conditions(chpa).get("TargetOwned", {})
+    if target_owned is None or target_owned.get("status") == "False":
         return None
     return "the CronHPA does not hold: if its operator is gone, delete it by hand with kubectl delete chpa"
 

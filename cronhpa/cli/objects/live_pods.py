@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def completed_requests(
-    spec: Spec, stated: dict[str, int], kubeconfig: str | None, context: str | None
+    spec: Spec, requests: dict[str, int], kubeconfig: str | None, context: str | None
 ) -> dict[str, int]:
     """
     Requests of a pod, milli-units by resource: those stated, and the pods' own for further utilization targets.
@@ -24,9 +24,9 @@ def completed_requests(
     Raises ClusterError.
     """
     metrics = [metric for metric in spec.metrics if isinstance(metric, ResourceMetric)]
-    if all(metric.target.average_utilization is None or metric.name in stated for metric in metrics):
-        return stated
-    return {**asyncio.run(_requests_of_pods(spec, kubeconfig, context)), **stated}
+    if all(metric.target.average_utilization is None or metric.name in requests for metric in metrics):
+        return requests
+    return {**asyncio.run(_requests_of_pods(spec, kubeconfig, context)), **requests}
 
 
 async def _requests_of_pods(spec: Spec, kubeconfig: str | None, context: str | None) -> dict[str, int]:
@@ -43,8 +43,8 @@ async def _requests_of_pods(spec: Spec, kubeconfig: str | None, context: str | N
         if not selector:
             return {}
         pods: list[Pod] = []
-        listed = path_of("api", "v1", "namespaces", spec.namespace, "pods")
-        async for items, _ in cluster.client.pages(listed, {"labelSelector": selector}):
+        pods_path = path_of("api", "v1", "namespaces", spec.namespace, "pods")
+        async for items, _ in cluster.client.pages(pods_path, {"labelSelector": selector}):
             raw = [msgspec.json.decode(raw_pod, type=RawPod) for raw_pod in items]
             pods += [pod_from(pod) for pod in raw if excess(pod) is None]
         return requests_per_pod(spec, pods)

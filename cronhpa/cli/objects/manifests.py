@@ -163,15 +163,15 @@ def _nothing_in(path: Path, kinds: set[str], files: int, *, recursive: bool) -> 
     is_folder = path != STANDARD_INPUT and path.is_dir()
     if not kinds and not is_folder:
         return f"{name_of(path)}: it is empty: name a file with kind: {_KIND}"
-    listed = f"only {', '.join(sorted(kinds)) or 'nothing'}"
+    kinds_text = f"only {', '.join(sorted(kinds)) or 'nothing'}"
     meant = nearest(_KIND, [kind for kind in kinds if kind != _KIND])
     hint = f"did you mean kind: {_KIND} for {meant}?" if meant else f"name a file with kind: {_KIND}"
     if is_folder:
         deeper = "" if recursive else "; -R reads the folders below, too"
         if not files:
             return f"{path}: it has no file that ends in {', '.join(_SUFFIXES)}{deeper}"
-        return f"{path}: no {_KIND} is in its {files} files, {listed}: {hint}{deeper}"
-    return f"{name_of(path)}: no {_KIND} is in it, {listed}: {hint}"
+        return f"{path}: no {_KIND} is in its {files} files, {kinds_text}: {hint}{deeper}"
+    return f"{name_of(path)}: no {_KIND} is in it, {kinds_text}: {hint}"
 
 
 def _take(
@@ -219,13 +219,13 @@ def _field_problems(body: Mapping[str, Any], node: Any, repeated: Iterable[Repea
             yield _line(node, str(key)), f"{shortened(str(key), _TOLD_MAX)}: there is no such field: {hint}"
     name = (body.get("metadata") or {}).get("name", "")
     if isinstance(name, str) and name and not (len(name) <= _NAME_MAX and _NAME.fullmatch(name)):
-        told = shortened(repr(name), _TOLD_MAX)
+        text = shortened(repr(name), _TOLD_MAX)
         accepted = f"small letters, digits, - and . are accepted, up to {_NAME_MAX}, a letter or digit at both ends"
-        yield _line(node, "metadata.name"), f"metadata.name: found {told}: {accepted}"
+        yield _line(node, "metadata.name"), f"metadata.name: found {text}: {accepted}"
     version = body.get("apiVersion", API_VERSION)
     if version != API_VERSION:
-        told = shortened(repr(version), _TOLD_MAX)
-        yield _line(node, "apiVersion"), f"apiVersion: found {told}: {API_VERSION} is accepted"
+        text = shortened(repr(version), _TOLD_MAX)
+        yield _line(node, "apiVersion"), f"apiVersion: found {text}: {API_VERSION} is accepted"
 
 
 def _no_object(body: Mapping[str, Any], node: Any) -> Iterator[tuple[int, str]]:
@@ -235,8 +235,8 @@ def _no_object(body: Mapping[str, Any], node: Any) -> Iterator[tuple[int, str]]:
     if not isinstance(metadata, Mapping) or not isinstance(name, str) or not name:
         yield _line(node, "metadata"), f"metadata.name: a {_KIND} needs a name"
     elif not isinstance(metadata.get("namespace", ""), str):
-        told = shortened(repr(metadata["namespace"]), _TOLD_MAX)
-        yield _line(node, "metadata.namespace"), f"metadata.namespace: found {told}: a string is needed"
+        text = shortened(repr(metadata["namespace"]), _TOLD_MAX)
+        yield _line(node, "metadata.namespace"), f"metadata.namespace: found {text}: a string is needed"
     if not isinstance(spec, Mapping):
         of = f"{name}: " if isinstance(name, str) else ""
         yield _line(node, "spec"), f"{of}spec: found {shortened(repr(spec), _TOLD_MAX)}: a mapping belongs here"

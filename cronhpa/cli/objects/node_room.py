@@ -98,10 +98,10 @@ def _add(total: Amounts, amounts: Mapping[str, int], times: int) -> None:
         total[name] += times * amount
 
 
-def _amounts(stated: Any) -> Amounts:
+def _amounts(quantities: Any) -> Amounts:
     from cronhpa.core.model.quantity import parse_milli
 
-    return {name: parse_milli(str(stated[name])) for name in ("cpu", "memory") if name in (stated or {})}
+    return {name: parse_milli(str(quantities[name])) for name in ("cpu", "memory") if name in (quantities or {})}
 
 
 def _requests(pod: Mapping[str, Any]) -> Amounts:

@@ -124,8 +124,8 @@ async def _address(forwarding: asyncio.subprocess.Process, operator: str) -> str
                 address = _FORWARDING.match(line)
                 if address:
                     return address[1].decode()
-            told = (await forwarding.stderr.read(2000)).decode(errors="replace").strip()
-            if "(Forbidden)" in told:
-                told += ": the chart binds who may by decisionHistory.readers"
-            raise OperatorPortError(f"kubectl cannot forward the port of {operator}: {told or 'it says nothing'}")
+            text = (await forwarding.stderr.read(2000)).decode(errors="replace").strip()
+            if "(Forbidden)" in text:
+                text += ": the chart binds who may by decisionHistory.readers"
+            raise OperatorPortError(f"kubectl cannot forward the port of {operator}: {text or 'it says nothing'}")
     raise OperatorPortError(f"kubectl does not forward the port of {operator} within {_FORWARD_SECONDS} s")

@@ -173,8 +173,10 @@ class PageProxy:
         async with self._client.request(
             request.method, target, headers=headers, data=body or None, allow_redirects=False, ssl=self._verifies
         ) as answer:
-            kept = {name: value for name, value in answer.headers.items() if name.lower() not in _OWN_RESPONSE}
-            return web.Response(status=answer.status, body=await answer.read(), headers=kept)
+            passed_headers = {
+                name: value for name, value in answer.headers.items() if name.lower() not in _OWN_RESPONSE
+            }
+            return web.Response(status=answer.status, body=await answer.read(), headers=passed_headers)
 
     async def _current_token(self) -> str:
         async with self._renewing:

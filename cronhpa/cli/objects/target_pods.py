@@ -15,8 +15,8 @@ async def ready_pods(client: Client, body: dict[str, Any]) -> int | None:
     from cronhpa.kube.errors import ClusterError
     from cronhpa.kube.scale import Workload, is_watched
 
-    stated = body["spec"]["scaleTargetRef"]
-    ref = TargetRef(stated.get("apiVersion") or "", stated["kind"], stated["name"])
+    target = body["spec"]["scaleTargetRef"]
+    ref = TargetRef(target.get("apiVersion") or "", target["kind"], target["name"])
     if not is_watched(ref):
         return None
     try:

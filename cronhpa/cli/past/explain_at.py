@@ -49,28 +49,28 @@ class PastObject(Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
-def explain_at(named: ObjectName, asked: PastRequest, where: PastLocation, now: Nanoseconds) -> None:
+def explain_at(named: ObjectName, request: PastRequest, where: PastLocation, now: Nanoseconds) -> None:
     """Prints the requested past. Ends the command with 1 if it cannot be read."""
     from cronhpa.kube.errors import ClusterError
 
-    if asked.at is not None and (asked.begin, asked.end, asked.picture) != (None, None, None):
+    if request.at is not None and (request.begin, request.end, request.picture) != (None, None, None):
         raise typer.BadParameter("the decision of one moment, or a span with --from and --to", param_hint="--at")
-    if asked.output not in {"text", "json"}:
-        raise typer.BadParameter(f'"{asked.output}" is neither text nor json', param_hint="--output")
-    if asked.picture is not None:
+    if request.output not in {"text", "json"}:
+        raise typer.BadParameter(f'"{request.output}" is neither text nor json', param_hint="--output")
+    if request.picture is not None:
         from cronhpa.cli.picture.drawing import check_picture
 
-        check_picture(asked.picture, "explain")
-    check_past(asked, now)
+        check_picture(request.picture, "explain")
+    check_past(request, now)
     try:
-        asyncio.run(_explain(find_past_object(named, where), asked, where, now))
+        asyncio.run(_explain(find_past_object(named, where), request, where, now))
     except (PastSourceError, ClusterError) as problem:
         fail("explain", problem)
 
 
-def check_past(asked: PastRequest, now: Nanoseconds) -> None:
+def check_past(request: PastRequest, now: Nanoseconds) -> None:
     """Raises BadParameter for times that are none, before a cluster or an operator is asked."""
-    for option, text in (("--at", asked.at), ("--from", asked.begin), ("--to", asked.end)):
+    for option, text in (("--at", request.at), ("--from", request.begin), ("--to", request.end)):
         if text is None or (option == "--to" and _is_length(text)):
             continue
         try:
@@ -128,8 +128,10 @@ async def decision_at(source: PastSource, found: PastObject, text: str, now: Nan
         return replace(decision, until=None), zone
     if decision is None:
         following = await source.timeline(found.namespace, found.name, instant, now)
-        kept = "" if following is None or following.first is None else format_moment(following.first, zone)
-        raise PastSourceError(f"{found.label}: nothing is kept of {format_moment(instant, zone)}: kept from {kept}")
+        first_text = "" if following is None or following.first is None else format_moment(following.first, zone)
+        raise PastSourceError(
+            f"{found.label}: nothing is kept of {format_moment(instant, zone)}: kept from {first_text}"
+        )
     return decision, zone
 
 
@@ -140,17 +142,17 @@ def moment(option: str, text: str, zone: str, now: Nanoseconds, *, is_end: bool 
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-async def _explain(found: PastObject, asked: PastRequest, where: PastLocation, now: Nanoseconds) -> None:
+async def _explain(found: PastObject, request: PastRequest, where: PastLocation, now: Nanoseconds) -> None:
     label = found.label
     if found.zone is not None:  # known before an operator is reached
-        if asked.at is not None:
-            moment("--at", asked.at, found.zone, now)
+        if request.at is not None:
+            moment("--at", request.at, found.zone, now)
         else:
-            _span(asked, found.zone, now)
+            _span(request, found.zone, now)
     async with opened(where) as source:
-        if asked.at is not None:
-            decision, zone = await decision_at(source, found, asked.at, now)
-            if asked.output == "json":
+        if request.at is not None:
+            decision, zone = await decision_at(source, found, request.at, now)
+            if request.output == "json":
                 show(past_text.decision_json(decision))
                 return
             for line in past_text.decision_lines(decision, zone, shutil.get_terminal_size().columns):
@@ -158,36 +160,36 @@ async def _explain(found: PastObject, asked: PastRequest, where: PastLocation, n
             return
         newest = await newest_decision(source, found, now)
         zone = past_text.zone_of(past_text.body_of(newest))
-        begin, end = _span(asked, zone, now)
+        begin, end = _span(request, zone, now)
         timeline = await whole_timeline(source, found.namespace, found.name, begin, end)
     if timeline is None:
         raise PastSourceError(f"{label}: nothing is kept of it, or not for you")
-    if asked.output == "json":
+    if request.output == "json":
         show(past_text.timeline_json(label, timeline, begin, end))
     else:
         columns = shutil.get_terminal_size().columns
         for line in past_text.timeline_lines(label, timeline, begin, end, zone, columns):
             say(line)
-    if asked.picture is not None:
+    if request.picture is not None:
         from cronhpa.cli.picture.history_picture import draw
 
         try:
-            draw(label, timeline, begin, end, zone, asked.picture)
+            draw(label, timeline, begin, end, zone, request.picture)
         except OSError as error:
-            raise PastSourceError(f"{asked.picture}: {error.strerror or error}") from error
-        say(f"drawn: {asked.picture}", err=True)
+            raise PastSourceError(f"{request.picture}: {error.strerror or error}") from error
+        say(f"drawn: {request.picture}", err=True)
 
 
-def _span(asked: PastRequest, zone: str, now: Nanoseconds) -> tuple[Nanoseconds, Nanoseconds]:
-    begin = now - DAY if asked.begin is None else moment("--from", asked.begin, zone, now)
-    if asked.end is None:
+def _span(request: PastRequest, zone: str, now: Nanoseconds) -> tuple[Nanoseconds, Nanoseconds]:
+    begin = now - DAY if request.begin is None else moment("--from", request.begin, zone, now)
+    if request.end is None:
         return begin, now
-    if _is_length(asked.end):
-        end = min(begin + parse_length(asked.end), now)
+    if _is_length(request.end):
+        end = min(begin + parse_length(request.end), now)
     else:
-        end = moment("--to", asked.end, zone, now, is_end=True)
+        end = moment("--to", request.end, zone, now, is_end=True)
     if end <= begin:
-        raise typer.BadParameter(f'"{asked.end}" must be after the begin', param_hint="--to")
+        raise typer.BadParameter(f'"{request.end}" must be after the begin', param_hint="--to")
     return begin, end
 
 

@@ -161,9 +161,9 @@ async def _asked(url: str, series: Series, query: PrometheusRequest) -> list[tup
     now = time.time_ns()
     points: list[tuple[Nanoseconds, float]] = []
     async with Prometheus(url, query.queries, query.token_file) as source:
-        asked = query.promql or source.query_for(series, query.target)
-        async for part in source.load(asked, now - round(query.days * DAY), now):
+        promql = query.promql or source.query_for(series, query.target)
+        async for part in source.load(promql, now - round(query.days * DAY), now):
             points += [(at, value) for at, value in part if is_load(at, value)]
     if not points:
-        raise PastError(f"{url} knows nothing of {series} over the last {query.days:g} days: asked was {asked}")
+        raise PastError(f"{url} knows nothing of {series} over the last {query.days:g} days: asked was {promql}")
     return points

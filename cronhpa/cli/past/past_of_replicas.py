@@ -82,9 +82,9 @@ class Replicas:
             later = await source.timeline(namespace, name, at, at)
             return None, None if later is None else later.first
 
-        asked = await self._asked(ask)
-        answers = [answer for answer, _ in asked if answer is not None]
-        ends = [end for _, end in asked if end is not None]
+        replies = await self._asked(ask)
+        answers = [answer for answer, _ in replies if answer is not None]
+        ends = [end for _, end in replies if end is not None]
         if not answers:
             return None
         newest = max(answers, key=lambda answer: answer.decision.at)
@@ -94,8 +94,8 @@ class Replicas:
     async def timeline(
         self, namespace: str, name: str, since: Nanoseconds, until: Nanoseconds
     ) -> TimelineAnswer | None:
-        asked = await self._asked(lambda source: whole_timeline(source, namespace, name, since, until))
-        answers = [answer for answer in asked if answer is not None]
+        replies = await self._asked(lambda source: whole_timeline(source, namespace, name, since, until))
+        answers = [answer for answer in replies if answer is not None]
         if not answers:
             return None
         befores = [answer.before for answer in answers if answer.before is not None]

@@ -208,11 +208,11 @@ class _OperatorPast:
         answer = await self._ask(series.namespace, series.name, "load", {"metric": series.metric})
         return None if answer is None else _decoded(answer, LoadAnswer)
 
-    async def _ask(self, namespace: str, name: str, asked: str, query: dict[str, str]) -> bytes | None:
+    async def _ask(self, namespace: str, name: str, resource: str, query: dict[str, str]) -> bytes | None:
         """The answer; None for 404."""
         import aiohttp
 
-        path = f"/v1/namespaces/{quote(namespace, safe='')}/cronhpas/{quote(name, safe='')}/{asked}"
+        path = f"/v1/namespaces/{quote(namespace, safe='')}/cronhpas/{quote(name, safe='')}/{resource}"
         headers = {"Authorization": f"Bearer {self._token}"}
         try:
             async with self._session.get(

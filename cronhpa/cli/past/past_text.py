@@ -39,13 +39,13 @@ _TABLE_WIDTH_MIN = 72
 def decision_lines(answer: DecisionAnswer, zone: str, width: int) -> list[str]:
     """The time of the decision, then the text of `cronhpa explain` at that time; wrapped at `width`, 80 at most."""
     body = body_of(answer)
-    held = (
+    text = (
         "still the newest"
         if answer.until is None
         else f"in force until {_when(answer.until, answer.decision.at, zone)}"
     )
     left_out = _left_out(answer.decision.left_out)
-    heading = f"Decided {format_moment(answer.decision.at, zone)}, {held}{left_out}:"
+    heading = f"Decided {format_moment(answer.decision.at, zone)}, {text}{left_out}:"
     return [part for line in (heading, *explained(body, answer.decision.at)) for part in folded(line, width)]
 
 

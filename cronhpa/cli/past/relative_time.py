@@ -58,23 +58,23 @@ def _ahead(text: str, moment: Nanoseconds, zone: str, now: Nanoseconds) -> str:
     return f'"{text}" is {ahead}: name a time that has passed'
 
 
-def _parsed(text: str, zone: str, now: Nanoseconds, told: str, *, is_end: bool = False) -> Nanoseconds:
-    """As parse_past_moment, also for times ahead. told: what an error says of a time without an offset."""
-    said = " ".join(text.lower().split())
-    if said == "now":
+def _parsed(text: str, zone: str, now: Nanoseconds, problem: str, *, is_end: bool = False) -> Nanoseconds:
+    """As parse_past_moment, also for times ahead. problem: what an error says of a time without an offset."""
+    phrase = " ".join(text.lower().split())
+    if phrase == "now":
         return now
-    ago = _AGO.fullmatch(said)
+    ago = _AGO.fullmatch(phrase)
     try:
         if ago:
             return now - _length(ago["length"])
-        words = _SAID.fullmatch(said)
-        if words and said:
+        words = _SAID.fullmatch(phrase)
+        if words and phrase:
             return _said(words["day"], words["clock"], zone, now, is_end=is_end)
         return parse_moment(text.strip(), zone, now, is_end=is_end)
     except (ValueError, OverflowError) as error:
         examples = '"08:02", "yesterday 08:02", "last tuesday 9:00", "2h ago", "2026-11-23T18:00" '
         raise ValueError(
-            f'"{text}" is no time: write for example {examples}({told}), "2026-11-23T17:00:00Z"'
+            f'"{text}" is no time: write for example {examples}({problem}), "2026-11-23T17:00:00Z"'
         ) from error
 
 

@@ -169,11 +169,11 @@ def _bar_label(subject: BoundsSubject, name: str) -> str:
             suffix += ", cannot be read"
     floor, cap = asks
     if floor is not None and floor == cap:
-        said = f"exactly {floor}"
+        text = f"exactly {floor}"
     else:
-        stated = ((floor, "at least"), (cap, "at most"))
-        said = ", ".join(f"{word} {number}" for number, word in stated if number is not None)
-    return f"{named(name)}: {(said + suffix).removeprefix(', ')}"
+        bounds = ((floor, "at least"), (cap, "at most"))
+        text = ", ".join(f"{word} {number}" for number, word in bounds if number is not None)
+    return f"{named(name)}: {(text + suffix).removeprefix(', ')}"
 
 
 def _exceptions(subject: BoundsSubject, labels: Labels, axes: Axes, names: list[str]) -> None:

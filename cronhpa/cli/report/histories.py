@@ -131,9 +131,9 @@ class Histories:
         return remarks
 
     async def _load(self, autoscaler: Autoscaler, metric: str) -> Points:
-        kept = self._kept(autoscaler, metric) or self._kept(autoscaler, "")
-        if kept is not None:
-            return self._within(read_points(kept))
+        cached = self._kept(autoscaler, metric) or self._kept(autoscaler, "")
+        if cached is not None:
+            return self._within(read_points(cached))
         if self._prometheus is None:
             raise PrometheusError(self._missing(autoscaler, metric))
         series = Series(autoscaler.namespace, autoscaler.name, metric)
@@ -141,9 +141,9 @@ class Histories:
         return await self._fetched(autoscaler, metric, query)
 
     async def _replicas(self, autoscaler: Autoscaler) -> Points:
-        kept = self._kept(autoscaler, _REPLICAS_METRIC)
-        if kept is not None:
-            return self._within(read_points(kept))
+        cached = self._kept(autoscaler, _REPLICAS_METRIC)
+        if cached is not None:
+            return self._within(read_points(cached))
         template = replicas_query(autoscaler.spec.target.kind, self._matcher)
         if self._prometheus is None or template is None:
             return ()

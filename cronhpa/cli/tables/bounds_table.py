@@ -199,8 +199,8 @@ def who(segment: BoundsInterval, spec: Spec) -> str:
         for names, leads in ((segment.open, False), (segment.leading, True))
         for name in names
     ]
-    acting = ", ".join(name if said == _BOUNDS else f"{name} ({', '.join(said)})" for name, said in effects if said)
-    idle = ", ".join(name for name, said in effects if not said)
+    acting = ", ".join(name if words == _BOUNDS else f"{name} ({', '.join(words)})" for name, words in effects if words)
+    idle = ", ".join(name for name, words in effects if not words)
     return "; ".join(part for part in (acting, f"no effect: {idle}" if idle else "") if part)
 
 
@@ -211,11 +211,11 @@ def _effects(name: str, segment: BoundsInterval, spec: Spec, *, leads: bool) -> 
     """The bounds that a schedule sets, its headroom, and whether it only leads."""
     references = {str(SourceRef(Source.SCHEDULE, name)), *(("Override",) if name == OVERRIDE else ())}
     sources = zip(_BOUNDS, (segment.minimum_by, segment.maximum_by), strict=True)
-    said = [word for word, by in sources if str(by) in references]
+    words = [word for word, by in sources if str(by) in references]
     headroom = next((schedule.headroom_percent for schedule in spec.schedules if schedule.name == name), 0)
     if headroom and headroom == segment.headroom_percent:
-        said.append(f"+{headroom} % load")
-    return [*said, "lead"] if leads and said else said
+        words.append(f"+{headroom} % load")
+    return [*words, "lead"] if leads and words else words
 
 
 def _row(

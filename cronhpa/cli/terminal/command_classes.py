@@ -46,9 +46,9 @@ class PlainCommand(TyperCommand):
             return super().parse_args(ctx, args)
         except Exception as error:
             # An error of typer, whose class it does not export.
-            said = str(getattr(error, "message", ""))
-            if said.startswith((_LIBRARY, _NO_NUMBER)):
-                plain = "a whole number is needed" if said.startswith(_NO_NUMBER) else said.removeprefix(_LIBRARY)
+            message = str(getattr(error, "message", ""))
+            if message.startswith((_LIBRARY, _NO_NUMBER)):
+                plain = "a whole number is needed" if message.startswith(_NO_NUMBER) else message.removeprefix(_LIBRARY)
                 error.message = plain  # type: ignore[attr-defined]  # as above
             raise
 

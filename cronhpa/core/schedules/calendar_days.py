@@ -71,7 +71,7 @@ def with_calendars(spec: Spec, calendars: Calendars) -> Spec:
     if not spec.schedules_from and not any(unread(schedule.window) for schedule in spec.schedules):
         return spec
     too_many = _too_many_days((schedule.window for schedule in spec.schedules), calendars)
-    kept = {_told(calendars[name]) for name in calendars_of(spec) if _is_kept(calendars.get(name))}
+    stale = {_told(calendars[name]) for name in calendars_of(spec) if _is_kept(calendars.get(name))}
     made = tuple(_uniquely_named(_made(spec, calendars)))
     return replace(
         spec,
@@ -79,10 +79,10 @@ def with_calendars(spec: Spec, calendars: Calendars) -> Spec:
             *(schedule_with_calendars(one, calendars, too_many) for one in spec.schedules if not _is_made(one)),
             *made,
         ),
-        calendar_problems=tuple(sorted(kept.union(spec.calendar_problems))),
+        calendar_problems=tuple(sorted(stale.union(spec.calendar_problems))),
         calendar_spans=()
         if _too_many_titles(spec, calendars)
-        else tuple(span for stated in spec.schedules_from for span in _past(stated, calendars)),
+        else tuple(span for source in spec.schedules_from for span in _past(source, calendars)),
     )
 
 
@@ -92,17 +92,17 @@ def event_with_calendars(event: PlannedEvent, calendars: Calendars) -> PlannedEv
 
     One with a calendar that is not known has `problems` and no schedules.
     """
-    if not any(unread(stated.schedule.window) for stated in event.schedules):
+    if not any(unread(event_schedule.schedule.window) for event_schedule in event.schedules):
         return event
-    too_many = _too_many_days((stated.schedule.window for stated in event.schedules), calendars)
+    too_many = _too_many_days((event_schedule.schedule.window for event_schedule in event.schedules), calendars)
     schedules = [
-        replace(stated, schedule=schedule_with_calendars(stated.schedule, calendars, too_many))
-        for stated in event.schedules
+        replace(event_schedule, schedule=schedule_with_calendars(event_schedule.schedule, calendars, too_many))
+        for event_schedule in event.schedules
     ]
     problems = tuple(
-        f"spec.schedules[{index}].{stated.schedule.problem}"
-        for index, stated in enumerate(schedules)
-        if stated.schedule.problem is not None
+        f"spec.schedules[{index}].{event_schedule.schedule.problem}"
+        for index, event_schedule in enumerate(schedules)
+        if event_schedule.schedule.problem is not None
     )
     return replace(event, schedules=() if problems else tuple(schedules), problems=(*event.problems, *problems))
 
@@ -110,7 +110,7 @@ def event_with_calendars(event: PlannedEvent, calendars: Calendars) -> PlannedEv
 def calendars_of(spec: Spec) -> set[str]:
     """The names of the calendars that a spec, as it was written, asks for."""
     days = (name for schedule in spec.schedules for name in _named(schedule.window))
-    return {*days, *(stated.calendar for stated in spec.schedules_from)}
+    return {*days, *(source.calendar for source in spec.schedules_from)}
 
 
 def _is_kept(calendar: Calendar | None) -> bool:
@@ -143,17 +143,17 @@ def schedule_with_calendars(schedule: Schedule, calendars: Calendars, too_many: 
     other = None if schedule.problem == unread(window) else schedule.problem
     days: dict[str, Days] = {}
     for key in _KEYS:
-        stated: Days | None = getattr(window, key)
-        if stated is None or not stated.calendars:
+        stated_days: Days | None = getattr(window, key)
+        if stated_days is None or not stated_days.calendars:
             continue
-        ranges = list(stated.ranges)
-        for name in stated.calendars:
+        ranges = list(stated_days.ranges)
+        for name in stated_days.calendars:
             calendar = calendars.get(name)
             problem = calendar_problem(name, calendar, calendars) or too_many
             if calendar is None or problem is not None:
                 return replace(schedule, problem=other or f"{key}.calendars: {problem}")
             ranges += whole_days(calendar, window.zone)
-        days[key] = Days(tuple(ranges), stated.holidays)
+        days[key] = Days(tuple(ranges), stated_days.holidays)
     return replace(schedule, window=replace(window, **days), problem=other)
 
 
@@ -254,14 +254,14 @@ def _made(spec: Spec, calendars: Calendars) -> Iterator[Schedule]:
     if too_many := _too_many_titles(spec, calendars):
         yield _unreadable(spec.schedules_from[0], f"schedulesFrom: {too_many}")
         return
-    for index, stated in enumerate(spec.schedules_from):
-        calendar = calendars.get(stated.calendar)
-        problem = stated.bounds.problem or calendar_problem(stated.calendar, calendar, calendars)
+    for index, source in enumerate(spec.schedules_from):
+        calendar = calendars.get(source.calendar)
+        problem = source.bounds.problem or calendar_problem(source.calendar, calendar, calendars)
         if calendar is None or problem is not None:
-            yield _unreadable(stated, f"schedulesFrom[{index}]: {problem}")
+            yield _unreadable(source, f"schedulesFrom[{index}]: {problem}")
             continue
         begin = max(begin, calendar.begin)
-        coming += _coming(spec, stated, calendar)
+        coming += _coming(spec, source, calendar)
     coming.sort(key=lambda one: (one[0], one[1].name))
     yield from (schedule for _, schedule in coming[:MAX_CALENDAR_SCHEDULES])
     if len(coming) > MAX_CALENDAR_SCHEDULES and coming[MAX_CALENDAR_SCHEDULES][0] < begin + _SOON:
@@ -270,8 +270,8 @@ def _made(spec: Spec, calendars: Calendars) -> Iterator[Schedule]:
         yield _unreadable(spec.schedules_from[0], f"schedulesFrom: {problem}")
 
 
-def _unreadable(stated: CalendarSchedules, problem: str) -> Schedule:
-    return replace(stated.bounds, name=f"{CALENDAR_PREFIX}{stated.calendar}", problem=problem)
+def _unreadable(source: CalendarSchedules, problem: str) -> Schedule:
+    return replace(source.bounds, name=f"{CALENDAR_PREFIX}{source.calendar}", problem=problem)
 
 
 def _too_many_titles(spec: Spec, calendars: Calendars) -> str | None:
@@ -321,29 +321,29 @@ def _matches(calendar: Calendar, matching: str, zone: str) -> _Matches:
     return _Matches(tuple(past[-_COMING_MAX:]), tuple(coming))
 
 
-def _matches_of(stated: CalendarSchedules, calendar: Calendar) -> _Matches:
-    return _matches(calendar, stated.matching.lower(), stated.zone)
+def _matches_of(source: CalendarSchedules, calendar: Calendar) -> _Matches:
+    return _matches(calendar, source.matching.lower(), source.zone)
 
 
-def _past(stated: CalendarSchedules, calendars: Calendars) -> tuple[Span, ...]:
-    calendar = calendars.get(stated.calendar)
-    if calendar is None or stated.bounds.problem is not None or stated.bounds.suspend:
+def _past(source: CalendarSchedules, calendars: Calendars) -> tuple[Span, ...]:
+    calendar = calendars.get(source.calendar)
+    if calendar is None or source.bounds.problem is not None or source.bounds.suspend:
         return ()
-    return _matches_of(stated, calendar).past
+    return _matches_of(source, calendar).past
 
 
-def _coming(spec: Spec, stated: CalendarSchedules, calendar: Calendar) -> Iterator[tuple[Nanoseconds, Schedule]]:
-    for event, opens, _ in _matches_of(stated, calendar).coming:
-        bounds, floor, headroom = stated.bounds, stated.bounds.floor, stated.bounds.headroom_percent
-        if stated.takes_bounds:
+def _coming(spec: Spec, source: CalendarSchedules, calendar: Calendar) -> Iterator[tuple[Nanoseconds, Schedule]]:
+    for event, opens, _ in _matches_of(source, calendar).coming:
+        bounds, floor, headroom = source.bounds, source.bounds.floor, source.bounds.headroom_percent
+        if source.takes_bounds:
             # Whoever keeps the calendar raises within the object's own maximum, and lowers nothing.
             of_event = None if event.floor is None else min(event.floor, spec.max_replicas)
             floor = max((one for one in (floor, of_event) if one is not None), default=None)
             headroom = max(headroom, event.headroom_percent)
         if floor is None and bounds.cap is None and not headroom:
             continue
-        name = f"{CALENDAR_PREFIX}{calendar.name}/{event.title}/{_local_start(event, stated.zone)}"
-        window = OnceWindow(event.opens, event.closes, event.zone or stated.zone)
+        name = f"{CALENDAR_PREFIX}{calendar.name}/{event.title}/{_local_start(event, source.zone)}"
+        window = OnceWindow(event.opens, event.closes, event.zone or source.zone)
         yield opens, replace(bounds, name=name, window=window, floor=floor, headroom_percent=headroom)
 
 
@@ -356,11 +356,11 @@ def _local_start(event: CalendarEvent, zone: str) -> str:
 
 
 def _uniquely_named(schedules: Iterator[Schedule]) -> Iterator[Schedule]:
-    seen: set[str] = set()
+    names: set[str] = set()
     for schedule in schedules:
         name, number = schedule.name, 1
-        while name in seen:
+        while name in names:
             number += 1
             name = f"{schedule.name}#{number}"
-        seen.add(name)
+        names.add(name)
         yield replace(schedule, name=name)
