@@ -45,7 +45,10 @@ def test_what_takes_long_to_work_out_does_not_hold_up_its_neighbours(schedules):
 
 
 def test_what_is_kept_is_decided_without_a_thread():
-    """The first of four reconciliations works out 17 schedules; the next edge is two hours away."""
+    """
+    The first reconciliation works out 17 schedules; the next edge is two hours away. On a busy machine the object may
+    change while the first one is under way, and be worked out once more.
+    """
     threads = []
 
     def told(*given):
@@ -59,9 +62,10 @@ def test_what_is_kept_is_decided_without_a_thread():
             api, metrics=None, syncPeriodSeconds=1, schedules=[{**night, "start": "0 20 * * *"} for night in NIGHTS]
         )
         async with Life(api, decide=told), asyncio.timeout(30):
-            while len(threads) < 4:  # noqa: ASYNC110 - there is no event for a reconciliation
+            while threads[-2:] != [True, True]:  # noqa: ASYNC110 - there is no event for a reconciliation
                 await asyncio.sleep(0.01)
 
     asyncio.run(scenario())
 
-    assert [False, True, True, True] == threads[:4]
+    assert not threads[0]
+    assert sorted(threads) == threads
