@@ -20,12 +20,6 @@ from math import inf
 # Concurrent writes in total, and in one namespace, so that hanging writes of one namespace leave room for others.
 _CONCURRENT = 64
 _CONCURRENT_IN_NAMESPACE = 16
-# A report that takes longer, Kubernetes' service level objective for a write, halves the reports of its namespace that
-# may be under way; shorter ones raise them again. On a busy API server all wait for each other: with 16 statuses of a
-# tenant's thousands of new objects a neighbour's requests took seconds, and the Lease was renewed too late. Not fewer
-# than four: an object is decided again after its status, which a slow webhook may delay however few there are.
-_SLOW_SECONDS = 1.0
-_REPORTS_LEAST = 4
 # Objects of one period have ten or more phases: after this time without a scale write, a shared step is over.
 _BUSY_SECONDS = 1.0
 # Concurrent reports during scale writes: in total, and of one namespace, whose writes may hang.
@@ -60,8 +54,6 @@ class WritePlaces:
         self._taken: dict[str, int] = defaultdict(int)
         # The places that reports have taken.
         self._reports: dict[str, int] = defaultdict(int)
-        # How many reports of a namespace may be under way, where some took long and others wait.
-        self._reports_max: dict[str, float] = {}
         # The waiting writes by namespace: (urgency, number, future).
         self._waiting: dict[str, list[tuple[int, int, asyncio.Future[None]]]] = {}
         # (urgency, number, namespace): the first in line of each namespace that has room, and outdated entries.
@@ -79,12 +71,9 @@ class WritePlaces:
     ) -> AsyncIterator[None]:
         """A place among the writes. on_wait: called before a wait, and not where there is a place at once."""
         await self._take(namespace, urgency, on_wait)
-        begun = asyncio.get_running_loop().time()
         try:
             yield
         finally:
-            if _is_report(urgency):
-                self._note_seconds(namespace, asyncio.get_running_loop().time() - begun)
             self._give_back(namespace, urgency)
 
     async def calm(self, within: float) -> None:
@@ -132,7 +121,7 @@ class WritePlaces:
             heappop(waiting)
         if not waiting:
             self._waiting.pop(namespace, None)
-        elif self._has_room(namespace, waiting[0][0]):
+        elif self._taken.get(namespace, 0) < self._in_namespace:
             heappush(self._next, (*waiting[0][:2], namespace))
 
     def _grant(self) -> None:
@@ -143,7 +132,7 @@ class WritePlaces:
                 continue  # a duplicate: the first write is queued again with each later one of its namespace
             waiting = self._waiting.get(namespace)
             is_first = waiting and waiting[0][:2] == (urgency, number) and not waiting[0][2].done()
-            if not waiting or not is_first or not self._has_room(namespace, urgency):
+            if not waiting or not is_first or self._taken.get(namespace, 0) >= self._in_namespace:
                 continue  # outdated: the namespace's first write is queued when the namespace has room
             if self._holds_back(urgency, namespace):
                 held_back.append((urgency, number, namespace))
@@ -170,22 +159,6 @@ class WritePlaces:
         self._waiting_reports -= 1
         if not self._waiting_reports:
             self._held_back_since = None
-
-    def _has_room(self, namespace: str, urgency: int) -> bool:
-        """Whether a namespace may have one more write of this urgency under way."""
-        most = self._reports_max.get(namespace, self._in_namespace)
-        if _is_report(urgency) and self._reports.get(namespace, 0) >= int(most):
-            return False
-        return self._taken.get(namespace, 0) < self._in_namespace
-
-    def _note_seconds(self, namespace: str, seconds: float) -> None:
-        """How long a report has taken."""
-        most = self._reports_max.get(namespace, float(self._in_namespace))
-        most = max(most / 2, _REPORTS_LEAST) if seconds > _SLOW_SECONDS else most + 1 / most
-        if most < self._in_namespace and self._waiting.get(namespace):
-            self._reports_max[namespace] = most
-        else:
-            self._reports_max.pop(namespace, None)
 
     def _holds_back(self, urgency: int, namespace: str) -> bool:
         """Whether a report has to wait for scale writes, although there is a free place."""

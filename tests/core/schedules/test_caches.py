@@ -219,7 +219,6 @@ STATE = {
     "sources.shared:_Shared.served": "the next answer",
     "operator.writes.write_places:WritePlaces._taken": "writes under way",
     "operator.writes.write_places:WritePlaces._reports": "writes under way",
-    "operator.writes.write_places:WritePlaces._reports_max": "namespaces whose reports are slow",
     "operator.writes.write_places:WritePlaces._waiting": "writes that wait",
     "operator.writes.write_places:WritePlaces._next": "writes that wait",
     "operator.writes.writer:Writer._told": "the latest problems that were logged",
