@@ -35,7 +35,7 @@ def kubeconfig(control_plane):
 def test_an_absurd_forecast_of_the_store_moves_nothing_and_says_so(
     control_plane, namespace, plant, kubeconfig, tmp_path
 ):
-    """Two pods are needed. A load of 1e308 below a ceiling of as much is a forecast, and the maximum holds it."""
+    """Two pods are the minimum. A load of 1e308 below a ceiling of as much is a forecast: the maximum holds it."""
     cpu = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "500m"}}}
     loads = {"nan": math.nan, "infinite": math.inf, "negative": -1.0, "huge": 1e308}
     now = time.time_ns()
@@ -50,7 +50,14 @@ def test_an_absurd_forecast_of_the_store_moves_nothing_and_says_so(
     shops = {}
     for name in loads:
         shop = shops[name] = Scaled(
-            control_plane, namespace, name, replicas=2, maxReplicas=6, metrics=[cpu], forecast={"mode": "Active"}
+            control_plane,
+            namespace,
+            name,
+            replicas=2,
+            minReplicas=2,
+            maxReplicas=6,
+            metrics=[cpu],
+            forecast={"mode": "Active"},
         )
         plant.add_target(namespace, shop.labels, 1.0)
 
