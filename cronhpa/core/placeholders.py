@@ -55,13 +55,8 @@ def pods_at_once(latest: Reconciliation, memory: Memory, replicas: int, now: Nan
     """
     spec, soon = latest.spec, now + _FREE_BEFORE
     bounds = resolve(spec, now, memory.lead_start_up(spec), memory.leads, memory.crowd)
-    floor = max(bounds.minimum, *_forecast_floors(latest, bounds, now, _FREE_BEFORE), 0)
-    for _ in range(_EDGES_MAX):
-        edge = bounds.next_edge
-        if edge is None or edge.at > soon:
-            break
-        bounds = resolve_anew(spec, edge.at, memory.lead_start_up(spec), bounds.leads, memory.crowd)
-        floor = max(floor, bounds.minimum)
+    minimums = (later.minimum for later in _bounds_until(spec, memory, bounds, soon))
+    floor = max((bounds.minimum, *minimums, *_forecast_floors(latest, bounds, now, _FREE_BEFORE)))
     _, step = approach(floor, replicas, Limits(floor, floor), spec.behavior, memory, soon)
     return max(step - replicas, 0)
 
@@ -124,18 +119,25 @@ def _coming_minimum(spec: Spec, memory: Memory, bounds: Bounds, now: Nanoseconds
     inputs = (ahead, memory.lead_start_up(spec), memory.leads, memory.crowd)
     cached: _Coming | None = spec.computed.get("coming")
     if cached is None or cached.inputs != inputs or not cached.begin <= now < cached.end:
-        highest, edge = 0, bounds.next_edge
+        coming = [*_bounds_until(spec, memory, bounds, now + ahead)]
+        highest = max((later.minimum for later in coming if _has_room(spec, later)), default=0)
         # Until an edge is over, or another one comes near.
-        end = FOR_EVER if edge is None else edge.at
-        for _ in range(_EDGES_MAX):
-            if edge is None or edge.at > now + ahead:
-                break
-            bounds = resolve_anew(spec, edge.at, memory.lead_start_up(spec), bounds.leads, memory.crowd)
-            highest, edge = max(highest, bounds.minimum if _has_room(spec, bounds) else 0), bounds.next_edge
+        end = FOR_EVER if bounds.next_edge is None else bounds.next_edge.at
+        edge = (coming[-1] if coming else bounds).next_edge
         if edge is not None:
             end = min(end, max(edge.at - ahead, now + 1))
         cached = spec.computed["coming"] = _Coming(highest, now, end, inputs)
     return cached.minimum
+
+
+def _bounds_until(spec: Spec, memory: Memory, bounds: Bounds, until: Nanoseconds) -> Iterator[Bounds]:
+    """The bounds after each edge up to `until`; of many edges the first. bounds: those of now."""
+    for _ in range(_EDGES_MAX):
+        edge = bounds.next_edge
+        if edge is None or edge.at > until:
+            return
+        bounds = resolve_anew(spec, edge.at, memory.lead_start_up(spec), bounds.leads, memory.crowd)
+        yield bounds
 
 
 def _has_room(spec: Spec, bounds: Bounds) -> bool:
