@@ -43,7 +43,7 @@ class SpikeOrigins:
 
     owner: Minutes
     """The number of the origin's series."""
-    origins: Minutes
+    known: Minutes
     """The number of minutes of that series that are known."""
     at: Minutes
     """The minute that is forecast."""
@@ -107,7 +107,7 @@ class SpikeHistory:
         begin = self.begin[origins.owner]
         looked = (origins.at + begin)[:, None] - back
         # With a start-up time of 15 minutes, a spike ten minutes before the forecast minute is unknown at the origin.
-        observed = (looked >= (width + begin)[:, None]) & (looked < (origins.origins + begin - width)[:, None])
+        observed = (looked >= (width + begin)[:, None]) & (looked < (origins.known + begin - width)[:, None])
         # Minutes outside of the series do not count.
         near = self._any_beside(looked, width) & observed
         spikes, total = (np.einsum("nb,b->n", flags.astype(np.float64), weight) for flags in (near, observed))
@@ -128,17 +128,17 @@ class SpikeHistory:
     def begun(self, origins: SpikeOrigins, minutes: int) -> Floats:
         """log(1 + number of spikes that began in the `minutes` minutes before each origin)."""
         begin = self.begin[origins.owner]
-        earlier = np.searchsorted(self.begins, begin + np.maximum(origins.origins - minutes, 0))
-        return np.asarray(np.log1p(np.searchsorted(self.begins, begin + origins.origins) - earlier))
+        earlier = np.searchsorted(self.begins, begin + np.maximum(origins.known - minutes, 0))
+        return np.asarray(np.log1p(np.searchsorted(self.begins, begin + origins.known) - earlier))
 
     def newest(self, origins: SpikeOrigins, back: int) -> Floats:
         """The load of the minute that ended `back - 1` minutes before each origin."""
-        return self.log_load(origins, origins.origins - back)
+        return self.log_load(origins, origins.known - back)
 
     def is_exceeded(self, origins: SpikeOrigins) -> Flags:
         """Whether pods are too few in the newest minute."""
         begin, end = self.begin[origins.owner], self.end[origins.owner]
-        newest = np.clip(begin + origins.origins - 1, begin, end - 1)
+        newest = np.clip(begin + origins.known - 1, begin, end - 1)
         is_spike: Flags = self._counted[newest + 1] > self._counted[newest]
         return is_spike
 
@@ -187,7 +187,7 @@ def features(history: SpikeHistory, origins: SpikeOrigins) -> Floats:
 def _since(history: SpikeHistory, origins: SpikeOrigins) -> list[Floats | Flags]:
     """The time since the begin of the last spikes, and how often a gap between spikes was as long."""
     begin, before = history.begin[origins.owner], history.begins_before[origins.owner]
-    last = np.searchsorted(history.begins, begin + origins.origins - 1, side="left") - before
+    last = np.searchsorted(history.begins, begin + origins.known - 1, side="left") - before
     columns: list[Floats | Flags] = []
     for order in (1, 2):
         since = np.full(len(origins.at), _LONG_AGO)
