@@ -276,8 +276,8 @@ def _unreadable(source: CalendarSchedules, problem: str) -> Schedule:
 
 def _too_many_titles(spec: Spec, calendars: Calendars) -> str | None:
     """The problem of a spec whose patterns are compared with too many titles; None if they are not."""
-    asked = {(stated.calendar, stated.matching.lower()) for stated in spec.schedules_from}
-    count = sum(_title_count(calendar) for name, _ in asked if (calendar := calendars.get(name)) is not None)
+    patterns = {(source.calendar, source.matching.lower()) for source in spec.schedules_from}
+    count = sum(_title_count(calendar) for name, _ in patterns if (calendar := calendars.get(name)) is not None)
     if count <= MAX_LOOKED_THROUGH:
         return None
     return f"its patterns are compared with {count} titles: {MAX_LOOKED_THROUGH} are accepted: state fewer entries"
