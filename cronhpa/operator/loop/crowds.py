@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from cronhpa.core.behavior import ramp
 from cronhpa.core.model.decision import Decision, Window, WindowState
-from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.memory import START_UP_UNKNOWN, Memory
 from cronhpa.core.model.observation import CROWD_GRAIN, CROWD_PODS_MIN, POD_RATE_UNKNOWN, Crowd, Pod
 from cronhpa.core.model.spec import Spec
@@ -24,6 +24,8 @@ from cronhpa.operator.objects.object_state import Key
 # A new process waits so long for each object to be decided once: until then the remembered crowds count.
 _COLLECTED = MINUTE
 _MEASURED_FOR = HOUR
+# Objects come and go until a start: a crowd of next month would be written to all statuses again and again.
+_KNOWN_BEFORE = DAY
 # The slowest tenth of a crowd's pods does not count: an image that cannot be pulled says nothing about the cluster.
 _MEASURED_PERCENT = 90
 _RATE_MAX = 1_000_000
@@ -92,12 +94,15 @@ class Crowds:
             insort(self._remembered, (crowd.pods_per_minute, crowd.pods))
 
     def crowd_of(self, key: Key, now: Nanoseconds) -> Crowd | None:
-        """The crowd at an object's next start; None while it is not known. At the start objects leave it one by one."""
+        """
+        The crowd at an object's next start, a day before it; None while it is not known. At the start objects leave it
+        one by one.
+        """
         member = self._members.get(key)
         if member is None or self._since is None or now - self._since < _COLLECTED:
             return None
         start = member[0]
-        if start <= now:
+        if not now < start <= now + _KNOWN_BEFORE:
             return None
         counted = self._starts[start]
         crowd = Crowd(start, counted.pods, counted.objects, self.pods_per_minute)

@@ -96,6 +96,15 @@ def test_from_its_start_on_a_crowd_is_as_it_was_remembered():
     assert crowds.crowd_of(("prod", "app-7"), START) is None
 
 
+def test_a_start_further_away_than_a_day_has_no_crowd_yet():
+    """Whoever comes or goes meanwhile would change what is written to a thousand statuses."""
+    a_day_before = START - 24 * 60 * MINUTE
+    crowds = fleet(1000, instant=a_day_before - MINUTE)
+
+    assert crowds.crowd_of(("prod", "app-0"), a_day_before - 1) is None
+    assert 1000 == crowds.crowd_of(("prod", "app-0"), a_day_before).objects
+
+
 def test_whoever_is_deleted_or_starts_at_another_time_leaves_the_crowd():
     crowds = fleet(100)
     crowds.forget(("prod", "app-0"))
