@@ -129,16 +129,14 @@ class Rerun:
                 spec, self.load, self.environment, self.span, forecasts=no_forecasts, replicas=replicas, passed=passed
             )
         environment = self.environment
-        target = ForecastTarget(
-            self.series,
-            spec,
-            environment.start_up,
-            environment.requests.get(self.series.metric),
-            left_out(spec, Span(self.points[0][0] if self.points else self.span.begin, self.span.end)),
-        )
         tracker = BudgetTracker()
         forecasts = WalkForward(
-            self.points, target, self.span, delay=environment.metric_delay, tracker=tracker, evaluate=evaluate
+            self.points,
+            self.forecast_target(spec),
+            self.span,
+            delay=environment.metric_delay,
+            tracker=tracker,
+            evaluate=evaluate,
         )
         outcome = run(
             spec,
@@ -152,3 +150,13 @@ class Rerun:
         )
         self.summary = forecasts.summary
         return outcome
+
+    def forecast_target(self, spec: Spec) -> ForecastTarget:
+        """What forecasts of a spec are asked for."""
+        return ForecastTarget(
+            self.series,
+            spec,
+            self.environment.start_up,
+            self.environment.requests.get(self.series.metric),
+            left_out(spec, Span(self.points[0][0] if self.points else self.span.begin, self.span.end)),
+        )

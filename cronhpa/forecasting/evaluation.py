@@ -134,9 +134,10 @@ def provisioned_on_day(
 ) -> Counts:
     """(1 + candidates, minutes): the floor of each candidate in run-up and day; the first row is without one."""
     windows = workload.windows(by_minute=day.minutes is not None)
-    models = fit_models(day.before, workload, catalog, attempt, windows)
-    cost = min(map(models.cost, candidates))
     methods = {candidate.method for candidate in candidates}
+    used = [chosen for chosen in catalog if methods.intersection(chosen.variants)]
+    models = fit_models(day.before, workload, used, attempt, windows)
+    cost = min(map(models.cost, candidates))
     predictions = predict(PredictionsRequest(models, day.load, day.load.origins, methods, attempt, cost))
     floors = provisioned_by_candidate(models, predictions, candidates)
     length = len(day.load.steps) * MINUTES_PER_STEP

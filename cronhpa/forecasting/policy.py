@@ -173,13 +173,9 @@ def fit(  # noqa: PLR0913 - the history, its object, the methods, and the last f
     days of history, or less than one day measured.
     """
     attempt = attempt or Attempts()
-    measured = int(np.count_nonzero(~np.isnan(history.steps)))
-    if measured < history.steps_per_day or len(history.steps) < HISTORY_DAYS_MIN * history.steps_per_day:
-        return _learning(history, target, measured)
-    # A history that ended before the last week does not predict the next day.
-    if np.count_nonzero(~np.isnan(history.week)) * _HOURS_A_DAY < history.steps_per_day:
-        metric = target.series.metric
-        return Absent("Learning", f"too little of {metric} was measured in the last seven days to learn from")
+    too_short = why_too_short(history, target)
+    if too_short is not None:
+        return Absent("Learning", too_short)
     models = fit_models(history, workload, catalog, attempt, workload.windows(by_minute=False))
     for chosen in catalog:
         if not any(usable is chosen for usable, _ in models.methods):
@@ -399,17 +395,23 @@ def _seen_by(day: DayScores, spans: Sequence[Span]) -> list[Span]:
     ]
 
 
-def _learning(history: KnownLoad, target: ForecastTarget, measured: int) -> Absent:
-    metric = target.series.metric
-    # Without a known step the length of the array is that of the whole storage time, not of the history.
-    measured_so_far = f"no load of {metric} to learn from yet"
-    if measured:
-        measured_so_far = f"{_span(measured, history)} of {metric} measured over {_span(len(history.steps), history)}"
-    if target.left_out or target.ignored:
-        measured_so_far += ", without days and hours that are left out"
-    return Absent(
-        "Learning", f"{measured_so_far}: forecasts begin with {HISTORY_DAYS_MIN * 24} h of history, 24 h of it measured"
-    )
+def why_too_short(history: KnownLoad, target: ForecastTarget) -> str | None:
+    """Why nothing can be learnt from a history; None if it is long enough."""
+    metric, measured = target.series.metric, int(np.count_nonzero(~np.isnan(history.steps)))
+    if measured < history.steps_per_day or len(history.steps) < HISTORY_DAYS_MIN * history.steps_per_day:
+        # Without a known step the length of the array is that of the whole storage time, not of the history.
+        measured_so_far = f"no load of {metric} to learn from yet"
+        if measured:
+            measured_so_far = (
+                f"{_span(measured, history)} of {metric} measured over {_span(len(history.steps), history)}"
+            )
+        if target.left_out or target.ignored:
+            measured_so_far += ", without days and hours that are left out"
+        return f"{measured_so_far}: forecasts begin with {HISTORY_DAYS_MIN * 24} h of history, 24 h of it measured"
+    # A history that ended before the last week does not predict the next day.
+    if np.count_nonzero(~np.isnan(history.week)) * _HOURS_A_DAY < history.steps_per_day:
+        return f"too little of {metric} was measured in the last seven days to learn from"
+    return None
 
 
 def _span(steps: int, history: KnownLoad) -> str:

@@ -8,24 +8,26 @@ replay; only replays are reported. Imports numpy: for commands' workers only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from cronhpa.core.model.instant import DAY, HOUR, Nanoseconds
-from cronhpa.core.model.spec import Span, Spec
-from cronhpa.forecasting.candidates import candidates_of
+from cronhpa.core.model.spec import Span
+from cronhpa.forecasting.candidates import Candidate, candidates_of
 from cronhpa.forecasting.choice import Choice, choose
-from cronhpa.forecasting.daily import DailyWalk, Evaluate
-from cronhpa.forecasting.evaluation import CandidateScores
+from cronhpa.forecasting.daily import Evaluate
+from cronhpa.forecasting.evaluation import CandidateScores, past_day, provisioned_on_day, score
+from cronhpa.forecasting.fitted_models import KnownLoad
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.named_methods import methods_of
-from cronhpa.forecasting.policy import EVALUATED_DAYS
+from cronhpa.forecasting.policy import EVALUATED_DAYS, Attempts, why_too_short
 from cronhpa.forecasting.recording import Recording
+from cronhpa.forecasting.workload import WorkloadModel, workload_of
 from cronhpa.history.database.series import STEP
-from cronhpa.reporting.reported_target import ReportedTarget
+from cronhpa_models.catalog import ChosenMethod
 
 
 class BudgetEstimate(Struct, frozen=True):
@@ -40,32 +42,30 @@ class BudgetEstimate(Struct, frozen=True):
 
 
 def budget_estimates(
-    target: ReportedTarget, spec: Spec, span: Span, budgets: Sequence[int], evaluate: Evaluate
+    target: ForecastTarget,
+    points: Sequence[tuple[Nanoseconds, float]],
+    span: Span,
+    budgets: Sequence[int],
+    evaluate: Evaluate,
 ) -> list[BudgetEstimate]:
     """
     The estimate of each budget over the whole days of a span.
 
-    spec: with a forecast. evaluate: see `policy.fit`; what it caches is what a replay of the span evaluates.
+    target: its spec has a forecast, and tells the load of one pod. points: the load as it was recorded, also from
+    before the span. evaluate: see `policy.fit`; what it caches is what a replay of the span evaluates.
     """
-    assert spec.forecast is not None, "a spec without a forecast has no budget"
+    workload, forecast = workload_of(target), target.spec.forecast
+    assert workload is not None, "a reported target has a load of one pod"
+    assert forecast is not None, "a spec without a forecast has no budget"
+    recording = Recording.of(points, span, forecast.ignored, target.left_out)
+    catalog = methods_of(target.spec).chosen
+    candidates = candidates_of([variant for chosen in catalog for variant in chosen.variants])
+    first = span.begin - span.begin % STEP
     days: dict[Nanoseconds, CandidateScores] = {}
-
-    def kept(begin: Nanoseconds, work: Callable[[], CandidateScores]) -> CandidateScores:
-        days[begin] = evaluate(begin, work)
-        return days[begin]
-
-    # No candidate saves all pods, so none is chosen, nor validated: each fit only evaluates the day before it.
-    free = replace(spec, forecast=replace(spec.forecast, budget_percent=-100))
-    request = target.environment.requests.get(target.series.metric)
-    recording = Recording.of(target.points, span, spec.forecast.ignored)
-    walk = DailyWalk(
-        recording, ForecastTarget(target.series, free, target.environment.start_up, request), evaluate=kept
-    )
-    # The fit at the end of a day evaluates that day.
-    for begin in range(span.begin - span.begin % STEP, span.end + STEP, DAY):
-        walk.day(recording.row(begin))
-    names = [variant for chosen in methods_of(spec).chosen for variant in chosen.variants]
-    candidates = candidates_of(names)
+    for begin in range(first - EVALUATED_DAYS * DAY, span.end + STEP - DAY, DAY):
+        history = recording.history(max(recording.row(begin + DAY), 0))
+        if why_too_short(history, target) is None:
+            days[begin] = evaluate(begin, partial(_newest_day, history, workload, catalog, candidates))
     usable = np.ones(1 + len(candidates), bool)
     estimates = []
     for budget in budgets:
@@ -81,6 +81,14 @@ def budget_estimates(
         hours = STEP / HOUR
         estimates.append(BudgetEstimate(budget, avoided, extra * hours, 100 * extra / base if base else 0.0))
     return estimates
+
+
+def _newest_day(
+    history: KnownLoad, workload: WorkloadModel, catalog: Sequence[ChosenMethod], candidates: Sequence[Candidate]
+) -> CandidateScores:
+    """The evaluation of the newest day, as the fit at its end makes it."""
+    day = past_day(history, 1)
+    return score(day, provisioned_on_day(day, workload, catalog, candidates, Attempts()), workload)
 
 
 def _judged(days: Mapping[Nanoseconds, CandidateScores], span: Span) -> list[tuple[Nanoseconds, CandidateScores]]:

@@ -121,30 +121,27 @@ class Replays:
     """Replays of one target, which share what days of forecasts were evaluated at."""
 
     def __init__(self, target: ReportedTarget, span: Span) -> None:
-        self._target, self._span = target, span
-        self._load = load_of_points(target.points)
+        self._target = target
+        load = load_of_points(target.points)
+        self._rerun = Rerun(target.series, load, target.points, target.environment, span)
         self._evaluated: dict[tuple[Hashable, Nanoseconds], CandidateScores] = {}
 
     def run(self, spec: Mapping[str, Any]) -> Run:
-        target, parsed = self._target, self.parsed(spec)
-        rerun = Rerun(target.series, self._load, target.points, target.environment, self._span)
-        return rerun.run(parsed, evaluate=self._evaluate(parsed))
+        parsed = self.parsed(spec)
+        return self._rerun.run(parsed, evaluate=self._evaluate(self._rerun.forecast_target(parsed)))
 
     def estimates(self, spec: Mapping[str, Any], budgets: Sequence[int]) -> list[BudgetEstimate]:
         """Of a spec with a forecast, before any of these budgets is replayed."""
-        parsed = self.parsed(spec)
-        evaluate = self._evaluate(parsed)
-        assert evaluate is not None, "a reported target has a load of one pod, and the spec a forecast"
-        return budget_estimates(self._target, parsed, self._span, budgets, evaluate)
+        asked = self._rerun.forecast_target(self.parsed(spec))
+        return budget_estimates(asked, self._rerun.points, self._rerun.span, budgets, self._evaluate(asked))
 
-    def _evaluate(self, parsed: Spec) -> Evaluate | None:
-        """Evaluates each day once for all specs with one load of a pod, whatever bounds, schedules and budgets are."""
-        target, environment = self._target, self._target.environment
-        request = environment.requests.get(target.series.metric)
-        workload = workload_of(ForecastTarget(target.series, parsed, environment.start_up, request))
-        if workload is None or parsed.forecast is None:
-            return None
-        basis = (replace(workload, budget_percent=0.0), parsed.forecast.methods, parsed.forecast.ignored)
+    def _evaluate(self, asked: ForecastTarget) -> Evaluate:
+        """
+        Evaluates each day once for all specs that evaluate it alike, whatever bounds, schedules and budgets they have.
+        """
+        workload, forecast = workload_of(asked), asked.spec.forecast
+        same = None if workload is None else replace(workload, budget_percent=0.0)
+        basis = (same, None if forecast is None else (forecast.methods, forecast.ignored), asked.left_out)
 
         def evaluate(begin: Nanoseconds, work: Callable[[], CandidateScores]) -> CandidateScores:
             if (basis, begin) not in self._evaluated:
