@@ -28,6 +28,15 @@ def written(namespace, **spec):
     }
 
 
+def event(namespace, **bounds):
+    return {
+        "apiVersion": "cronhpa.io/v1alpha1",
+        "kind": "PlannedEvent",
+        "metadata": {"name": "sale", "namespace": namespace},
+        "spec": {"selector": {}, "reason": "Sale", "schedules": scheduled(**bounds)},
+    }
+
+
 def override(hours, **bounds):
     until = datetime.now(UTC) + timedelta(hours=hours)
     return {"until": until.strftime("%Y-%m-%dT%H:%M:%SZ"), "reason": "INC-4711", **(bounds or {"minReplicas": 5})}
@@ -54,6 +63,7 @@ def policed(control_plane):
     control_plane.apply(*policies)
     # The API server takes up a policy within a second or two.
     wait_until(lambda: refusal(control_plane, written(namespace, maxReplicas=101)), within_s=30)
+    wait_until(lambda: refusal(control_plane, event(namespace, maxReplicas=101)), within_s=30)
     yield namespace
     for manifest in policies:
         control_plane.kubectl("delete", manifest["kind"], manifest["metadata"]["name"])
@@ -87,6 +97,11 @@ def test_what_keeps_to_the_limits_is_taken(control_plane, policed, spec):
             {"schedules": scheduled(minReplicas=21)},
             "asks for 21 replicas whatever the load: at most 20 are allowed in namespace policed",
         ),
+        ({"schedulesFrom": [{"calendar": "sales", "maxReplicas": 500}]}, "found 500 replicas: at most 100 are allowed"),
+        (
+            {"schedulesFrom": [{"calendar": "sales", "replicas": 21}]},
+            "a schedule that asks for 21 replicas whatever the load: at most 20",
+        ),
         ({"minReplicas": 21}, "found minReplicas or a schedule that asks for 21 replicas whatever the load"),
         ({"override": override(80)}, "it may last 72 h in namespace policed"),
         (
@@ -99,6 +114,8 @@ def test_what_keeps_to_the_limits_is_taken(control_plane, policed, spec):
         "a schedule's",
         "an override's",
         "a schedule's floor",
+        "a calendar's",
+        "a calendar's floor",
         "a floor at all hours",
         "a long override",
         "another kind",
@@ -106,6 +123,34 @@ def test_what_keeps_to_the_limits_is_taken(control_plane, policed, spec):
 )
 def test_more_is_refused_with_what_was_found_and_what_is_allowed(control_plane, policed, spec, says):
     assert says in refusal(control_plane, written(policed, **spec))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "says"),
+    [
+        ({"replicas": 100_000}, "found 100000 replicas: at most 100 are allowed in namespace policed"),
+        ({"maxReplicas": 101}, "found 101 replicas: at most 100 are allowed in namespace policed"),
+        ({"minReplicas": 21}, "asks for 21 replicas whatever the load: at most 20 are allowed in namespace policed"),
+        ({"maxReplicasPercent": 101}, "found maxReplicasPercent 101: at most 100 is allowed in namespace policed"),
+        ({"minReplicasPercent": 200}, "found minReplicasPercent 200: at most 100 is allowed in namespace policed"),
+        ({"minReplicas": 20, "maxReplicas": 100, "expectedLoadPercent": 300}, ""),
+        ({"minReplicasPercent": 100, "maxReplicasPercent": 100}, ""),
+    ],
+    ids=lambda case: ", ".join(case) if isinstance(case, dict) else "",
+)
+def test_planned_events_keep_to_the_limits_too(control_plane, policed, bounds, says):
+    """A percentage is one of bounds that keep to the limits; a load counts up to the maximum of each object."""
+    refused = refusal(control_plane, event(policed, **bounds))
+
+    assert says in refused
+    assert bool(says) == bool(refused)
+
+
+def test_percentages_are_limited_where_their_counts_are(control_plane, policed):
+    simple = f"{policed}-by-one-limit"
+
+    assert "" == refusal(control_plane, event(simple, minReplicasPercent=200))
+    assert "maxReplicasPercent 200" in refusal(control_plane, event(simple, maxReplicasPercent=200))
 
 
 def forged(manager, **fields):
