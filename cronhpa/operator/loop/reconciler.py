@@ -53,7 +53,7 @@ class Input(Enum):
 
     NOTHING = "no metric"
     POD_METRICS = "the LIST of the namespace's pod metrics"
-    OWN_REQUEST = "an answer of its own: of a metrics API, about its target, of a write in doubt, of a thread"
+    OWN_REQUEST = "an answer of its own: of a metrics API, about its target or spec, of a write in doubt, of a thread"
 
 
 class LatestForecasts(Protocol):
@@ -95,8 +95,8 @@ class Reconciler:
     def input_of(self, state: ObjectState, now: Nanoseconds, *, is_decided: bool = False) -> Input:
         """What the next reconciliation of an object waits for. is_decided: whether its decision does not stand."""
         spec, local = state.served.spec, state.local
-        if spec is None:
-            return Input.NOTHING
+        if spec is None:  # a write of its problems
+            return Input.OWN_REQUEST
         if local.standing is not None and local.basis is not None and not local.changed and not is_decided:
             is_of_pods, is_own = local.basis.is_listed and bool(spec.metrics), not local.basis.is_listed
         else:

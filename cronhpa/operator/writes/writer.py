@@ -335,9 +335,24 @@ class Writer:
 
     async def reject(self, state: ObjectState, now: Nanoseconds) -> None:
         """Writes the problems of an unreadable spec to the object's status."""
-        text = clip("; ".join(state.served.problems))
-        stamp = {"reason": "Unreadable", "message": text, "observedGeneration": state.served.generation}
-        before = state.served.status
+        generation, before = state.served.generation, state.served.status
+        status = self._rejected(state, before, now)
+        self.decisions.note_unreadable(state, status, now)
+        if before == status:  # with the message: the next edit may be unreadable for another reason
+            return
+        async with self._place(state, Urgency.STATUS):
+            if self._inventory.items.get(state.key) is not state or state.served.generation != generation:
+                return  # the edit causes its own reconciliation
+            before = state.served.status
+            status = self._rejected(state, before, now)
+            if not await self._put_status(state, before, status, now) and self._claims(state):
+                return
+        log_changes(state, before, state.served.status)
+        self._events.record(state, Event("Warning", "SpecUnreadable", _problems(state)), now)
+
+    def _rejected(self, state: ObjectState, before: Status, now: Nanoseconds) -> Status:
+        """The status of an object whose spec cannot be read. before: the status that the API serves."""
+        stamp = {"reason": "Unreadable", "message": _problems(state), "observedGeneration": state.served.generation}
         conditions = {entry["type"]: entry for entry in before.get("conditions", [])}
         for kind in ("SpecAccepted", "Ready"):
             condition = conditions.get(kind, {})
@@ -346,15 +361,7 @@ class Writer:
         # An unreadable spec has no edges: the column NEXT must not promise one.
         unchanged = {key: value for key, value in before.items() if key not in {"nextEdge", "schedules"}}
         status = {**unchanged, "conditions": list(conditions.values()), "columns": unreadable(before)}
-        claim = self._installations.claim(state.served.operator, state.namespace)
-        if claim is not None:
-            status["operator"] = claim.lease
-        self.decisions.note_unreadable(state, status, now)
-        if before != status:  # with the message: the next edit may be unreadable for another reason
-            if not await self._put_status(state, before, status, now) and claim is not None:
-                return
-            log_changes(state, before, state.served.status)
-            self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
+        return self._claimed(state, status)
 
     def report_other_operator(self, state: ObjectState, problem: str, now: Nanoseconds) -> None:
         """Says that another installation serves an object: by an event, since the status is that installation's."""
@@ -398,7 +405,10 @@ class Writer:
         )
 
     def _rendered(self, state: ObjectState, before: Status, reconciliation: Reconciliation) -> Status:
-        status = render(before, reconciliation)
+        return self._claimed(state, render(before, reconciliation))
+
+    def _claimed(self, state: ObjectState, status: Status) -> Status:
+        """A status with the name of this installation, if it must name it first."""
         claim = self._installations.claim(state.served.operator, state.namespace)
         return status if claim is None else {**status, "operator": claim.lease}
 
@@ -502,6 +512,11 @@ def _is_conditional(patch: Status) -> bool:
     does not hold any more, such as one that a restore of its store has undone.
     """
     return "operator" in patch or bool((patch.get("memory") or {}).get("intent"))
+
+
+def _problems(state: ObjectState) -> str:
+    """Why the spec cannot be read."""
+    return clip("; ".join(state.served.problems))
 
 
 def _names(status: Status, count: int) -> bool:

@@ -19,6 +19,7 @@ MEMORY = {
     "type": "Resource",
     "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}},
 }
+UNREADABLE = {"maxReplicas": "many"}
 METRICS = {"cpu": [CPU], "schedule": None}
 
 
@@ -114,9 +115,13 @@ def test_pod_metrics_that_hang_in_one_namespace_delay_no_other():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cpu", "schedule"])
 @pytest.mark.parametrize("namespace", ["prod", "other"])
-@pytest.mark.parametrize("write", ["slow-.*/scale$", "slow-.*/status$"])
-def test_writes_that_hang_delay_no_object_that_has_nothing_to_write(kind, namespace, write):
-    """Twenty objects of a namespace hang in their writes, more than its 16 places."""
+@pytest.mark.parametrize(
+    ("write", "spec"),
+    [("slow-.*/scale$", {}), ("slow-.*/status$", {}), ("slow-.*/status$", UNREADABLE)],
+    ids=["scale", "status", "unreadable"],
+)
+def test_writes_that_hang_delay_no_object_that_has_nothing_to_write(kind, namespace, write, spec):
+    """Twenty objects of a namespace hang in their writes, more than its 16 places. Each write ends after 15 s."""
 
     async def scenario():
         api = ModelApi()
@@ -127,8 +132,9 @@ def test_writes_that_hang_delay_no_object_that_has_nothing_to_write(kind, namesp
             for number in range(20):
                 deployment(api, f"slow-{number}")
                 api.load["prod", f"slow-{number}"] = 2000
-                cronhpa(api, f"slow-{number}")
+                cronhpa(api, f"slow-{number}", **spec)
             assert await longest_gap(life, api, 200, namespace) < 15.5
+            assert life.control_loop.oldest_reconcile() < 20 * SECOND
 
     live(scenario)
 
