@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+from collections import Counter
 
 import pytest
 from lives import CPU, Life, cronhpa, deployment, timeline, until
@@ -10,6 +11,9 @@ from model_api import START, Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.model.instant import SECOND, parse_instant
+from cronhpa.core.schedules import events, windows
+from cronhpa.operator.objects.planned_events import MAX_EVENTS_OF_NAMESPACE
+from cronhpa.operator.writes import event_status_writer
 
 EVENTS = "/apis/cronhpa.io/v1alpha1"
 AT_ONCE = {"stabilizationWindowSeconds": 0}
@@ -292,3 +296,76 @@ def test_the_report_of_an_event_waits_for_the_store_at_its_end_and_if_it_is_dele
     closed = parse_instant(kept.body["closed"])
     end = parse_instant("2027-01-15T07:10:00Z" if ends_by == "its end" else "2027-01-15T07:07:30Z")
     assert 0 <= closed - end <= 16 * SECOND
+
+
+def test_many_events_of_a_tenant_leave_the_loop_to_others_between_them(monkeypatch):
+    """None has an object, and no status changes: still a look at 40 of them is no one step of the loop."""
+    api, looks = api_with_events(), Counter()
+
+    def counted(*given):
+        looks[asyncio.get_running_loop().time()] += 1
+        return events.phase(*given)
+
+    monkeypatch.setattr(event_status_writer, "phase", counted)
+
+    async def scenario():
+        for number in range(40):
+            api.create("plannedevents", "tenant", f"sale-{number}", spec=sale(minReplicas=2))
+        async with Life(api):
+            await until(50)
+            looks.clear()
+            await until(80)
+
+    live(scenario)
+
+    assert looks.total() >= 40
+    assert 1 == max(looks.values())
+
+
+def test_of_many_events_no_more_are_looked_at_than_count(monkeypatch):
+    """Whether an event is over is asked of those that come first until 100 are not, also if there are 400."""
+    api, asked = api_with_events(), Counter()
+    opens_again = windows.opens_again
+
+    def counted(*given):
+        asked[asyncio.get_running_loop().time()] += 1
+        return opens_again(*given)
+
+    monkeypatch.setattr(windows, "opens_again", counted)
+
+    async def scenario():
+        deployment(api, "shop")
+        cronhpa(api, "shop")
+        async with Life(api):
+            await until(20)
+            for number in range(400):
+                api.create("plannedevents", "prod", f"sale-{number:03}", spec=sale(minReplicas=2))
+            await until(50)
+
+    live(scenario)
+
+    # For the object once more, until 50 have place.
+    assert 0 < max(asked.values()) <= MAX_EVENTS_OF_NAMESPACE + events.MAX_EVENT_SCHEDULES
+
+
+@pytest.mark.parametrize(("plural", "namespace"), [("plannedevents", "prod"), ("clusterplannedevents", "")])
+def test_an_event_without_place_is_taken_over_when_another_one_is_over(plural, namespace):
+    """Fifty events end at 300 s; `zz` opens at 1200 s and is the 51st: nobody edits anything in between."""
+    api = api_of_all_kinds()
+    early = {"from": "2027-01-15T07:01", "to": "2027-01-15T07:05", "minReplicas": 3, "leadTimeSeconds": 0}
+    late = {"from": "2027-01-15T07:20", "to": "2027-01-15T08:00", "minReplicas": 9, "leadTimeSeconds": 0}
+
+    async def scenario():
+        deployment(api, "shop", replicas=2)
+        cronhpa(api, "shop", minReplicas=2, metrics=None)
+        for number in range(50):
+            api.create(plural, namespace, f"e{number:02}", spec=sale(**early))
+        api.create(plural, namespace, "zz", spec=sale(**late))
+        async with Life(api):
+            await until(1300)
+        return timeline(api)
+
+    changes = live(scenario)
+
+    assert 9 == changes[-1][2]
+    assert 1200 <= next(at for at, _, after in changes if after > 3) < 1230

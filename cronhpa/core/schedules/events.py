@@ -55,16 +55,29 @@ def taken_over(events: Iterable[PlannedEvent], now: Nanoseconds) -> Sequence[Pla
         return events
     room = MAX_EVENT_SCHEDULES
     taken = []
-    for event in sorted(events, key=lambda event: (is_over(event, now), *_order(event))):
+    for event in over_last(sorted(events, key=_order), now):
         if len(event.schedules) <= room:
             room -= len(event.schedules)
             taken.append(event)
+        if not room:
+            break
     return taken
+
+
+def over_last(events: Iterable[PlannedEvent], now: Nanoseconds) -> Iterator[PlannedEvent]:
+    """The events in their order, those that are over behind all others. Each is looked at when it is asked for."""
+    over = []
+    for event in events:
+        if is_over(event, now):
+            over.append(event)
+        else:
+            yield event
+    yield from over
 
 
 def is_over(event: PlannedEvent, now: Nanoseconds) -> bool:
     """Whether no window of an event is open or opens any more."""
-    return phase(event, now).at is None
+    return not any(windows.opens_again(one.schedule.window, now) for one in event.schedules if not one.schedule.suspend)
 
 
 def _order(event: PlannedEvent) -> tuple[bool, str]:

@@ -10,7 +10,7 @@ The starts and ends of a window on its dates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ from cronhpa.core.schedules import calendars, cron
 from cronhpa.core.schedules.wall_clock import (
     ONE_DAY,
     dates_near_change,
+    steady_midnight,
     steady_offset,
     to_instants,
     utc_midnight,
@@ -102,15 +103,19 @@ def occurrences_on(window: CronWindow, day: date, plain: PlainDays) -> tuple[Ite
     offset = steady_offset(window.zone, day)
     if offset is None:
         first, last = dates_near_change(window.zone, day)
-        return _near_change(window, first, last), last + ONE_DAY
+        return _near_change(window, first, last, plain), last + ONE_DAY
+    return _from_midnight(window, day, utc_midnight(day) - offset, plain), day + ONE_DAY
+
+
+def _from_midnight(window: CronWindow, day: date, midnight: Nanoseconds, plain: PlainDays) -> Iterator[Occurrence]:
+    """The occurrences of a date that begins at the instant `midnight`, no part of which is skipped or repeated."""
     is_start, is_end = _is_named(window.start, day), _is_named(window.end, day)
-    midnight = utc_midnight(day) - offset
     is_kept = is_start and _is_kept(window, day)
     occurrences = plain.get((is_kept, is_start, is_end))
     if occurrences is None:
         occurrences = _on_plain_day(window, is_kept=is_kept, is_start=is_start, is_end=is_end)
         plain[is_kept, is_start, is_end] = occurrences
-    return (Occurrence(midnight + one.first, midnight + one.last, one.opens) for one in occurrences), day + ONE_DAY
+    return (Occurrence(midnight + one.first, midnight + one.last, one.opens) for one in occurrences)
 
 
 def _on_plain_day(window: CronWindow, *, is_kept: bool, is_start: bool, is_end: bool) -> tuple[Occurrence, ...]:
@@ -120,14 +125,29 @@ def _on_plain_day(window: CronWindow, *, is_kept: bool, is_start: bool, is_end: 
     return _joined(starts if is_kept else [], ends if is_kept else [*ends, *starts], window.duration)
 
 
-def _near_change(window: CronWindow, first: date, last: date) -> tuple[Occurrence, ...]:
-    """The occurrences of all these dates together, because a fold mixes starts and ends of two dates."""
+def _near_change(window: CronWindow, first: date, last: date, plain: PlainDays) -> Iterator[Occurrence]:
+    """The occurrences of all these dates. Those that the change touches are joined: a fold mixes two dates."""
+    touched: list[date] = []
+    day = first
+    while day <= last:
+        midnight = steady_midnight(window.zone, day)
+        if midnight is None:
+            touched.append(day)
+        else:
+            yield from _at_change(window, touched)
+            touched = []
+            yield from _from_midnight(window, day, midnight, plain)
+        day += ONE_DAY
+    yield from _at_change(window, touched)
+
+
+def _at_change(window: CronWindow, days: Iterable[date]) -> tuple[Occurrence, ...]:
+    """The occurrences of dates of which a clock change skips or repeats a part."""
     dropped: list[Nanoseconds] = []
     # By instant, the latest wall time that means it: later entries replace earlier ones.
     kept: dict[Nanoseconds, Nanoseconds] = {}
     ends: dict[Nanoseconds, Nanoseconds] = {}
-    day = first
-    while day <= last:
+    for day in days:
         if _is_named(window.start, day):
             starts = _by_instant(window.start, window.zone, day, is_end=False)
             if _is_kept(window, day):
@@ -136,7 +156,6 @@ def _near_change(window: CronWindow, first: date, last: date) -> tuple[Occurrenc
                 dropped += starts
         if window.end is not None and _is_named(window.end, day):
             ends |= _by_instant(window.end, window.zone, day, is_end=True)
-        day += ONE_DAY
     opening = [at for at, wall in kept.items() if ends.get(at, wall) <= wall]
     return _joined(opening, [*dropped, *ends], window.duration)
 

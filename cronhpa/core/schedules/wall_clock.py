@@ -59,14 +59,23 @@ def to_instant(wall: datetime, zone: str, *, is_end: bool) -> Nanoseconds:
 
 def to_instants(minutes: Sequence[int], zone: str, day: date, *, is_end: bool) -> list[Nanoseconds]:
     """The instants that minutes of a date mean in a zone."""
+    begin = steady_midnight(zone, day)
+    if begin is not None:
+        return [begin + minute * MINUTE for minute in minutes]
+    clock, midnight = _clock(zone, day), utc_midnight(day)
+    return [_shown(midnight + minute * MINUTE, clock, is_end=is_end) for minute in minutes]
+
+
+def steady_midnight(zone: str, day: date) -> Nanoseconds | None:
+    """The instant at which a date begins, if no part of it is skipped or repeated; else None."""
     clock, midnight = _clock(zone, day), utc_midnight(day)
     offsets = [offset for _, _, offset in clock]
     shift = max(offsets) - min(offsets)
     for begin, behind, offset in clock:
         first = midnight - offset
-        if begin + shift <= first and first + DAY + shift <= behind:  # no part of the date is skipped or repeated
-            return [first + minute * MINUTE for minute in minutes]
-    return [_shown(midnight + minute * MINUTE, clock, is_end=is_end) for minute in minutes]
+        if begin + shift <= first and first + DAY + shift <= behind:
+            return first
+    return None
 
 
 def _shown(wall: Nanoseconds, clock: _Clock, *, is_end: bool) -> Nanoseconds:

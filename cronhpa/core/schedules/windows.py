@@ -120,6 +120,15 @@ def never_opens(window: CronWindow, now: Nanoseconds) -> bool:
     return not current.is_open and current.until is None
 
 
+def opens_again(window: CronWindow | OnceWindow, now: Nanoseconds) -> bool:
+    """Whether a window is open or opens later. It takes less than `state`, which looks for an end as well."""
+    if isinstance(window, OnceWindow):
+        return now < once(window)[1]
+    # Two dates on, a start is later in every zone. Without exceptions there always is one.
+    later = start_date(window, utc_date(now) + 2 * ONE_DAY, is_kept=True)
+    return later is not None or state(window, now) != OpenState(is_open=False, until=None)
+
+
 def never_closes(window: CronWindow, now: Nanoseconds) -> bool:
     """Whether a window is open and a year of its starts and ends would not close it."""
     current = state(window, now)

@@ -19,6 +19,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -31,7 +32,15 @@ from cronhpa.core.model.instant import MINUTE, Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import LabelSelector, Spec
-from cronhpa.core.schedules.events import ExpectedReplicas, is_over, taken_over, with_events, with_unknown_events
+from cronhpa.core.schedules.events import (
+    MAX_EVENT_SCHEDULES,
+    ExpectedReplicas,
+    is_over,
+    over_last,
+    taken_over,
+    with_events,
+    with_unknown_events,
+)
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
@@ -53,6 +62,7 @@ objects.
 _ABSENT_SECONDS = 60.0
 _AGAIN_SECONDS = 1.0
 _WAITED_SECONDS = 60.0
+_OVER_SECONDS = 60.0
 _UNREADABLE = "planned events cannot be listed: what they ask for is not known"
 _FORBIDDEN = (
     "planned events may not be listed any more, and one held here: grant list and watch of plannedevents and"
@@ -101,6 +111,8 @@ class SeenEvent(Struct):
     """The status as the API serves it."""
     text: bytes = b""
     """The spec as the API serves it."""
+    is_over: bool = False
+    """Whether it was seen that no window of it opens any more."""
 
     @property
     def kind(self) -> str:
@@ -222,7 +234,7 @@ class PlannedEvents:
     async def run(self) -> None:
         """Keeps the events up to date, and the specs of the objects with them, until cancelled."""
         each = (part for informer in self._informers for part in (self._watch(informer), self._doubt(informer)))
-        await asyncio.gather(self._refresh_always(), *each)
+        await asyncio.gather(self._refresh_always(), self._give_place(), *each)
 
     @property
     def knows_namespaces(self) -> bool:
@@ -254,11 +266,11 @@ class PlannedEvents:
     def _counted_of(self, namespace: str) -> Sequence[SeenEvent]:
         counted = self._counted.get(namespace)
         if counted is None:
-            events, now = self._events[namespace], self._now()
-            names = sorted(events)
-            if len(names) > MAX_EVENTS_OF_NAMESPACE:
-                names.sort(key=lambda name: is_over(events[name].event, now))
-            counted = [events[name] for name in names[:MAX_EVENTS_OF_NAMESPACE]]
+            events = self._events[namespace]
+            counted = [events[name] for name in sorted(events)]
+            if len(counted) > MAX_EVENTS_OF_NAMESPACE:
+                in_turn = over_last((seen.event for seen in counted), self._now())
+                counted = [events[event.name] for event in islice(in_turn, MAX_EVENTS_OF_NAMESPACE)]
             self._counted[namespace] = counted
         return counted
 
@@ -298,6 +310,25 @@ class PlannedEvents:
         self._counted = {of: events for of, events in self._counted.items() if namespace not in {"", of}}
         self._changed.add(namespace)
         self._has_changed.set()
+
+    async def _give_place(self) -> None:
+        """Where not all events have place, looks again when one of them is over: another one may take its place."""
+        while True:
+            await asyncio.sleep(_OVER_SECONDS)
+            ended = set[str]()
+            for seen in self:
+                await self._yield.step()
+                if not seen.is_over and is_over(seen.event, self._now()):
+                    seen.is_over = True
+                    ended.add(seen.namespace)
+            for namespace in filter(self._is_crowded, ended):
+                self.look_again(namespace)
+
+    def _is_crowded(self, namespace: str) -> bool:
+        """Whether objects of a namespace, or of any for "", may have more events than they take over."""
+        counts = {of: sum(len(seen.event.schedules) for seen in events.values()) for of, events in self._events.items()}
+        of_namespace = counts.get(namespace, 0) if namespace else max(counts.values(), default=0)
+        return counts.get("", 0) + of_namespace > MAX_EVENT_SCHEDULES
 
     async def _watch(self, informer: Informer[Any]) -> None:
         told = ""

@@ -51,7 +51,8 @@ _DRIFT = MINUTE
 _AT_ONCE = ("observedGeneration", "state", "objects", "short", "conditions", "nextEdge")
 _SLICE = 20
 _REPORTS_MAX = 1000
-# Of one core, at most, for the parts of all statuses together.
+# Of one core, at most, for all statuses together: very many events of very many objects make statuses late, and nothing
+# else.
 _CPU_SHARE = 0.05
 
 
@@ -115,18 +116,18 @@ class EventStatusWriter:
                 known.pop(key)
 
     async def _look_at(self, seen: SeenEvent) -> None:
+        begun = time.thread_time()
         event, now = self._inventory.with_days(seen.event), self._clock()
         stands, instants = phase(event, now), starts(event, now) or (now,)
         states = [state for state in self._inventory.in_namespace(event.namespace) if self._serves(state.namespace)]
         held = self._held()
         parts: list[ObjectPart] = []
         for first in range(0, len(states), _SLICE):
-            begun = time.thread_time()
             for state in states[first : first + _SLICE]:
                 if self._events.picks(seen, state):
                     parts.extend(self._part(seen, event, state, instants))
-            # Very many events of very many objects make statuses late, and nothing else.
-            await asyncio.sleep((time.thread_time() - begun) / _CPU_SHARE)
+            begun = await _rested(begun)
+        begun = await _rested(begun)
         if not event.namespace and not held:
             return  # this replica leads nothing
         others = () if event.namespace else [row for row in _rows(seen.status) if not self._serves(row["namespace"])]
@@ -140,6 +141,7 @@ class EventStatusWriter:
         sums.add(look)
         status = event_status(look, seen.status, sums, others)
         previous = seen.status
+        spent = time.thread_time() - begun
         if self._is_due(seen, status, now) and await self._write(seen, status):
             self._told[event.key] = seen
             self._keep(seen, ended_report(previous, status))
@@ -147,6 +149,7 @@ class EventStatusWriter:
             self._written_at[event.key] = now
             for told in status_events(previous, status):
                 self._recorder.record(seen, told, now)
+        await asyncio.sleep(spent / _CPU_SHARE)
 
     def _keep(self, seen: SeenEvent, report: Mapping[str, Any] | None, **more: str) -> None:
         """Keeps a report that ended for the store; None is none."""
@@ -246,6 +249,12 @@ class EventStatusWriter:
             return False
         seen.status, seen.version = status, written.metadata.resource_version
         return True
+
+
+async def _rested(begun: float) -> float:
+    """Waits in proportion to the CPU time since `begun`; returns the CPU time at which the next part begins."""
+    await asyncio.sleep((time.thread_time() - begun) / _CPU_SHARE)
+    return time.thread_time()
 
 
 def _rows(status: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from datetime import date
 
+import pytest
+
 from core.situations import at
 from cronhpa.core.model.instant import HOUR, MINUTE, format_instant
-from cronhpa.core.model.spec import CronWindow, DateRange, Days, Holidays
-from cronhpa.core.schedules.windows import never_closes, never_opens, overlaps_itself, state
+from cronhpa.core.model.spec import CronWindow, DateRange, Days, Holidays, OnceWindow
+from cronhpa.core.schedules.windows import never_closes, never_opens, opens_again, overlaps_itself, state
 
 
 def dates(first, last=None):
@@ -212,3 +214,15 @@ def test_windows_that_wait_long_or_for_ever_are_judged_fast():
 
     assert time.thread_time() - begun < 0.1
     assert 4 == sum(window_state.is_open for window_state in states)
+
+
+@pytest.mark.parametrize("clock", ["2026-11-23T10:00:00Z", "2026-11-24T08:30:00Z", "2026-11-24T09:00:00Z"])
+def test_a_window_opens_again_unless_it_never_opens(clock):
+    """The last start of `past` is that of 24 November at 08:00, for an hour."""
+    past = CronWindow("0 8 * * *", "UTC", duration=HOUR, only=dates("2026-01-01", "2026-11-24"))
+    once = OnceWindow("2026-11-24T08:00", "2026-11-24T09:00", "UTC")
+    daily = CronWindow("0 8 * * *", "UTC", duration=HOUR, exclude=dates("2026-01-01", "2027-11-24"))
+    is_last = not clock.endswith("T09:00:00Z")
+
+    assert [is_last, is_last, True] == [opens_again(window, at(clock)) for window in (past, once, daily)]
+    assert is_last == (not never_opens(past, at(clock)))

@@ -1,6 +1,7 @@
 """One pass of the loop does a bounded number of steps, over all tasks."""
 
 import asyncio
+import time
 from collections import Counter
 
 import pytest
@@ -34,6 +35,28 @@ def test_many_tasks_share_the_turns_of_a_pass_and_keep_their_order():
     assert 300 == passes.total()
     assert max(passes.values()) <= 50
     assert min(turn for turn, _ in order[-20:]) >= 27
+
+
+def test_steps_that_take_long_are_few_in_a_pass():
+    """60 steps of 20 ms of CPU: after three of them 50 ms are spent, where 25 steps a pass would take half a second."""
+
+    async def scenario():
+        cooperative, passes = CooperativeYield(), Counter()
+
+        async def work():
+            await cooperative.step()
+            passes[asyncio.get_running_loop().time()] += 1
+            begun = time.thread_time()
+            while time.thread_time() - begun < 0.02:
+                pass
+
+        await asyncio.gather(*(work() for _ in range(60)))
+        return passes
+
+    passes = live(scenario)
+
+    assert 60 == passes.total()
+    assert max(passes.values()) <= 3
 
 
 @pytest.mark.slow
