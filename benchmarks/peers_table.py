@@ -8,6 +8,7 @@ figures.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping
@@ -124,6 +125,8 @@ def _cell(value: Any) -> str:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args()
     found = sorted(FOLDER.glob("peers-*.json"))
     if not found:
         print(f"{FOLDER}: no figures of peers there: run make bench-peers first", file=sys.stderr)
