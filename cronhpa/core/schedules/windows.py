@@ -99,9 +99,15 @@ def occurrence(window: CronWindow | OnceWindow, now: Nanoseconds) -> tuple[Nanos
 def _start(window: CronWindow, end: Nanoseconds) -> Nanoseconds:
     """The start of the occurrence that ends at `end`."""
     at = end - 1
-    while (before := state(window, at)).is_open and end - at < _LOOK_BACK:
+    while (before := state(window, at)).is_open and before.until == end:
+        if end - at > _LOOK_BACK:
+            return at
         at -= HOUR
-    return at if before.is_open or before.until is None else before.until
+    # An hour back there may be an occurrence before this one, and others between them.
+    while before.until is not None and before.until != end:
+        at = before.until
+        before = state(window, at)
+    return at
 
 
 # 700 bytes each.

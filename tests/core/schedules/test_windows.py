@@ -5,15 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.schedules.brute_force import Minutes
 from core.schedules.every_transition import TEXTS, Text, compared
 from core.situations import at
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, format_instant
 from cronhpa.core.model.spec import CronWindow, OnceWindow
-from cronhpa.core.schedules.windows import once, state
+from cronhpa.core.schedules.windows import occurrence, once, state
 
 OFFICE = CronWindow("0 8 * * mon-fri", "Europe/Berlin", end="0 18 * * *")
 
@@ -256,6 +258,55 @@ def test_any_window_is_as_by_definition_at_a_clock_change(change, start, closing
     comparison = compared(zone, datetime.fromisoformat(at), (Text(start, end, minutes, exclude, only or None),))
 
     assert () == comparison.differences
+
+
+# --- occurrences -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("start", "minutes", "clock", "opens", "closes"),
+    [
+        ("0,30 9-20 * * *", 15, "18:31", "18:30", "18:45"),
+        ("0,30 9-20 * * *", 15, "18:29", "18:30", "18:45"),
+        ("0 9,10 * * *", 45, "10:01", "10:00", "10:45"),
+        ("*/3 * * * *", 1, "10:00", "10:00", "10:01"),
+        ("*/20 8-17 * * *", 30, "12:00", "08:00", "18:10"),
+    ],
+)
+def test_an_occurrence_has_its_own_start_though_another_one_ends_shortly_before(start, minutes, clock, opens, closes):
+    window = CronWindow(start, "UTC", duration=minutes * MINUTE)
+
+    assert (at(opens), at(closes)) == occurrence(window, at(clock))
+
+
+def test_the_start_of_an_occurrence_of_weeks_is_taken_to_be_eight_days_before_its_end():
+    month = CronWindow("0 0 1 11 *", "UTC", duration=29 * DAY)
+
+    start, end = occurrence(month, at("10:00"))
+
+    assert ("2026-11-30T00:00:00Z", 8 * DAY) == (format_instant(end), end - start - 1)
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(CHANGES), CRONS, st.one_of(CRONS, st.integers(1, 3000)))
+def test_any_occurrence_is_the_open_stretch_around_an_instant_or_the_next_one(change, start, closing):
+    """Every ninth minute of two days around a clock change, by brute force over 14 days before and 12 after."""
+    zone, at = change
+    end, minutes = (closing, None) if isinstance(closing, str) else (None, closing)
+    middle = datetime.fromisoformat(at)
+    by_minute = Minutes(zone, middle - timedelta(days=14), middle + timedelta(days=12))
+    is_open = by_minute.open_at(start, end, minutes)
+    edges = np.flatnonzero(np.diff(is_open)) + 1
+    window = CronWindow(start, zone, end, None if minutes is None else minutes * MINUTE)
+    first = 13 * 24 * 60
+
+    for index in range(first, first + 2 * 24 * 60, 9):
+        behind = edges[edges > index]
+        opens, *later = behind if not is_open[index] else [edges[edges <= index].max(initial=0), *behind]
+        if later:
+            begin, close = (int(by_minute.instants[edge]) * MINUTE for edge in (opens, later[0]))
+            found = occurrence(window, int(by_minute.instants[index]) * MINUTE)
+            assert (max(begin, close - 8 * DAY - 1), close) == found, (index, format_instant(close))
 
 
 # --- planned events ----------------------------------------------------------------------------------------------
