@@ -312,8 +312,7 @@ class Controller:
                 self.control_loop.enqueue(rival.key)
 
     def _on_gone(self, state: ObjectState) -> None:
-        # The object was deleted, or another replica has its shard from now on and does not know this minute's load.
-        self.reconciler.loads.flush(state)
+        self.reconciler.forget(state)
         self.control_loop.forget(state)
         self.events.forget(state)
         self.placeholders.objects.pop(state.key, None)

@@ -100,7 +100,6 @@ class ControlLoop:
         """Removes an object that is gone from the queue."""
         self._queue.drop(state.key)
         self._due_since(state.key)
-        self._reconciler.crowds.forget(state.key)
 
     def oldest_reconcile(self) -> Nanoseconds:
         """How long the longest reconciliation under way has taken, without its waits for a place; 0 without one."""

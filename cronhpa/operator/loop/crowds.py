@@ -29,6 +29,8 @@ _KNOWN_BEFORE = DAY
 # The slowest tenth of a crowd's pods does not count: an image that cannot be pulled says nothing about the cluster.
 _MEASURED_PERCENT = 90
 _RATE_MAX = 1_000_000
+# The rates of so many statuses count until a crowd is measured: a replica reads them at each of its terms.
+_REMEMBERED = 1000
 
 
 class _Start(Struct):
@@ -90,6 +92,8 @@ class Crowds:
     def remember(self, memory: Memory) -> None:
         """Takes over the rate that an object's status holds."""
         crowd = memory.crowd
+        if self._newest is not None or len(self._remembered) == _REMEMBERED:
+            return
         if crowd is not None and crowd.pods_per_minute != POD_RATE_UNKNOWN:
             insort(self._remembered, (crowd.pods_per_minute, crowd.pods))
 
@@ -185,6 +189,7 @@ class Crowds:
         if is_enough and not crowd.is_measured and crowd.ready * 100 >= crowd.pods * _MEASURED_PERCENT:
             crowd.is_measured = True
             self._newest = _rate_of(crowd), crowd.pods
+            self._remembered.clear()
 
 
 def _leads(states: Sequence[Window], start: Nanoseconds) -> bool:

@@ -130,6 +130,11 @@ class Reconciler:
         state.local.other_operator = problem
         return not problem
 
+    def forget(self, state: ObjectState) -> None:
+        """An object is gone: deleted, or another replica decides on it and does not know the load of this minute."""
+        self.loads.flush(state)
+        self.crowds.forget(state.key)
+
     async def reconcile(self, state: ObjectState, queries: MetricQueries) -> Reconciliation | None:
         """What is to be written of an object; None if its decision stands, or if there is nothing to decide."""
         served, local = state.served, state.local

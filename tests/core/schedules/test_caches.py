@@ -181,7 +181,7 @@ STATE = {
     "operator.loop.crowds:Crowds._starts": "the last object that starts then",
     "operator.loop.crowds:Crowds._asked": "an object's deletion; else its pods are Ready, or an hour",
     "operator.loop.crowds:Crowds._measured": "an hour after the start, with the next one",
-    "operator.loop.crowds:Crowds._remembered": "two numbers for each object, read once",
+    "operator.loop.crowds:Crowds._remembered": "1,000 pairs of numbers, until a crowd is measured",
     "operator.loop.delaying_queue:DelayingQueue._heap": "the instants of each namespace at which keys are due",
     "operator.loop.delaying_queue:DelayingQueue._keys": "twice the keys that are due, and 1,000",
     "operator.loop.delaying_queue:DelayingQueue._at": "an object's deletion",

@@ -184,6 +184,17 @@ def test_after_a_restart_the_median_of_the_remembered_rates_counts():
     assert 600 == crowds.pods_per_minute
 
 
+def test_a_thousand_remembered_rates_are_kept_until_a_crowd_is_measured():
+    """A replica reads those of all objects again at each of its terms."""
+    crowds = fleet(100)
+    for rate in [900] * 1000 + [1] * 5000:
+        crowds.remember(Memory(crowd=Crowd(START, 200, 100, rate)))
+    before = crowds.pods_per_minute
+    started(crowds, 100, 20)
+
+    assert (900, 600) == (before, crowds.pods_per_minute)
+
+
 @given(st.integers(0, 10**9), st.integers(0, 10**6), st.integers(0, 10**6))
 def test_no_crowd_delays_by_more_than_two_minutes_and_none_at_another_start(pods, objects, rate):
     crowd = Crowd(START, pods, objects, rate)
