@@ -125,10 +125,7 @@ class Writer:
             or not self._is_current(state, reconciliation)
         ):
             return False
-        needed = written.need(reconciliation)
-        return needed is StatusWrite.NOTHING or (
-            needed is StatusWrite.NUMBERS and not self._numbers_are_due(state, reconciliation)
-        )
+        return not self._must_write(state, written.need(reconciliation), reconciliation)
 
     async def _finish(
         self,
@@ -137,20 +134,25 @@ class Writer:
         handed_over: float,
         done: Callable[[ObjectState], None],
     ) -> None:
+        is_done = False
         try:
-            await self._write(state, reconciliation, handed_over)
+            is_done = await self._write(state, reconciliation, handed_over)
         except Exception:
-            state.local.changed = True
             LOG.exception("the reconciliation of %s/%s could not be written", *state.key)
         finally:
+            if not is_done:
+                state.local.changed = True
             done(state)
 
-    async def _write(self, state: ObjectState, reconciliation: Reconciliation, handed_over: float) -> None:
-        """Scales and reports, and records what the API's status says now and did not say before."""
+    async def _write(self, state: ObjectState, reconciliation: Reconciliation, handed_over: float) -> bool:
+        """
+        Scales and reports, and records what the API's status says now and did not say before.
+
+        Returns whether all of it was done; else the next period is decided.
+        """
         writes, now = state.writes, reconciliation.now
         if not self._is_current(state, reconciliation):
-            state.local.changed = True
-            return
+            return False
         if writes.reported is None:
             writes.reported = state.served.packed_status
         reported = writes.reported
@@ -159,16 +161,15 @@ class Writer:
         if reconciliation.scales:
             scaled = await self._scale(state, reconciliation, handed_over)
             if scaled is None:
-                return
+                return False
             reconciliation = scaled
         reconciliation = await self._with_conflict(state, reconciliation)
         new_events = [*events(reconciliation), *new_conflict_events(conflicts_before, reconciliation)]
         if new_events and not await self._claim(state, reconciliation):
-            state.local.changed = True
-            return
+            return False
         for event in new_events:
             self._events.record(state, event, now)
-        await self._report(state, reconciliation)
+        is_done = await self._report(state, reconciliation)
         if writes.reported is not writes.own:
             # Decoded anew rather than kept since before the write, which may have waited with thousands of others.
             before, after = unpacked(reported), unpacked(writes.own)
@@ -177,13 +178,13 @@ class Writer:
                 log_event(state, event)
             log_changes(state, before, after)
             writes.reported = writes.own
+        return is_done
 
     async def _scale(
         self, state: ObjectState, reconciliation: Reconciliation, handed_over: float
     ) -> Reconciliation | None:
         """The reconciliation with its outcome and memory; None if the object has changed meanwhile."""
         if not await self._claim(state, reconciliation):
-            state.local.changed = True
             return None
         async with self._place(state, _urgency(reconciliation)):
             if not self._is_current(state, reconciliation):
@@ -275,9 +276,9 @@ class Writer:
         conflict.name(await self._targets.other_manager(state.namespace, target), target)
         return replace(reconciliation, contested=conflict.problem)
 
-    async def _report(self, state: ObjectState, reconciliation: Reconciliation) -> None:
+    async def _report(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
         """
-        Records a reconciliation, and writes its status if that must be written.
+        Records a reconciliation, and writes its status if that must be written; returns whether this was done.
 
         It waits for its place: the scale writes of others go first, since who waits for them waits for pods. While
         there are some, it is rendered at its place: to render thousands of statuses would delay them as well.
@@ -285,18 +286,15 @@ class Writer:
         urgency = _urgency_of_status(reconciliation)
         if self._places.is_busy:
             async with self._place(state, urgency):
-                if reconciliation.scales or self._is_current(state, reconciliation):
-                    before = state.served.status
-                    status = self._worth_writing(state, before, reconciliation)
-                    if status is not None:
-                        await self._write_report(state, before, status, reconciliation)
-                else:
-                    state.local.changed = True
-            return
+                if not reconciliation.scales and not self._is_current(state, reconciliation):
+                    return False
+                before = state.served.status
+                status = self._worth_writing(state, before, reconciliation)
+                return status is None or await self._write_report(state, before, status, reconciliation)
         before = state.served.status
         status = self._worth_writing(state, before, reconciliation)
         if status is None:
-            return
+            return True
         text = b""
 
         def pack() -> None:  # thousands of reports wait at a start, and dicts would take far more memory
@@ -306,19 +304,15 @@ class Writer:
         async with self._place(state, urgency, on_wait=pack):
             if text:
                 before, status = state.served.status, unpacked(text)
-            if status and (reconciliation.scales or self._is_current(state, reconciliation)):
-                await self._write_report(state, before, status, reconciliation)
-            else:
-                state.local.changed = True
+            is_current = reconciliation.scales or self._is_current(state, reconciliation)
+            return bool(status) and is_current and await self._write_report(state, before, status, reconciliation)
 
     def _worth_writing(self, state: ObjectState, before: Status, reconciliation: Reconciliation) -> Status | None:
         """Records a reconciliation; its status, if that must be written. before: the status that the API serves."""
         status = self._rendered(state, before, reconciliation)
         self.decisions.note(state, reconciliation, status)
         needed = need(before, status)
-        if needed is StatusWrite.NOTHING or (
-            needed is StatusWrite.NUMBERS and not self._numbers_are_due(state, reconciliation)
-        ):
+        if not self._must_write(state, needed, reconciliation):
             served = state.served.packed_status
             state.writes.status = WrittenStatus.of(served, reconciliation, has_numbers=needed is StatusWrite.NOTHING)
             return None
@@ -327,11 +321,11 @@ class Writer:
 
     async def _write_report(
         self, state: ObjectState, before: Status, status: Status, reconciliation: Reconciliation
-    ) -> None:
-        if not await self._put_status(state, before, status, reconciliation.now):
-            state.local.changed = True
-        elif not reconciliation.scales:
+    ) -> bool:
+        is_written = await self._put_status(state, before, status, reconciliation.now)
+        if is_written and not reconciliation.scales:
             state.writes.status = WrittenStatus.of(state.writes.own, reconciliation)
+        return is_written
 
     async def reject(self, state: ObjectState, now: Nanoseconds) -> None:
         """Writes the problems of an unreadable spec to the object's status."""
@@ -477,6 +471,12 @@ class Writer:
             self._dropped |= new
             names = ", ".join(f"status.{field}" for field in sorted(new))
             LOG.warning("the API drops %s: its CRDs are older than the operator: apply those of the chart", names)
+
+    def _must_write(self, state: ObjectState, needed: StatusWrite, reconciliation: Reconciliation) -> bool:
+        """Whether a status is written now of which this must be written."""
+        return needed is StatusWrite.STATUS or (
+            needed is StatusWrite.NUMBERS and self._numbers_are_due(state, reconciliation)
+        )
 
     def _numbers_are_due(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
         """
