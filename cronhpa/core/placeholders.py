@@ -28,6 +28,7 @@ _EDGES_MAX = 16
 # the cluster, on busy machines too. Autoscalers of nodes look longer before they take one (Karpenter 15 s).
 _FREE_BEFORE = 10 * SECOND
 _STUCK = {DecisionKind.UNREACHABLE, DecisionKind.SUSPENDED}
+_COUNTING = {WindowState.OPEN, WindowState.LEADING}
 _Name = TypeVar("_Name", str, tuple[str, str])
 
 
@@ -145,7 +146,7 @@ def _has_room(spec: Spec, bounds: Bounds) -> bool:
     if spec.room_of_rises is not None:
         return True
     asking = {schedule.name for schedule in spec.schedules if schedule.placeholders is not None}
-    return any(window.name in asking and window.state is not WindowState.CLOSED for window in bounds.windows)
+    return any(window.name in asking and window.state in _COUNTING for window in bounds.windows)
 
 
 def _leads(bounds: Bounds) -> bool:

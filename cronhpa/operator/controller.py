@@ -101,6 +101,7 @@ class Controller:
             holds=shards.holds,
             usual_placeholders=placeholders.usual,
         )
+        self.inventory.on_expanded(self._note_room)
         discovery = Discovery(client)
         self.targets = Targets(client, discovery, self._on_target, namespaces, shards, self._on_restored)
         places = WritePlaces()
@@ -298,18 +299,21 @@ class Controller:
             self.forecast_objects.pop(key, None)
         else:
             self.forecast_objects[key], self._forecast_series[key] = state, series
-        spec = state.served.spec
-        # Nothing raises the floor of the others ahead of time.
-        if spec is not None and spec.room is not None and (spec.is_timed or spec.forecast is not None):
-            self.placeholders.note(state)
-        else:
-            self.placeholders.objects.pop(key, None)
+        self._note_room(state)
         self.control_loop.enqueue(key)
         # Another object on the target may have to hold from now on, so it is due at once. If the target has very many
         # objects, they wait for their next reconciliations: otherwise each change of one would make all of them due.
         if state.target is not None and self.inventory.count_on(state.target) <= RIVALS_FEW:
             for rival in self.inventory.on_target(state.target):
                 self.control_loop.enqueue(rival.key)
+
+    def _note_room(self, state: ObjectState) -> None:
+        spec = state.served.spec
+        # Nothing raises the floor of the others ahead of time.
+        if spec is not None and spec.room is not None and (spec.is_timed or spec.forecast is not None):
+            self.placeholders.note(state)
+        else:
+            self.placeholders.objects.pop(state.key, None)
 
     def _on_gone(self, state: ObjectState) -> None:
         self.reconciler.forget(state)

@@ -29,6 +29,11 @@ def day(**fields):
     return schedule("day", "0 8 * * *", "0 18 * * *", **{"floor": 20, "lead": MINUTE, **fields})
 
 
+def sale(**fields):
+    """An event of the evening that asks for room."""
+    return schedule("Event/sale", "0 20 * * *", "0 21 * * *", **{"floor": 30, "placeholders": ROOM, **fields})
+
+
 def decided(of, clock, current=2, memory=NOTHING, forecast=None):
     """The reconciliation at an instant."""
     observation = queued(10 * current, current=current)
@@ -102,6 +107,10 @@ def test_the_settings_ask_for_objects_that_state_nothing():
         spec(schedules=(day(),), placeholders=ROOM, mode=Mode.PREVIEW),
         spec(schedules=(day(suspend=True),), placeholders=ROOM),
         spec(maximum=20, placeholders=ROOM),
+        # Those of an event that is suspended, or cannot be read, are not the day's.
+        spec(schedules=(day(), sale(suspend=True))),
+        spec(schedules=(day(), sale(problem="no such calendar"))),
+        spec(schedules=(day(), sale(suspend=True), replace(sale(), name="Event/other"))),
     ],
 )
 def test_where_no_pod_will_be_added_there_is_none(of):

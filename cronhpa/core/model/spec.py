@@ -217,7 +217,7 @@ class Schedule(Struct, frozen=True, cache_hash=True):
     """Whether stabilization keeps none of the pods of its floor after its window."""
     suspend: bool = False
     problem: str | None = None
-    """Why the schedule cannot be read. An unreadable schedule abstains and blocks scale-down."""
+    """Why the schedule cannot be read. Unless it is suspended, it abstains and blocks scale-down."""
     floor_percent: int | None = None
     """A floor in percent of the minimum that all other sources state at the same instant; None: none."""
     within_maximum: bool = False
@@ -330,7 +330,7 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
         """Of the object, else the largest that its planned events and the settings ask for; None for none."""
         if self.placeholders is not None:
             return self.room_of_rises
-        stated = (self.usual_placeholders, *(schedule.placeholders for schedule in self.schedules))
+        stated = (self.usual_placeholders, *(one.placeholders for one in self.schedules if not one.suspend))
         asked = [one for one in stated if one is not None]
         if not asked:
             return None

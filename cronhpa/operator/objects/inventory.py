@@ -99,6 +99,7 @@ class Inventory:
         self._changes: dict[str, int] = {}
         self._defaults = defaults
         self._changed = changed
+        self._expanded: Callable[[ObjectState], None] = lambda _: None
         self._gone = gone
         self._retargeted = retargeted
         self._parse_spec = parse
@@ -243,6 +244,10 @@ class Inventory:
         """Sets the function that writes planned events into specs: spec, key and labels of an object -> Spec."""
         self._expand = expand
 
+    def on_expanded(self, expanded: Callable[[ObjectState], None]) -> None:
+        """Sets what is told of an object for which `expand` changed something, whether it is due by that or not."""
+        self._expanded = expanded
+
     def read_days_of(self, calendars: Calendars) -> None:
         """Sets the calendars that specs name; `expand` takes over what they hold now."""
         self.calendars = calendars
@@ -267,6 +272,7 @@ class Inventory:
             return
         state.served.own_spec, state.served.spec = own, spec
         state.local.changed, state.local.conflicts_until, state.local.bounds_until = True, 0, 0
+        self._expanded(state)
         if state.period > due_within:
             self._changed(state.key)
 

@@ -572,23 +572,33 @@ def test_the_role_that_a_setting_names_owns_buffers_alone(namespaces, kind):
         assert [expected] == [one["kind"] for one in live(scenario)]
 
 
-def test_an_event_asks_for_room_ahead_of_itself_alone():
-    """The event's 20 from 07:30 on, five minutes ahead of a lead of two: 18 from 07:23 on. Nothing for the day's 12."""
+@pytest.mark.parametrize(("applied", "suspend", "seen"), [(0, False, [8]), (60, False, [8]), (60, True, [])])
+def test_an_event_asks_for_room_ahead_of_itself_alone(applied, suspend, seen):
+    """
+    The event's 20 from 07:30 on, five minutes ahead of a lead of two: 18 from 07:23 on. Nothing for the day's 12.
+
+    It asks for that also if it comes when the object is known, and for nothing while it is suspended.
+    """
     api = world()
     api.kinds |= {("/apis/cronhpa.io/v1alpha1", "plannedevents"): "PlannedEvent"}
     doors = {"name": "doors", "from": "2027-01-15T07:30", "to": "2027-01-15T08:00", "minReplicas": 20}
     event = {
         "selector": {}, "reason": "a sale", "schedules": [{**doors, "leadTimeSeconds": 120}], "placeholders": ROOM,
+        "suspend": suspend,
     }  # fmt: skip
 
     async def scenario() -> list[list[int]]:
-        api.create("plannedevents", "prod", "sale", spec=event)
         shop(api, placeholders=None)
-        seen = []
+        out = []
+        if not applied:
+            api.create("plannedevents", "prod", "sale", spec=event)
         async with Life(api, placeholders=settings()):
+            await until(60)
+            if applied:
+                api.create("plannedevents", "prod", "sale", spec=event)
             for moment in (RISE - 5, RISE + 120, 23 * 60 + 30):
                 await until(moment)
-                seen.append(counts(api))
-        return seen
+                out.append(counts(api))
+        return out
 
-    assert [[], [], [8]] == live(scenario)
+    assert [[], [], seen] == live(scenario)
