@@ -82,6 +82,8 @@ class EventLook(Struct, frozen=True):
     """Those of them whose objects are in `parts`; the others' numbers are those of the status before."""
     aside: str = ""
     """What keeps the operator from some of the objects that the event selects."""
+    is_unread: bool = False
+    """Whether a calendar that it names cannot be read, so that its objects are not scaled down."""
 
     @property
     def is_active(self) -> bool:
@@ -403,7 +405,9 @@ def _stated(look: EventLook, shares: Sequence[Share], total: Mapping[str, int]) 
         return sum(objects for objects, _ in notes), "; ".join(text for _, text in notes[:_NAMED_MAX])
 
     if event.problems:
-        yield "Accepted", False, "SpecUnreadable", f"it holds for no object: {'; '.join(event.problems)}"
+        blocked = f", and its objects ({total['objects']}) are not scaled down meanwhile" if look.is_unread else ""
+        message = f"it holds for no object{blocked}: {'; '.join(event.problems)}"
+        yield "Accepted", False, "SpecUnreadable", message
         return
     yield "Accepted", True, "SpecReadable", "the event can be read"
     yield _scheduled(look)

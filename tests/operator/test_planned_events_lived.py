@@ -16,6 +16,13 @@ from cronhpa.operator.objects.planned_events import MAX_EVENTS_OF_NAMESPACE
 from cronhpa.operator.writes import event_status_writer
 
 EVENTS = "/apis/cronhpa.io/v1alpha1"
+TYPO = {
+    "name": "leap",
+    "start": "0 3 29 2 *",
+    "durationMinutes": 5,
+    "minReplicas": 3,
+    "exclude": {"calendars": ["tpyo"]},
+}
 AT_ONCE = {"stabilizationWindowSeconds": 0}
 
 
@@ -187,6 +194,30 @@ def test_an_object_that_cannot_be_read_is_counted_and_named_in_the_status_of_its
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("suspended", [{"suspend": True}, {"schedules": [{**TYPO, "suspend": True}]}])
+def test_an_event_of_an_unknown_calendar_says_what_it_blocks_and_blocks_nothing_once_suspended(suspended):
+    """Two pods would do, and nine are there: they go after 300 s, when somebody suspends the event or its schedule."""
+    api = api_with_events()
+
+    async def scenario():
+        deployment(api, "shop", replicas=9)
+        cronhpa(api, "shop", minReplicas=2, metrics=None, behavior={"scaleDown": AT_ONCE})
+        api.create("plannedevents", "prod", "sale", spec={"selector": {}, "reason": "a sale", "schedules": [TYPO]})
+        async with Life(api):
+            await until(300)
+            told = api.objects["plannedevents"]["prod", "sale"]["status"]
+            api.edit("plannedevents", "prod", "sale", spec=suspended)
+            await until(400)
+        return told, timeline(api)
+
+    told, changes = live(scenario)
+
+    assert "Refused" == told["state"]
+    assert "its objects (1) are not scaled down meanwhile" in told["conditions"][0]["message"]
+    assert (9, 2) == changes[-1][1:]
+    assert 300 <= changes[0][0] < 380
+
+
 def test_the_last_of_many_edits_holds_in_all_objects():
     """Edits come while former ones are taken over, an object at a time: none of 200 objects keeps a former count."""
     api = api_with_events()

@@ -227,11 +227,11 @@ def resolve_anew(
 def _look(spec: Spec, now: Nanoseconds) -> SeenSchedules:
     seen = SeenSchedules([], [], [], [], [])
     for index, schedule in enumerate(spec.schedules):
-        if schedule.problem is not None:
+        if schedule.suspend:
+            seen.states.append(Window(schedule.name, WindowState.SUSPENDED, None))
+        elif schedule.problem is not None:
             seen.abstentions.append(Abstention(Source.SCHEDULE, schedule.name, "Unreadable", schedule.problem))
             seen.states.append(Window(schedule.name, WindowState.UNREADABLE, None))
-        elif schedule.suspend:
-            seen.states.append(Window(schedule.name, WindowState.SUSPENDED, None))
         else:
             _look_at(seen, index, schedule, now)
     override = spec.override

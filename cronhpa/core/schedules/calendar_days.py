@@ -102,7 +102,7 @@ def event_with_calendars(event: PlannedEvent, calendars: Calendars) -> PlannedEv
     problems = tuple(
         f"spec.schedules[{index}].{event_schedule.schedule.problem}"
         for index, event_schedule in enumerate(schedules)
-        if event_schedule.schedule.problem is not None
+        if event_schedule.schedule.problem is not None and not event_schedule.schedule.suspend
     )
     return replace(event, schedules=() if problems else tuple(schedules), problems=(*event.problems, *problems))
 

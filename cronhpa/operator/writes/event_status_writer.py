@@ -136,7 +136,8 @@ class EventStatusWriter:
         shards = 1 if event.namespace else 0 if self._namespaces else self._scope.shards
         held = frozenset({self._row}) if shards == 0 else held
         aside = self._aside(seen)
-        look = EventLook(event, seen.generation, stands, tuple(parts), now, elapsed, shards, held, aside)
+        is_unread = bool(event.problems) and not seen.event.problems and not event.suspend
+        look = EventLook(event, seen.generation, stands, tuple(parts), now, elapsed, shards, held, aside, is_unread)
         sums = self._sums.setdefault(event.key, EventSums())
         sums.add(look)
         status = event_status(look, seen.status, sums, others)

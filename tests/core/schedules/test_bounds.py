@@ -4,6 +4,7 @@ cronhpa.core.schedules.bounds, cronhpa.core.schedules.ranks: who sets the bounds
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -170,8 +171,10 @@ def test_a_schedule_that_cannot_be_read_abstains_and_the_others_act():
     ]
 
 
-def test_a_suspended_schedule_says_nothing_and_blocks_nothing():
-    resolved = bounds(schedule("a", floor=30, suspend=True))
+@pytest.mark.parametrize("problem", [None, "exclude.calendars: there is no such calendar"])
+def test_a_suspended_schedule_says_nothing_and_blocks_nothing(problem):
+    """Also if it cannot be read: whoever suspends it wants his scale-downs back."""
+    resolved = bounds(schedule("a", floor=30, suspend=True, problem=problem))
 
     assert (2, 120) == numbers(resolved)
     assert resolved.unreadable is None
