@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from cronhpa.api.events import Event
-from cronhpa.api.resource.events import MAX_NAMESPACES_TOLD, MAX_PAST_REPORTS
+from cronhpa.api.resource.events import MAX_NAMESPACES_TOLD, MAX_PAST_REPORTS, MAX_SHARDS_TOLD
 from cronhpa.api.status_text import clip
 from cronhpa.core.model.instant import MINUTE, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.local_time import format_ahead
@@ -20,6 +20,8 @@ from cronhpa.core.schedules.events import Phase, closes_at, opened_at
 from cronhpa.core.schedules.usual_days import has_usual_weekdays
 
 _NAMED_MAX = 5
+# The notes of 256 shards fit into one object: 256 x 8 x 512 characters are 1 MiB, etcd takes 1.5.
+_NOTE_MAX = 512
 _ADDED = ("cpu", "memory")
 _TOLD = {
     "peakPods": "pods at the peak",
@@ -134,7 +136,7 @@ def event_status(
     event, phase, now = look.event, look.phase, look.now
     shares = shares_of(look.parts)
     if look.shards != 1:
-        shares = sorted([*shares, *_others(look, previous)], key=lambda share: share.shard)
+        shares = sorted([*shares, *_others(look, previous)][:MAX_SHARDS_TOLD], key=lambda share: share.shard)
     total = {key: sum(share.numbers[key] for share in shares) for key in EVENT_NUMBERS}
     status: dict[str, Any] = {
         "observedGeneration": look.generation,
@@ -271,7 +273,7 @@ def _share(shard: int, parts: Sequence[ObjectPart]) -> Share:
         if meant:
             first = meant[0]
             torn = f"; {first.namespace}/{first.name}: {first.conflict}" if about == "conflict" else ""
-            notes[about] = len(meant), clip(_names(meant) + torn)
+            notes[about] = len(meant), clip(_names(meant) + torn, _NOTE_MAX)
     return Share(shard, numbers, added, sum(part.is_leading for part in parts), notes)
 
 

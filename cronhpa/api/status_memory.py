@@ -26,8 +26,8 @@ from cronhpa.core.model.spec import ControllerOptions
 # One a second for the longest window of a behavior, an hour; and for the longest period of a policy, half an hour.
 RECOMMENDATIONS_MAX = 4_000
 EVENTS_MAX = 2_000
-# A spec has at most 50 schedules and 30 metrics.
-LEADS_MAX = 100
+# A spec has at most 50 schedules, 50 of events, 20 of calendars, and 30 metrics.
+LEADS_MAX = 200
 REQUESTS_MAX = 100
 # Start-up, a sync period of an hour, and the longest ramp, a day.
 LEAD_MAX = DAY + 3 * HOUR
@@ -37,13 +37,13 @@ _SLACK = 5 * MINUTE
 Replicas = Annotated[int, Meta(ge=0, le=INT32_MAX)]
 Time = Annotated[str, Meta(max_length=40)]
 _Seconds = Annotated[int, Meta(ge=0, le=START_UP_MAX // SECOND)]
-Name = Annotated[str, Meta(max_length=317)]
+# `Event/cluster:`, the name of an event, `/` and that of its schedule: 14 + 253 + 1 + 63 = 331.
+_NAME_MAX = 340
+Name = Annotated[str, Meta(max_length=_NAME_MAX)]
 Resource = Annotated[str, Meta(max_length=317, pattern=r"^[-A-Za-z0-9_./]+\Z")]
 _Quantity = Annotated[str, Meta(max_length=LENGTH_MAX)]
 
 MEMORY_VERSION = 1
-# A schedule's or a metric's name, behind its source.
-_BY_MAX = 340
 # Only so many recommendations, the newest, keep their source, so that an hour of them fits into an object.
 _NAMED_MAX = 100
 _BY_METRIC = f"{Source.METRIC}/"
@@ -63,7 +63,7 @@ class _Recommendation(Struct, gc=False, rename="camel"):
     """The merged count; absent, it is `replicas`."""
     metrics: Replicas | None = None
     """What the metrics asked for. With `merged` and `metrics` absent and a metric in `by`, it is `replicas`."""
-    by: Annotated[str, Meta(max_length=_BY_MAX)] = ""
+    by: Annotated[str, Meta(max_length=_NAME_MAX)] = ""
     """The source that asked for it."""
     kept: Replicas | None = None
     """`metrics` of a held recommendation: an operator that does not know askedAt would pursue `metrics`."""
@@ -196,7 +196,7 @@ def _recommendation(recommendation: Recommendation, current: int | None, *, is_n
     replicas = highest if metrics is None else max(highest, metrics)
     text: dict[str, Any] = {"replicas": replicas, "time": format_instant_exact(recommendation.at)}
     by = str(recommendation.by) if is_named and recommendation.by is not None else ""
-    if len(by) > _BY_MAX:
+    if len(by) > _NAME_MAX:
         by = ""
     if not (merged == metrics == replicas and by.startswith(_BY_METRIC)):
         if merged != replicas or metrics is None:

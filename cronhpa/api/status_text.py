@@ -11,6 +11,6 @@ Condition = dict[str, Any]
 _TEXT_MAX = 4096
 
 
-def clip(text: str) -> str:
+def clip(text: str, length: int = _TEXT_MAX) -> str:
     """The text, cut for a field of type `Sentences` (`Text` holds less): other servers' texts may be of any length."""
-    return shortened(text, _TEXT_MAX)
+    return shortened(text, length)

@@ -12,9 +12,6 @@ from pydantic import Field
 
 from cronhpa.api.resource.fields import Model, Quantity, Timestamp
 from cronhpa.api.resource.metrics import MAX_METRICS, DescribedObject, MetricIdentifier
-from cronhpa.api.resource.schedules import MAX_SCHEDULES
-from cronhpa.core.schedules.calendar_days import MAX_CALENDAR_SCHEDULES
-from cronhpa.core.schedules.events import MAX_EVENT_SCHEDULES
 
 Text = Annotated[str, Field(max_length=1024)]
 Sentences = Annotated[str, Field(max_length=32_768)]
@@ -291,7 +288,7 @@ class CronHPAStatus(Model):
     schedules: list[ScheduleStatus] | None = Field(
         default=None,
         description="Each schedule now, those of planned events and calendars included.",
-        max_length=MAX_SCHEDULES + MAX_EVENT_SCHEDULES + MAX_CALENDAR_SCHEDULES,
+        max_length=_STATUS_ROWS,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
     next_edge: NextEdge | None = None
