@@ -181,7 +181,6 @@ class Reconciler:
         assert state.target is not None
         owner_problem = self._cluster.owners.problem(state, self._inventory.rivals_on(state.target))
         state.due.next_edge = urgent_edge(spec, decision)
-        local.bounds_until = quiet_until(spec, None if decision.next_edge is None else decision.next_edge.at, now)
         local.under_provisioned.note(record.observation, decision, now)
         self._writer.decisions.note_point(state, record, decision)
         reconciliation = Reconciliation(
@@ -251,8 +250,7 @@ class Reconciler:
     async def _find_conflicts(self, state: ObjectState, spec: Spec, decision: Decision, now: Nanoseconds) -> None:
         """Looks for contradicting schedules: once for each generation, after each edge, and daily without an edge."""
         local = state.local
-        # One period late: other objects may share the edge, and their scale-ups come first.
-        if local.conflicts_until == 0 or local.conflicts_until + spec.options.sync_period <= now:
+        if _conflicts_are_due(state, spec, now):
             local.conflicts = await _computed(conflicts, spec, now, in_thread=_has_heavy_schedules(spec))
             local.conflicts_until = now + DAY if decision.next_edge is None else decision.next_edge.at
 
@@ -289,8 +287,22 @@ class Reconciler:
 
 
 def _takes_long(state: ObjectState, spec: Spec, now: Nanoseconds) -> bool:
-    """Whether a decision may block the loop for long: not if all results of its schedules are cached."""
-    return _has_heavy_schedules(spec) and now >= state.local.bounds_until
+    """Whether a reconciliation may block the loop for long: not if all results of its schedules are cached."""
+    if not _has_heavy_schedules(spec):
+        return False
+    newest = state.local.latest
+    if newest is None or _conflicts_are_due(state, spec, now):
+        return True
+    edge = newest.decision.next_edge
+    return now >= quiet_until(spec, None if edge is None else edge.at, newest.record.now)
+
+
+def _conflicts_are_due(state: ObjectState, spec: Spec, now: Nanoseconds) -> bool:
+    """Whether contradictions are looked for: a period after an edge, since other objects may share it."""
+    newest = state.local.latest
+    if newest is None or newest.spec is not spec:
+        return True
+    return state.local.conflicts_until + spec.options.sync_period <= now
 
 
 def _has_heavy_schedules(spec: Spec) -> bool:

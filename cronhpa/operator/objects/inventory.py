@@ -226,7 +226,7 @@ class Inventory:
             return
         is_new = state.served.generation < 0
         state.served.generation = meta.generation
-        state.local.changed, state.local.conflicts_until, state.local.bounds_until = True, 0, 0
+        state.local.changed = True
         self._note_change(meta.namespace)
         before = state.target
         self._parse(state, served.spec)
@@ -271,7 +271,7 @@ class Inventory:
         if spec == state.served.spec:
             return
         state.served.own_spec, state.served.spec = own, spec
-        state.local.changed, state.local.conflicts_until, state.local.bounds_until = True, 0, 0
+        state.local.changed = True
         self._expanded(state)
         if state.period > due_within:
             self._changed(state.key)

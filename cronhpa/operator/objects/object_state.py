@@ -141,9 +141,7 @@ class LocalState(Struct):
     conflicts: tuple[Conflict, ...] = ()
     """The schedules that contradict each other."""
     conflicts_until: Nanoseconds = 0
-    """The instant from which on contradictions are looked for again; 0 after an edit."""
-    bounds_until: Nanoseconds = 0
-    """The instant until which a decision finds all results of its schedules in caches; 0 after an edit."""
+    """The instant from which on contradictions of this spec are looked for again."""
     unseen_since: Nanoseconds | None = None
     """Since when fewer pods are seen than the target's status states; None while none is missing."""
     other_operator: str = ""

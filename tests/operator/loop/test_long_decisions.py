@@ -8,6 +8,9 @@ from lives import Life, cronhpa, deployment, status
 from model_api import ModelApi
 
 from cronhpa.core.decide import decide
+from cronhpa.core.model.instant import SECOND, format_instant
+from cronhpa.core.schedules.conflicts import conflicts
+from cronhpa.operator.loop import reconciler
 
 NIGHTS = [
     {"name": f"night-{hour}", "start": f"0 {hour} * * *", "durationMinutes": 30, "minReplicas": 3} for hour in range(17)
@@ -42,6 +45,43 @@ def test_what_takes_long_to_work_out_does_not_hold_up_its_neighbours(schedules):
         return is_first
 
     assert asyncio.run(scenario())
+
+
+def test_contradictions_that_take_long_to_find_after_an_edge_do_not_hold_up_the_neighbours(monkeypatch):
+    """
+    An override ends after two seconds; a period later the contradictions of all windows are looked for again. The
+    decision itself is quick then: its bounds are kept. The neighbour's override ends a second later, so that it comes
+    behind.
+    """
+    neighbour_is_done, searches = threading.Event(), []
+
+    def slow(spec, now):
+        if spec.target.name == "long":
+            neighbour_is_done.clear()
+            searches.append(not searches or neighbour_is_done.wait(5))
+        return conflicts(spec, now)
+
+    def told(spec, *others):
+        if spec.target.name == "one":
+            neighbour_is_done.set()
+        return decide(spec, *others)
+
+    async def scenario():
+        api = ModelApi()
+        api.clock_offset = -round(asyncio.get_running_loop().time() * SECOND)
+        far = [{**night, "start": "0 20 * * *"} for night in NIGHTS]
+        for name, own, ends in (("long", far, 2), ("one", far[:1], 3)):
+            deployment(api, name)
+            override = {"minReplicas": 2, "until": format_instant(api.now() + ends * SECOND), "reason": "a test"}
+            cronhpa(api, name, metrics=None, syncPeriodSeconds=1, schedules=own, override=override)
+        async with Life(api, decide=told), asyncio.timeout(30):
+            while len(searches) < 2:  # noqa: ASYNC110 - there is no event for a reconciliation
+                await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(reconciler, "conflicts", slow)
+    asyncio.run(scenario())
+
+    assert [True, True] == searches
 
 
 def test_what_is_kept_is_decided_without_a_thread():
