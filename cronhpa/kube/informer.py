@@ -12,7 +12,8 @@ import asyncio
 import logging
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Mapping
+from http import HTTPStatus
 from sys import intern
 from typing import Generic, Protocol, TypeVar
 
@@ -41,6 +42,8 @@ _LIVED_SECONDS = 5.0
 # How long the objects are believed without a watch: a server that is restarted is back by then.
 _BELIEVED_SECONDS = 30.0
 _GONE = 410
+# A server that starts, and has not read its kinds yet, may say 404, too.
+_VANISHED_SECONDS = 60.0
 
 
 class HasMeta(Protocol):
@@ -77,10 +80,11 @@ class Informer(Generic[T]):
     changed(namespace, name, object) is called for each object that was created or changed, with None for a deleted one.
     scope: the namespaces that are watched; what lies in others is discarded before it is decoded. listed_scope: the
     scope's version in which the last list was begun. restored() is called if a list shows that the API's store was
-    restored from a backup.
+    restored from a backup. may_vanish: whether the kind may be removed while the operator runs; where lists have said
+    404 for a minute, its objects are gone, and `run` returns.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its parts by their names
         self,
         client: Client,
         path: str,
@@ -90,6 +94,7 @@ class Informer(Generic[T]):
         keep: bool = True,
         scope: ShardScope | None = None,
         restored: Callable[[], None] = lambda: None,
+        may_vanish: bool = False,
     ) -> None:
         self.path = path
         self.listed_scope = -1
@@ -107,6 +112,9 @@ class Informer(Generic[T]):
         self._seen = SeenVersions()
         self._heard = 0.0
         self._lost: float | None = None
+        self._may_vanish = may_vanish
+        # Since when each list has said 404.
+        self._missing: float | None = None
         self._listed_at = 0.0
         self._until: asyncio.Timeout | None = None
         self._decoder = msgspec.json.Decoder(kind)
@@ -164,14 +172,16 @@ class Informer(Generic[T]):
             self._until = None
 
     async def run(self) -> None:
-        """Lists and watches until cancelled."""
+        """Lists and watches until cancelled, or until the kind has vanished."""
         failures = 0
         loop = asyncio.get_running_loop()
         while True:
             begun = loop.time()
             try:
                 self._rescoped.clear()
-                version = await self._list()
+                version = await self._list_unless_vanished()
+                if version is None:
+                    return
                 self.synced.set()
                 begun = loop.time()
                 if self._scope.is_empty:
@@ -216,6 +226,24 @@ class Informer(Generic[T]):
         versions[meta.name] = version
         return True
 
+    async def _list_unless_vanished(self) -> str | None:
+        """As `_list`; None where the kind has vanished, and its objects with it."""
+        try:
+            version = await self._list()
+        except ClusterError as error:
+            now = asyncio.get_running_loop().time()
+            if not self._may_vanish or error.status != HTTPStatus.NOT_FOUND:
+                self._missing = None
+                raise
+            if self._missing is None:
+                self._missing = now
+            if now - self._missing < _VANISHED_SECONDS:
+                raise
+            self._drop_others({})
+            version = None
+        self._missing = None
+        return version
+
     async def _list(self) -> str:
         """Takes over one list; returns its resource version."""
         names_listed: defaultdict[str, set[str]] = defaultdict(set)
@@ -236,10 +264,14 @@ class Informer(Generic[T]):
         self.listed_scope = scope
         self._heard = self._listed_at = asyncio.get_running_loop().time()
         self._lost = None
-        for namespace, versions in tuple(self._versions.items()):
-            for name in [name for name in versions if name not in names_listed[namespace]]:
-                self._drop((namespace, name))
+        self._drop_others(names_listed)
         return version
+
+    def _drop_others(self, listed: Mapping[str, Container[str]]) -> None:
+        """Drops the objects that are not listed, by namespace and name."""
+        for namespace, versions in tuple(self._versions.items()):
+            for name in [name for name in versions if name not in listed.get(namespace, ())]:
+                self._drop((namespace, name))
 
     def _is_watched(self, raw: msgspec.Raw) -> bool:
         """By the metadata alone: an object of another replica's shard is decoded no further."""

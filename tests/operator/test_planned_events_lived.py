@@ -120,6 +120,47 @@ def test_a_right_that_is_missing_after_a_restart_ends_no_event(plural, selecting
     assert other[-1][0] < 330
 
 
+@pytest.mark.parametrize(("vanished", "ends", "comes_back"), [(30, 0, False), (None, 360, False), (600, 360, True)])
+def test_events_end_with_their_kind_though_nobody_heard_of_it_but_not_by_a_server_that_starts(
+    vanished, ends, comes_back
+):
+    """
+    At 300 s the watch breaks, and lists say 404: for 30 s from a server that starts, or because somebody removed the
+    kind, and with it the event that asks for nine pods. Where the kind comes back, at 900 s, events hold again.
+    """
+    api = api_with_events()
+    event = sale(minReplicas=9)
+
+    async def scenario():
+        deployment(api, "shop", replicas=2)
+        cronhpa(api, "shop", minReplicas=2, metrics=None, behavior={"scaleDown": AT_ONCE})
+        api.create("plannedevents", "prod", "sale", spec=event)
+        async with Life(api):
+            await until(300)
+            fault = Fault("GET", "/plannedevents", status=404, times=None)
+            api.faults.append(fault)
+            if ends:
+                api.freeze_watches("plannedevents")
+                api.delete("plannedevents", "prod", "sale")
+            else:
+                api.cut_watches("plannedevents")
+            if vanished is not None:
+                await until(300 + vanished)
+                api.faults.remove(fault)
+            if comes_back:
+                api.create("plannedevents", "prod", "sale", spec=event)
+            await until(2000)
+        return timeline(api)
+
+    changes = live(scenario)
+    downs = [at for at, before, after in changes if after < before]
+
+    assert bool(ends) == bool(downs)
+    if ends:
+        assert ends <= downs[0] < ends + 600
+        assert (9 if comes_back else 2) == changes[-1][2]
+
+
 def test_an_event_that_was_deleted_is_not_held_up_for_want_of_namespaces():
     """At 300 s the right to list namespaces goes, at 400 s the event that selects one, which would hold until 900 s."""
     api = api_of_all_kinds()

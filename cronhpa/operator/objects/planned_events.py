@@ -191,7 +191,7 @@ class PlannedEvents:
         inventory.expand_with(self.written_in)
 
     def _follow(self, path: str, kind: type[Any], changed: Callable[..., None], scope: ShardScope | None) -> None:
-        informer = Informer(self._client, path, kind, changed, keep=False, scope=scope)
+        informer = Informer(self._client, path, kind, changed, keep=False, scope=scope, may_vanish=kind is RawEvent)
         self._informers.append(informer)
         if scope is not None:
             self._scoped.append(informer)
@@ -356,6 +356,7 @@ class PlannedEvents:
             else:
                 self._absent.discard(informer.path)
                 await informer.run()
+                told = ""
 
     async def _doubt(self, informer: Informer[Any]) -> None:
         """Lets decisions go on without a first list that does not come; they scale nothing down until it does."""
