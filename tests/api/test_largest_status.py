@@ -80,10 +80,12 @@ def an_event(window, number, schedules):
 def test_whatever_an_object_takes_over_its_status_is_taken_and_its_memory_is_read(
     window, own, events, of_event, sources, load
 ):
-    day = [f"2026-11-23T{'09' if window is OPEN else '10'}:0{window is SOON:d}", "2026-11-23T14:00"]
+    opens, closes = f"2026-11-23T{'09' if window is OPEN else '10'}:0{window is SOON:d}", "2026-11-23T14:00"
     titles = [long(number, 80) for number in range(MAX_CALENDAR_SCHEDULES)]
     known = long(0, 63)
-    calendars = {known: Calendar(known, tuple(CalendarEvent(title, *day, "") for title in titles), begin=NOW - DAY)}
+    calendars = {
+        known: Calendar(known, tuple(CalendarEvent(title, opens, closes) for title in titles), begin=NOW - DAY)
+    }
     of = with_calendars(parse_spec(body(window, own, sources), "prod", ControllerOptions()), calendars)
     of = with_events(of, [an_event(window, number, of_event) for number in range(events)], lambda *_: load)
     for prefix in (EVENT_PREFIX, CLUSTER_EVENT_PREFIX):
