@@ -120,7 +120,7 @@ DAMAGES = {
     "too many events": ({**EMPTY, "scaleDownEvents": rows(EVENTS_MAX + 1, change=1)}, "of length <= 2000"),
     "too many leads": (
         {**EMPTY, "leads": [{"schedule": "a", "start": TEN, "seconds": 1}] * (LEADS_MAX + 1)},
-        "of length <= 100",
+        "of length <= 200",
     ),
     "a day between two recommendations": (
         {
