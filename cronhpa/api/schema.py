@@ -275,7 +275,7 @@ class CronHPASpec(Model):
         default=None,
         max_length=MAX_SOURCES,
         description="Calendars whose events are schedules of this object, called Calendar/NAME/TITLE/START. Those of "
-        "the next 20 events count.",
+        "the next 30 events count.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     forecast: ForecastSettingsModel | None = Field(

@@ -26,7 +26,7 @@ from cronhpa.core.model.spec import ControllerOptions
 # One a second for the longest window of a behavior, an hour; and for the longest period of a policy, half an hour.
 RECOMMENDATIONS_MAX = 4_000
 EVENTS_MAX = 2_000
-# A spec has at most 50 schedules, 50 of events, 20 of calendars, and 30 metrics.
+# A spec has at most 50 schedules, 50 of events, 30 of calendars, and 30 metrics.
 LEADS_MAX = 200
 REQUESTS_MAX = 100
 # Start-up, a sync period of an hour, and the longest ramp, a day.

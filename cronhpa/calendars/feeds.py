@@ -195,7 +195,7 @@ class _Feed:
     def _note(self, events: tuple[CalendarEvent, ...] | None, problem: str) -> None:
         name, before = self._calendar.name, self._calendar
         # Once a day: events that are over leave the specs.
-        begin = (self._now() // DAY - 1) * DAY
+        begin = self._now() // DAY * DAY
         if not problem:
             if before.problem or before.events is None:
                 LOG.info("calendar %s: %d events are read", name, len(events or ()))

@@ -39,6 +39,9 @@ class Followed:
     def problem(self, name="company"):
         return self.feeds.calendars[name].problem
 
+    def begin(self):
+        return self.feeds.calendars["company"].begin if self.feeds.calendars else None
+
     def problem_if_any(self):
         return self.problem() if self.feeds.calendars else ""
 
@@ -171,6 +174,17 @@ async def test_the_events_are_those_around_today(followed, path, tmp_path):
     followed.now += 1
 
     await followed.becomes(before[4:], of=lambda: followed.feeds.calendars["company"].events[:-4])
+
+
+async def test_events_of_the_days_before_the_reading_are_over(followed, path, tmp_path):
+    """Otherwise they would take the places of those to come."""
+    file = tmp_path / "company.ics"
+    file.write_bytes(ics(CLOSED))
+    of_file(path, file)
+
+    await followed.becomes(parse_instant("2026-11-27T00:00:00Z"), of=followed.begin)
+    followed.now += DAY
+    await followed.becomes(parse_instant("2026-11-28T00:00:00Z"), of=followed.begin)
 
 
 async def test_a_calendar_that_is_no_longer_named_is_forgotten(followed, path, tmp_path):

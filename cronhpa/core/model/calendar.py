@@ -34,7 +34,7 @@ class Calendar(Struct, frozen=True, cache_hash=True):
     since: Nanoseconds | None = None
     """Since when it cannot be read."""
     begin: Nanoseconds = 0
-    """Events that ended before are over."""
+    """Events that ended before are over. 00:00 UTC of the day on which it was read."""
 
 
 Calendars = Mapping[str, Calendar]

@@ -28,7 +28,7 @@ from cronhpa.core.schedules.windows import once
 
 MAX_TITLED = 250
 """The most ranges of one calendar: a window looks at each of them."""
-MAX_CALENDAR_SCHEDULES = 20
+MAX_CALENDAR_SCHEDULES = 30
 """The most schedules that an object takes over from calendars: those that open next."""
 MAX_LOOKED_THROUGH = 10_000
 """
@@ -36,9 +36,10 @@ The most events that the days of an object are taken from, and the most titles t
 
 Both are done where the event loop waits: 10,000 take some 40 ms, whatever titles and patterns are.
 """
-_SOON = 2 * DAY
+# From the day of the reading on: that day, one more by refreshSeconds, and a lead of a day.
+_SOON = 3 * DAY
 # More than count, because some of them state no bounds.
-_COMING_MAX = 3 * MAX_CALENDAR_SCHEDULES
+_COMING_MAX = 2 * MAX_CALENDAR_SCHEDULES
 _PAST = 60 * DAY
 _KEYS = ("exclude", "only")
 # No local day is shorter, and no shorter event covers one.
@@ -250,6 +251,7 @@ def _is_made(schedule: Schedule) -> bool:
 def _made(spec: Spec, calendars: Calendars) -> Iterator[Schedule]:
     """The schedules of all calendars that the spec names, those that open first in front; names may repeat."""
     coming: list[tuple[Nanoseconds, Schedule]] = []
+    left_out: list[Nanoseconds] = []
     begin: Nanoseconds = 0
     if too_many := _too_many_titles(spec, calendars):
         yield _unreadable(spec.schedules_from[0], f"schedulesFrom: {too_many}")
@@ -262,9 +264,11 @@ def _made(spec: Spec, calendars: Calendars) -> Iterator[Schedule]:
             continue
         begin = max(begin, calendar.begin)
         coming += _coming(spec, source, calendar)
+        left_out += (opens for _, opens, _ in _matches_of(source, calendar).coming[_COMING_MAX - 1 :])
     coming.sort(key=lambda one: (one[0], one[1].name))
     yield from (schedule for _, schedule in coming[:MAX_CALENDAR_SCHEDULES])
-    if len(coming) > MAX_CALENDAR_SCHEDULES and coming[MAX_CALENDAR_SCHEDULES][0] < begin + _SOON:
+    left_out += (opens for opens, _ in coming[MAX_CALENDAR_SCHEDULES:])
+    if any(opens < begin + _SOON for opens in left_out):
         # What is left out might raise: until it is fewer, nothing is lowered but by a cap.
         problem = f"more than {MAX_CALENDAR_SCHEDULES} events match within {_SOON // DAY} days: narrow matching"
         yield _unreadable(spec.schedules_from[0], f"schedulesFrom: {problem}")

@@ -5,10 +5,12 @@ import time
 from datetime import date, timedelta
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cronhpa.core.model.calendar import Calendar, CalendarEvent
-from cronhpa.core.model.instant import HOUR, MINUTE, parse_instant
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, format_instant, parse_instant
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import (
     CalendarSchedules,
@@ -199,6 +201,10 @@ def from_calendar(matching="*", *, takes_bounds=False, **bounds):
     return CalendarSchedules("marketing", matching, BERLIN, asked, takes_bounds)
 
 
+def minute_of(at):
+    return format_instant(at)[:16]
+
+
 def made(*stated, events=None, begin=0, **fields):
     spec = replace(shop(), schedules_from=stated)
     return with_calendars(
@@ -250,13 +256,40 @@ def test_the_next_events_count_and_those_that_are_over_do_not():
     assert not any(schedule.problem for schedule in spec.schedules)
 
 
-def test_more_events_than_count_in_two_days_are_told_and_nothing_is_lowered():
+def test_more_events_than_count_in_three_days_are_told_and_nothing_is_lowered():
     begin = parse_instant("2026-12-24T00:00:00Z")
-    many = [sale(hour=hour, title=f"{hour}") for hour in range(22)]
+    many = [sale(number, hour=hour, title=f"{hour}") for number in range(2) for hour in range(16)]
 
     spec = made(from_calendar(floor=9), events=many, begin=begin)
 
-    assert "more than 20 events match within 2 days: narrow matching" in spec.schedules[-1].problem
+    assert "more than 30 events match within 3 days: narrow matching" in spec.schedules[-1].problem
+
+
+def test_events_without_bounds_that_hide_those_with_bounds_are_told():
+    """Only so many events are looked at, and of those none states a bound."""
+    begin = parse_instant("2026-12-24T00:00:00Z")
+    plain = [sale(number, hour=hour, title=f"{hour}") for number in range(3) for hour in range(21)]
+
+    schedules = made(from_calendar(takes_bounds=True), events=[*plain, sale(3, floor=9)], begin=begin).schedules
+
+    assert ["more than 30 events match within 3 days: narrow matching"] == [
+        schedule.problem.removeprefix("schedulesFrom: ") for schedule in schedules
+    ]
+
+
+@given(st.lists(st.integers(0, 5 * 24 - 1), max_size=90), st.integers(0, 2 * 24 * 60 - 1))
+@example([*range(24, 54), 73], 30 * 60)
+def test_no_event_is_left_out_silently_while_it_may_be_a_lead_of_a_day_ahead(hours, minutes):
+    """Read at the beginning of a day or its end, and by `refreshSeconds` again a day later at the latest."""
+    begin = parse_instant("2026-12-24T00:00:00Z")
+    opens = [begin + (hour - 24) * HOUR for hour in sorted(hours)]
+    events = [sale(opens=minute_of(at), closes=minute_of(at + HOUR)) for at in opens]
+    now = begin + minutes * MINUTE
+
+    schedules = made(from_calendar(floor=9), events=events, begin=begin).schedules
+
+    soon = {minute_of(at) for at in opens if now <= at < now + DAY}
+    assert soon <= {schedule.window.opens for schedule in schedules} or any(one.problem for one in schedules)
 
 
 def test_names_are_unique():
