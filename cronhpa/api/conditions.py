@@ -134,10 +134,7 @@ def _own_conditions(reconciliation: Reconciliation) -> Iterator[ConditionText]:
     decision = reconciliation.decision
     owned = reconciliation.owner_problem is None
     unreadable = [abstention for abstention in decision.abstentions if abstention.source is Source.SCHEDULE]
-    problems = (
-        *reconciliation.spec_problems,
-        *(f"schedule {schedule.name}: {schedule.message}" for schedule in unreadable),
-    )
+    problems = tuple(f"schedule {schedule.name}: {schedule.message}" for schedule in unreadable)
     if problems:
         yield "SpecAccepted", False, "Unreadable", "; ".join(problems)
     else:

@@ -240,7 +240,7 @@ def test_a_schedule_that_cannot_be_read_is_named():
 
 def test_another_owner_is_named_before_anything_else():
     held = reconciliation(
-        spec(), seen(NO_METRICS, current=8), outcome=Withheld("owner"), owner_problem="CronHPA other is older"
+        spec(), seen(NO_METRICS, current=8), outcome=Withheld(), owner_problem="CronHPA other is older"
     )
 
     assert ("False", "OtherOwner") == said(held, "TargetOwned")

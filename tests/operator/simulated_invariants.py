@@ -61,9 +61,9 @@ class Judge:
     spec: dict[str, Any] | None = None
     gone: str = ""
     violation: Violation | None = None
-    # When the object's last reconciliation ended, by replica and by that one's clock; when that was seen to change.
-    ended: dict[str, int] = field(default_factory=dict)
-    ended_seen: float = 0.0
+    # When the object was decided last, by replica and by that one's clock; when that was seen to change.
+    decided: dict[str, int] = field(default_factory=dict)
+    decided_seen: float = 0.0
 
     def stir(self, what: str) -> None:
         self.stirs.append((self.world.seconds(), what))
@@ -186,11 +186,12 @@ class Judge:
         now = self.world.seconds()
         for replica in replicas:
             state = replica.controller.inventory.items.get((self.namespace, self.name))
-            if state is not None and state.due.ended_at not in {None, self.ended.get(replica.who)}:
-                self.ended[replica.who], self.ended_seen = state.due.ended_at, now
-        if self.ended and "illness" in self.since and not self._is_disturbed():
+            decision = None if state is None else state.local.latest_decision
+            if decision is not None and decision.at != self.decided.get(replica.who):
+                self.decided[replica.who], self.decided_seen = decision.at, now
+        if self.decided and "illness" in self.since and not self._is_disturbed():
             assert self.spec is not None
-            pause = now - self.ended_seen
+            pause = now - self.decided_seen
             if pause > self.spec["syncPeriodSeconds"] + _SLACK:
                 self.fail("S8", f"it was not reconciled for {pause:.0f} s while its neighbour is ill")
 

@@ -354,7 +354,5 @@ class Failed(Struct, frozen=True, tag=True):
 class Withheld(Struct, frozen=True, tag=True):
     """Nothing was written: no change, a preview, or a target that something else scales."""
 
-    reason: str = ""
-
 
 Outcome = Scaled | Failed | Withheld

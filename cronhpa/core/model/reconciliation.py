@@ -37,8 +37,6 @@ class Reconciliation(Struct, frozen=True):
     """What came of the decision."""
     owner_problem: str | None = None
     """Names another owner of the target; the object holds then."""
-    spec_problems: tuple[str, ...] = ()
-    """Parts of the spec that cannot be read."""
     forecast: Forecast | None = None
     """The newest forecast, which may be beyond its budget."""
     budget_used: int | None = None

@@ -351,7 +351,6 @@ class ControlLoop:
         for state in states:
             key, period, next_edge = state.key, state.period, state.due.next_edge
             is_dirty = self._queue.end(key)
-            state.due.ended_at = now
             if state.due.trace is not None:
                 self._trace.end(state)
             at = grid.get(period) or grid.setdefault(period, following(state.namespace, period, now))

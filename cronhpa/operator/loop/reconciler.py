@@ -138,12 +138,11 @@ class Reconciler:
     async def reconcile(self, state: ObjectState, queries: MetricQueries) -> Reconciliation | None:
         """What is to be written of an object; None if its decision stands, or if there is nothing to decide."""
         served, local = state.served, state.local
-        claim = self._cluster.installations.claim(served.operator, state.namespace)
         if served.status_unknown:
             await self._writer.refresh(state)
-        if claim is not None and not self.serves(state):
+        if not self.serves(state):
             return None
-        spec, generation = served.spec, served.generation
+        spec = served.spec
         if spec is None:
             # Without readable schedules there are no edges: an edge in the past would make the object due all the time.
             state.due.next_edge = None
@@ -155,11 +154,7 @@ class Reconciler:
         local.clock_step = 0
         if local.resumed:  # a new process believes the remembered crowd
             observation = replace(observation, crowd=self.crowds.crowd_of(state.key, now))
-        if (
-            not was_changed
-            and claim is None
-            and await self.standing.stands_as_observed(state, spec, observation, basis, queries, now)
-        ):
+        if not was_changed and await self.standing.stands_as_observed(state, spec, observation, basis, queries, now):
             return None
         if local.clock_step:
             return None  # it is due again, by the clock that was set meanwhile
@@ -169,7 +164,7 @@ class Reconciler:
         record = Record(spec, observation, limited, local.memory, now)
         decision = await self._decided(state, record, held_until)
         await self._find_conflicts(state, spec, decision, now)
-        if not self._is_current(state, generation) or served.spec is not spec:
+        if self._inventory.items.get(state.key) is not state or served.spec is not spec:
             return None  # the edit, of the object or of a planned event, causes its own reconciliation
         return self._conclude(state, record, decision, forecast, basis)
 
@@ -189,7 +184,6 @@ class Reconciler:
             memory=record.memory,
             generation=state.served.generation,
             owner_problem=owner_problem,
-            spec_problems=state.served.problems,
             forecast=forecast,
             budget_used=self._count_budget(state, record, decision, forecast, owner_problem),
             conflicts=local.conflicts,
@@ -281,9 +275,6 @@ class Reconciler:
         series = Series(state.namespace, state.name, forecast.metric)
         self.budgets.count(series, record.spec, record.observation, record.memory, decision, record.now)
         return self.budgets.used_permille(series)
-
-    def _is_current(self, state: ObjectState, generation: int) -> bool:
-        return state.served.generation == generation and self._inventory.items.get(state.key) is state
 
 
 def _takes_long(state: ObjectState, spec: Spec, now: Nanoseconds) -> bool:

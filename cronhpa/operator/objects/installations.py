@@ -51,14 +51,6 @@ class _Other:
         self.problem = ""
 
 
-class InstallationClaim(Struct, frozen=True):
-    """The name of this installation, for a status that does not have it yet."""
-
-    lease: str
-    over: str | None
-    """The text in the status when the reconciliation began: none, or an installation that is gone."""
-
-
 class Installations:
     """
     own: the Lease of this installation; None without leader election, then it claims nothing. own_of: with shards, the
@@ -82,12 +74,10 @@ class Installations:
         self._others: OrderedDict[LeaseName, _Other] = OrderedDict()
         self._is_new = asyncio.Event()
 
-    def claim(self, named: str | None, namespace: str) -> InstallationClaim | None:
-        """The claim to write to the object before serving it; None if its status names this installation already."""
+    def claim(self, named: str | None, namespace: str) -> str | None:
+        """The name to write to the object before serving it; None if its status has it already."""
         own = self._own_of(namespace)
-        if own is None or named == str(own):
-            return None
-        return InstallationClaim(str(own), named)
+        return None if own is None or named == str(own) else str(own)
 
     def problem(self, text: str | None, namespace: str) -> str | None:
         """

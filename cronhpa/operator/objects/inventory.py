@@ -77,7 +77,7 @@ class Inventory:
     The objects by (namespace, name).
 
     changed(key) is called for an object that was created or whose spec changed, gone(state) for a deleted one.
-    parse: spec, namespace and controller options -> Spec; raises SpecError. holds: whether the objects of a namespace
+    holds: whether the objects of a namespace
     are this replica's; those of others are discarded. usual_placeholders: of objects that state none.
     """
 
@@ -87,7 +87,6 @@ class Inventory:
         changed: Callable[[Key], None],
         gone: Callable[[ObjectState], None],
         retargeted: Callable[[TargetKey], None] = lambda _: None,
-        parse: Callable[[dict[str, Any], str, ControllerOptions], Spec] = parse_spec,
         holds: Callable[[str], bool] = lambda _: True,
         usual_placeholders: Placeholders | None = None,
     ) -> None:
@@ -102,7 +101,6 @@ class Inventory:
         self._expanded: Callable[[ObjectState], None] = lambda _: None
         self._gone = gone
         self._retargeted = retargeted
-        self._parse_spec = parse
         self._by_namespace: dict[str, dict[Key, ObjectState]] = defaultdict(dict)
         self._by_target: dict[TargetKey, dict[Key, ObjectState]] = defaultdict(dict)
         # The oldest objects on a target, with the number of changes of the namespace for which they are valid.
@@ -384,7 +382,7 @@ class Inventory:
         try:
             text = msgspec.json.decode(spec) or {}
             state.served.zone = _zone(text)
-            written = self._parse_spec(text, state.namespace, self._defaults)
+            written = parse_spec(text, state.namespace, self._defaults)
             if self._usual_placeholders is not None:
                 written = replace(written, usual_placeholders=self._usual_placeholders)
             state.served.written_spec = written

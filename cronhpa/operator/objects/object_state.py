@@ -195,8 +195,6 @@ class Due(Struct):
     """When the newest reconciliation was due."""
     next_edge: Nanoseconds | None = None
     """When a schedule changes next, if that makes the object due."""
-    ended_at: Nanoseconds | None = None
-    """When the last reconciliation ended."""
     trace: Context | None = None
     """The context of the reconciliation under way, while it is traced."""
 

@@ -379,8 +379,7 @@ class Writer:
         """Whether the object is still the one that was decided upon: waiting for an answer can take seconds."""
         return (
             self._inventory.items.get(state.key) is state
-            and state.served.generation == reconciliation.generation
-            and state.served.spec is reconciliation.record.spec
+            and state.served.spec is reconciliation.spec
             and self._installations.problem(state.served.operator, state.namespace) is None
         )
 
@@ -395,7 +394,7 @@ class Writer:
             return True
         before = state.served.status
         return self._is_current(state, reconciliation) and await self._put_status(
-            state, before, {**before, "operator": claim.lease}, reconciliation.now
+            state, before, {**before, "operator": claim}, reconciliation.now
         )
 
     def _rendered(self, state: ObjectState, before: Status, reconciliation: Reconciliation) -> Status:
@@ -404,7 +403,7 @@ class Writer:
     def _claimed(self, state: ObjectState, status: Status) -> Status:
         """A status with the name of this installation, if it must name it first."""
         claim = self._installations.claim(state.served.operator, state.namespace)
-        return status if claim is None else {**status, "operator": claim.lease}
+        return status if claim is None else {**status, "operator": claim}
 
     async def _put_status(self, state: ObjectState, before: Status, status: Status, now: Nanoseconds) -> bool:
         """Writes a status; whether the API holds it now. before: the status that the API serves."""

@@ -32,15 +32,17 @@ def healthy(api, kind, namespace="prod"):
 
 
 async def longest_gap(life, api, seconds, namespace="prod"):
-    """The longest time between the ends of two reconciliations of the healthy object, in seconds."""
-    ends = [api.now()]
+    """The longest time between two decisions on the healthy object, in seconds."""
+    seen, decided_at = [api.now()], None
     while (now := asyncio.get_running_loop().time()) < seconds:
         state = life.inventory.items.get((namespace, "good"))
-        if state is not None and state.due.ended_at is not None and state.due.ended_at > ends[-1]:
-            ends.append(state.due.ended_at)
+        decision = None if state is None else state.local.latest_decision
+        if decision is not None and decision.at != decided_at:
+            decided_at = decision.at
+            seen.append(api.now())
         await until(now + 0.1)
-    ends.append(api.now())
-    return max(later - earlier for earlier, later in pairwise(ends)) / SECOND
+    seen.append(api.now())
+    return max(later - earlier for earlier, later in pairwise(seen)) / SECOND
 
 
 @pytest.mark.parametrize("kind", ["cpu", "schedule"])

@@ -30,7 +30,6 @@ OF_RECONCILIATION = {
     "generation": 2,
     "outcome": Failed("refused"),
     "owner_problem": "another object scales the target",
-    "spec_problems": ("schedules[0] cannot be read",),
     "forecast": forecast(4.0, metric="cpu"),
     "budget_used": 7,
     "conflicts": (Conflict("Contradiction", "a floor above a cap"),),
