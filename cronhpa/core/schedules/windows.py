@@ -34,8 +34,10 @@ from cronhpa.core.schedules.wall_clock import (
 )
 
 # The end of a window that its own starts keep open (hourly, for two hours) is unknown if the search finds none within
-# this many dates with starts, or this many years.
+# this many dates with starts, or this many years. Dates with very many starts count several times: 33 of them end the
+# search where each minute is a start, because these take as long.
 _DATES_MAX = 366
+_STARTS_OF_DATE = 144
 _YEARS_MAX = 41
 _OVERLAP_DATES_MAX = 64
 _LOOK_BACK = 8 * DAY
@@ -214,8 +216,9 @@ def _edges(window: CronWindow, now: Nanoseconds) -> Iterator[Nanoseconds]:
     is_open, closes, visited = False, 0, 0
     last = utc_date(now) + _YEARS_MAX * 365 * ONE_DAY
     plain: PlainDays = {}
+    weight = 1 + len(cron.minutes(window.start)) // _STARTS_OF_DATE
     while day is not None and day <= last and visited < _DATES_MAX:
-        visited += 1
+        visited += weight
         occurrences, day = occurrences_on(window, day, plain)
         for occurrence in occurrences:
             if (

@@ -49,7 +49,8 @@ _LOOK_SECONDS = 15.0
 # Numbers that move all the time are written once a minute; what people wait for, at once.
 _DRIFT = MINUTE
 _AT_ONCE = ("observedGeneration", "state", "objects", "short", "conditions", "nextEdge")
-_SLICE = 20
+# Of CPU, in one pass of the event loop.
+_PART_SECONDS = 0.02
 _REPORTS_MAX = 1000
 # Of one core, at most, for all statuses together: very many events of very many objects make statuses late, and nothing
 # else.
@@ -122,11 +123,11 @@ class EventStatusWriter:
         states = [state for state in self._inventory.in_namespace(event.namespace) if self._serves(state.namespace)]
         held = self._held()
         parts: list[ObjectPart] = []
-        for first in range(0, len(states), _SLICE):
-            for state in states[first : first + _SLICE]:
-                if self._events.picks(seen, state):
-                    parts.extend(self._part(seen, event, state, instants))
-            begun = await _rested(begun)
+        for state in states:
+            if self._events.picks(seen, state):
+                parts.extend(self._part(seen, event, state, instants))
+            if time.thread_time() - begun > _PART_SECONDS:
+                begun = await _rested(begun)
         begun = await _rested(begun)
         if not event.namespace and not held:
             return  # this replica leads nothing

@@ -118,6 +118,22 @@ def test_a_window_that_is_renewed_for_ever_has_no_end_worth_naming():
     assert until(always, "10:00") is None
 
 
+def test_the_more_starts_a_date_has_the_fewer_dates_are_searched_for_an_end():
+    """
+    A search must not take long. Each minute of December: its 31 dates are searched, and the last start is at 23:59. All
+    the year: the repeated hour of 31 October 2027 is too far away. In it no window starts again: after 02:59, which is
+    00:59Z, comes 03:00, which is 02:00Z. Hourly that is found, 90 minutes after 02:00, which is 00:00Z.
+    """
+    december = CronWindow("* * * 12 *", "UTC", duration=5 * MINUTE)
+    always = CronWindow("* * * * *", "Europe/Berlin", duration=5 * MINUTE)
+    hourly = CronWindow("0 * * * *", "Europe/Berlin", duration=90 * MINUTE)
+
+    assert "2027-01-01T00:04:00Z" == until(december, "2026-12-01T00:01:00Z")
+    assert until(always, "2026-11-28T12:00:00Z") is None
+    assert "2027-10-31T01:04:00Z" == until(always, "2027-10-30T12:00:00Z")
+    assert "2027-10-31T01:30:00Z" == until(hourly, "2026-11-28T12:00:00Z")
+
+
 def test_a_window_that_is_renewed_every_minute_stays_open():
     assert is_open(CronWindow("* * * * *", "UTC", duration=2 * MINUTE), "10:00")
     assert is_open(CronWindow("* * * * *", "UTC", end="* * * * *"), "10:00")
