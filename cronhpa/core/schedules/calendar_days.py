@@ -19,11 +19,11 @@ from msgspec.structs import replace
 
 from cronhpa.core.model.calendar import Calendar, CalendarEvent, Calendars
 from cronhpa.core.model.decision import CALENDAR_PREFIX
-from cronhpa.core.model.instant import DAY, Nanoseconds, format_instant
+from cronhpa.core.model.instant import DAY, Nanoseconds, format_instant, from_datetime
 from cronhpa.core.model.nearest import nearest
 from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.model.spec import CalendarSchedules, CronWindow, DateRange, Days, OnceWindow, Schedule, Span, Spec
-from cronhpa.core.schedules.wall_clock import ONE_DAY
+from cronhpa.core.schedules.wall_clock import ONE_DAY, to_instant
 from cronhpa.core.schedules.windows import once
 
 MAX_TITLED = 250
@@ -238,10 +238,13 @@ def _merged(days: list[DateRange], title: str) -> Iterator[DateRange]:
 def _dates(event: CalendarEvent, zone: str) -> tuple[date, date]:
     """The first and the last day that an event covers whole; the last is before the first if there is none."""
     opens, closes = (datetime.fromisoformat(text) for text in (event.opens, event.closes))
+    is_begin = opens.time() == time()
     if event.zone:
+        begin = from_datetime(opens.replace(tzinfo=UTC))
         opens, closes = (at.replace(tzinfo=UTC).astimezone(ZoneInfo(zone)) for at in (opens, closes))
-    first = opens.date() if opens.time() == time() else opens.date() + ONE_DAY
-    return first, closes.date() - ONE_DAY
+        # Not by its wall time: a clock change may skip midnight, or show it twice.
+        is_begin = begin == to_instant(datetime.combine(opens, time()), zone, is_end=False)
+    return opens.date() if is_begin else opens.date() + ONE_DAY, closes.date() - ONE_DAY
 
 
 def _is_made(schedule: Schedule) -> bool:

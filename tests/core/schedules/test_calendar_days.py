@@ -157,6 +157,22 @@ def test_a_day_counts_that_an_event_covers_from_midnight_to_midnight(opens, clos
     assert whole == dates(CalendarEvent("", opens, closes, zone))
 
 
+@pytest.mark.parametrize(
+    ("zone", "opens", "closes", "whole"),
+    [
+        # At midnight clocks go forward to 01:00: the day begins then.
+        ("Africa/Cairo", "2027-04-29T22:00", "2027-04-30T21:00", [("2027-04-30", "2027-04-30")]),
+        ("Africa/Cairo", "2027-04-29T22:01", "2027-04-30T21:00", []),
+        ("America/Santiago", "2026-09-06T04:00", "2026-09-07T03:00", [("2026-09-06", "2026-09-06")]),
+        # At 01:00 they go back to midnight, which is the begin only when it is shown first.
+        ("America/Havana", "2026-11-01T04:00", "2026-11-02T05:00", [("2026-11-01", "2026-11-01")]),
+        ("America/Havana", "2026-11-01T05:00", "2026-11-02T05:00", []),
+    ],
+)
+def test_a_day_whose_midnight_a_clock_change_skips_or_repeats_begins_with_its_first_instant(zone, opens, closes, whole):
+    assert whole == dates(CalendarEvent("", opens, closes, "UTC"), zone)
+
+
 def test_an_event_without_a_zone_has_the_days_of_each_schedule():
     """08:00 of the 24th in Auckland is the 23rd in UTC."""
     spec = with_calendars(shop(office("Pacific/Auckland", exclude="company")), {"company": COMPANY})
