@@ -42,7 +42,7 @@ from cronhpa.core.model.record import Record
 from cronhpa.core.model.spec import ControllerOptions, ResourceMetric, Spec
 from cronhpa.kube.metric_values import PodMetrics, samples_of
 from cronhpa.kube.pods import RawPod, pod_from
-from cronhpa.operator.writes.written_status import need
+from cronhpa.operator.writes.written_status import needed_between
 
 PODS = 10
 BATCHES = 200
@@ -113,7 +113,7 @@ class Situation:
             "decide": lambda: decide(self.spec, self.observation, self.forecast, self.memory, NOW),
             "Memory.after": lambda: self.memory.after(self.decision, Withheld(), self.spec, self.observation),
             "render": lambda: render(self.status, reconciliation),
-            "compare statuses": lambda: need(self.status, rendered),
+            "compare statuses": lambda: needed_between(self.status, rendered),
         }
 
 

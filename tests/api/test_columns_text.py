@@ -11,7 +11,7 @@ from cronhpa.core.model.decision import Failed, Scaled, Withheld
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent, PodCounts, ScalarReading
 from cronhpa.core.model.spec import ForecastSettings, MetricTarget, Mode, ResourceMetric, UnknownMetric
-from cronhpa.operator.writes.written_status import StatusWrite, need
+from cronhpa.operator.writes.written_status import StatusWrite, needed_between
 
 FAST = behavior(up=rules(("Pods", 1000, 15), window=0), down=rules(("Percent", 100, 15), window=0))
 GONE = replace(queued(0, current=8), scale=Absent("FailedGetScale", 'deployments.apps "shop" not found'))
@@ -129,9 +129,9 @@ def test_texts_are_never_the_reason_for_a_write_but_for_a_column_that_is_new():
     retold = {**before, "columns": {**before["columns"], "targets": "cpu: 99%/60%"}}
 
     assert ("cpu: 60%/60%", "cpu: 61%/60%") == (before["columns"]["targets"], after["columns"]["targets"])
-    assert StatusWrite.NUMBERS is need(before, after)  # by status.currentMetrics
-    assert StatusWrite.NOTHING is need(before, retold)
-    assert StatusWrite.NUMBERS is need(old, before)
+    assert StatusWrite.NUMBERS is needed_between(before, after)  # by status.currentMetrics
+    assert StatusWrite.NOTHING is needed_between(before, retold)
+    assert StatusWrite.NUMBERS is needed_between(old, before)
 
 
 def test_a_condition_of_somebody_else_costs_nothing():
@@ -141,4 +141,4 @@ def test_a_condition_of_somebody_else_costs_nothing():
 
     assert {"type": "Theirs", "status": "False"} == status["conditions"][0]
     assert "Deciding" == status["columns"]["status"]
-    assert StatusWrite.NOTHING is need(status, status)
+    assert StatusWrite.NOTHING is needed_between(status, status)

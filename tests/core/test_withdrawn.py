@@ -35,7 +35,7 @@ from cronhpa.core.model.instant import MINUTE, SECOND
 from cronhpa.core.model.memory import Memory, longest_window
 from cronhpa.core.model.observation import PodCounts, ScalarReading
 from cronhpa.core.model.spec import ControllerOptions, ForecastSettings, Mode, Override, PodsMetric
-from cronhpa.operator.writes.written_status import StatusWrite, need
+from cronhpa.operator.writes.written_status import StatusWrite, needed_between
 
 OPTIONS = ControllerOptions()
 
@@ -311,7 +311,7 @@ def test_while_nobody_asks_for_more_nothing_rises(of, some_schedules, some_recon
         outcome = Scaled(now) if decision.rescales else Withheld()
         memory = memory.after(decision, outcome, acting, observation)
         rendered = render(status, reconciliation_of(acting, decision, outcome, memory, generation=1))
-        status = rendered if need(status, rendered) is StatusWrite.STATUS else status
+        status = rendered if needed_between(status, rendered) is StatusWrite.STATUS else status
         current = decision.desired
 
 

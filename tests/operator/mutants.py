@@ -123,8 +123,8 @@ MUTANTS = (
         # Three rules keep a quiet object's status from being written: each alone would.
         (
             (standing_decisions, "standing_of", lambda *_: None),
-            (WrittenStatus, "need", lambda *_: StatusWrite.STATUS),
-            (writer, "need", lambda *_: StatusWrite.STATUS),
+            (WrittenStatus, "needed_for", lambda *_: StatusWrite.STATUS),
+            (writer, "needed_between", lambda *_: StatusWrite.STATUS),
         ),
     ),
     Mutant("one namespace after another", ("S8",), range(6, 200, 8), ((PodMetricLists, "holding", one_after_another),)),

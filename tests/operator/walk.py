@@ -45,7 +45,7 @@ CARRIERS = {
     ("rest", "_Reconciliation"),
     ("written_status", "_Numbers"),
     ("decisions", "KeptDecision"),
-    ("object_state", "Basis"),
+    ("object_state", "WatchedInputs"),
     ("past_decision", "PastDecision"),
     ("recorded_change", "RecordedChange"),
     ("written_status", "WrittenStatus"),

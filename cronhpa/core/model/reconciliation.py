@@ -61,7 +61,7 @@ class Reconciliation(Struct, frozen=True):
         return self.record.observation
 
     @property
-    def now(self) -> Nanoseconds:
+    def at(self) -> Nanoseconds:
         """The instant with which the memory keeps the reconciliation."""
         return self.decision.at
 

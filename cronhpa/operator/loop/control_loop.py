@@ -27,7 +27,7 @@ from cronhpa.operator.loop.metric_queries import MetricQueries
 from cronhpa.operator.loop.namespace_tasks import NamespaceTasks
 from cronhpa.operator.loop.observer import Cluster
 from cronhpa.operator.loop.pod_metric_lists import PodMetricLists
-from cronhpa.operator.loop.reconciler import Input, Reconciler
+from cronhpa.operator.loop.reconciler import Reconciler, WaitsFor
 from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Key, ObjectState
@@ -169,12 +169,12 @@ class ControlLoop:
             return
         states = self._begun(namespace, due, now)
         queries = self._queries(namespace)
-        for state in states[Input.OWN_REQUEST]:
+        for state in states[WaitsFor.OWN_REQUEST]:
             self._tasks.spawn(self._reconcile_together([state], None, queries, now), namespace)
-        if states[Input.NOTHING]:
-            self._tasks.spawn(self._reconcile_together(states[Input.NOTHING], None, queries, now), namespace)
-        if states[Input.POD_METRICS]:
-            self._tasks.spawn(self._reconcile_listed(namespace, states[Input.POD_METRICS], queries), namespace)
+        if states[WaitsFor.NOTHING]:
+            self._tasks.spawn(self._reconcile_together(states[WaitsFor.NOTHING], None, queries, now), namespace)
+        if states[WaitsFor.POD_METRICS]:
+            self._tasks.spawn(self._reconcile_listed(namespace, states[WaitsFor.POD_METRICS], queries), namespace)
 
     def _queries(self, namespace: str) -> MetricQueries:
         reader = MetricReader(self._cluster.client, self._cluster.discovery)
@@ -182,18 +182,18 @@ class ControlLoop:
 
     def _begun(
         self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds
-    ) -> dict[Input, list[ObjectState]]:
+    ) -> dict[WaitsFor, list[ObjectState]]:
         """The objects whose reconciliation begins, by the answer that they wait for."""
-        states: dict[Input, list[ObjectState]] = {kind: [] for kind in Input}
+        states: dict[WaitsFor, list[ObjectState]] = {kind: [] for kind in WaitsFor}
         is_blind = self._cluster.pods_unknown(namespace) is not None
         list_seconds = self.lists.wait_seconds(namespace)
         for key, due_at in due.items():
             state = self._inventory.items.get(key)
             if state is not None:
-                kind = self._reconciler.input_of(state, now)
-                if kind is Input.POD_METRICS and is_blind:
-                    kind = Input.NOTHING  # a LIST would not be read
-                if list_seconds and kind is Input.POD_METRICS:
+                kind = self._reconciler.waits_for(state, now)
+                if kind is WaitsFor.POD_METRICS and is_blind:
+                    kind = WaitsFor.NOTHING  # a LIST would not be read
+                if list_seconds and kind is WaitsFor.POD_METRICS:
                     self._waiting.setdefault(namespace, {}).setdefault(key, due_at)
                     self._queue.put(key, now + ceil(list_seconds * SECOND))
                 elif self._is_begun(state, due_at, now):
@@ -203,7 +203,7 @@ class ControlLoop:
     def _is_begun(self, state: ObjectState, due_at: Nanoseconds, now: Nanoseconds) -> bool:
         """Whether an object is reconciled from now on: it is not where another installation serves it."""
         due_at = self._due_since(state.key) or due_at
-        if not self._reconciler.serves(state):
+        if not self._reconciler.check_installation(state):
             self._queue.put(state.key, following(state.namespace, state.period, now))
             return False
         self._queue.under_way[state.key] = now
@@ -299,7 +299,7 @@ class ControlLoop:
         """Begins tasks for objects that turn out to wait for an answer of their own; returns the others."""
         now, others = self._clock(), []
         for state in states:
-            if self._reconciler.input_of(state, now, is_decided=True) is Input.OWN_REQUEST:
+            if self._reconciler.waits_for(state, now, is_decided=True) is WaitsFor.OWN_REQUEST:
                 self._tasks.spawn(self._reconcile_together([state], None, queries, now), state.namespace)
             else:
                 others.append(state)

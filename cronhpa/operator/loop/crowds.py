@@ -114,7 +114,7 @@ class Crowds:
             counted.crowd = crowd
         return counted.crowd
 
-    def decided(self, key: Key, spec: Spec, decision: Decision, memory: Memory, *, scales: bool) -> None:
+    def note_decision(self, key: Key, spec: Spec, decision: Decision, memory: Memory, *, scales: bool) -> None:
         """Notes an object's next start, and the pods for which it asks ahead of one. scales: whether they are asked."""
         if self._since is None:
             self._since = decision.at
@@ -167,7 +167,7 @@ class Crowds:
         self._measured[start].pods += pods
         self._measured[start].objects += 1
 
-    def seen(self, key: Key, pods: Sequence[Pod], now: Nanoseconds) -> None:
+    def note_pods(self, key: Key, pods: Sequence[Pod], now: Nanoseconds) -> None:
         """Notes when the pods of an object that asked for some became Ready."""
         request = self._asked.get(key)
         if request is None:

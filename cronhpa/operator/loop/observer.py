@@ -20,7 +20,7 @@ from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.loop.crowds import Crowds
 from cronhpa.operator.loop.metric_queries import MetricQueries
 from cronhpa.operator.objects.installations import Installations
-from cronhpa.operator.objects.object_state import Basis, ObjectState
+from cronhpa.operator.objects.object_state import ObjectState, WatchedInputs
 from cronhpa.operator.objects.owners import Owners
 from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
 from cronhpa.sources.metric_sources import MetricSources
@@ -67,7 +67,7 @@ class Observer:
 
     async def observe(
         self, state: ObjectState, spec: Spec, queries: MetricQueries
-    ) -> tuple[Observation, Nanoseconds, Basis | None]:
+    ) -> tuple[Observation, Nanoseconds, WatchedInputs | None]:
         """The observation of an object's target, its instant, and what it rests on, if that is watched."""
         target = await self._cluster.targets.read(state.namespace, spec.target, fresh=state.writes.scale_unknown)
         if isinstance(target, Absent):
@@ -103,13 +103,13 @@ class Observer:
             measured = [samples_of(measurement, pods) for measurement in measured]
         now = self._clock()
         unseen = self._unseen(state, spec, scale, pods, now)
-        basis = self._basis(state, spec, scale, match, pods)
-        self._crowds.seen(state.key, pods, now)
-        return observe(spec, scale, pods, measured, now, unseen=unseen), now, basis
+        inputs = self._inputs(state, spec, scale, match, pods)
+        self._crowds.note_pods(state.key, pods, now)
+        return observe(spec, scale, pods, measured, now, unseen=unseen), now, inputs
 
-    def _basis(
+    def _inputs(
         self, state: ObjectState, spec: Spec, scale: Scale, match: MatchedPods, pods: tuple[Pod, ...]
-    ) -> Basis | None:
+    ) -> WatchedInputs | None:
         """The values on which a decision rests; None if one is not watched, or newer than the observation."""
         key = state.target
         target = None if key is None else self._cluster.targets.watched(key)
@@ -117,7 +117,7 @@ class Observer:
             return None
         source = forecast_source(spec)
         load_index = next((index for index, metric in enumerate(spec.metrics) if metric is source), None)
-        return Basis(
+        return WatchedInputs(
             target=target,
             match=match,
             ownership=self._cluster.owners.ownership(key),

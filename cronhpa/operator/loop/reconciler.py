@@ -34,7 +34,7 @@ from cronhpa.operator.loop.minute_loads import MinuteLoads
 from cronhpa.operator.loop.observer import Cluster, Observer
 from cronhpa.operator.loop.standing_decisions import StandingDecisions
 from cronhpa.operator.objects.inventory import Inventory
-from cronhpa.operator.objects.object_state import Basis, ObjectState
+from cronhpa.operator.objects.object_state import ObjectState, WatchedInputs
 from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.writes.writer import Writer
 
@@ -48,7 +48,7 @@ LOG = logging.getLogger(__name__)
 _WINDOWS_IN_LOOP_MAX = 16
 
 
-class Input(Enum):
+class WaitsFor(Enum):
     """What a reconciliation waits for. Objects that wait for different answers are reconciled in different tasks."""
 
     NOTHING = "no metric"
@@ -92,19 +92,19 @@ class Reconciler:
         self.on_observed: Callable[[], object] = lambda: None
         """Called after each observation: a clock that was set is followed before the memory is read by it."""
 
-    def input_of(self, state: ObjectState, now: Nanoseconds, *, is_decided: bool = False) -> Input:
+    def waits_for(self, state: ObjectState, now: Nanoseconds, *, is_decided: bool = False) -> WaitsFor:
         """What the next reconciliation of an object waits for. is_decided: whether its decision does not stand."""
         spec, local = state.served.spec, state.local
         if spec is None:  # a write of its problems
-            return Input.OWN_REQUEST
-        if local.standing is not None and local.basis is not None and not local.changed and not is_decided:
-            is_of_pods, is_own = local.basis.is_listed and bool(spec.metrics), not local.basis.is_listed
+            return WaitsFor.OWN_REQUEST
+        if local.standing is not None and local.inputs is not None and not local.changed and not is_decided:
+            is_of_pods, is_own = local.inputs.is_listed and bool(spec.metrics), not local.inputs.is_listed
         else:
             # A target is read by a request until its kind is listed. Others must not wait for the answer.
             target = None if state.target is None else self._cluster.targets.watched(state.target)
             is_own = (
                 state.writes.scale_unknown
-                or state.served.status_unknown
+                or state.writes.status_unknown
                 or not is_watched(spec.target)
                 or target is None
                 or not target.is_current
@@ -114,10 +114,10 @@ class Reconciler:
             )
             is_of_pods = bool(spec.metrics)
         if is_own:
-            return Input.OWN_REQUEST
-        return Input.POD_METRICS if is_of_pods else Input.NOTHING
+            return WaitsFor.OWN_REQUEST
+        return WaitsFor.POD_METRICS if is_of_pods else WaitsFor.NOTHING
 
-    def serves(self, state: ObjectState) -> bool:
+    def check_installation(self, state: ObjectState) -> bool:
         """Whether no other installation serves this object; records another one, and logs it once."""
         problem = self._cluster.installations.problem(state.served.operator, state.namespace) or ""
         if problem == state.local.other_operator:
@@ -138,9 +138,9 @@ class Reconciler:
     async def reconcile(self, state: ObjectState, queries: MetricQueries) -> Reconciliation | None:
         """What is to be written of an object; None if its decision stands, or if there is nothing to decide."""
         served, local = state.served, state.local
-        if served.status_unknown:
+        if state.writes.status_unknown:
             await self._writer.refresh(state)
-        if not self.serves(state):
+        if not self.check_installation(state):
             return None
         spec = served.spec
         if spec is None:
@@ -149,12 +149,12 @@ class Reconciler:
             await self._writer.reject(state, self._clock())
             return None
         was_changed, local.changed = local.changed, False
-        observation, now, basis = await self._observer.observe(state, spec, queries)
+        observation, now, inputs = await self._observer.observe(state, spec, queries)
         self.on_observed()
         local.clock_step = 0
         if local.resumed:  # a new process believes the remembered crowd
             observation = replace(observation, crowd=self.crowds.crowd_of(state.key, now))
-        if not was_changed and await self.standing.stands_as_observed(state, spec, observation, basis, queries, now):
+        if not was_changed and await self.standing.stands_as_observed(state, spec, observation, inputs, queries, now):
             return None
         if local.clock_step:
             return None  # it is due again, by the clock that was set meanwhile
@@ -166,10 +166,15 @@ class Reconciler:
         await self._find_conflicts(state, spec, decision, now)
         if self._inventory.items.get(state.key) is not state or served.spec is not spec:
             return None  # the edit, of the object or of a planned event, causes its own reconciliation
-        return self._conclude(state, record, decision, forecast, basis)
+        return self._conclude(state, record, decision, forecast, inputs)
 
     def _conclude(
-        self, state: ObjectState, record: Record, decision: Decision, forecast: Forecast | None, basis: Basis | None
+        self,
+        state: ObjectState,
+        record: Record,
+        decision: Decision,
+        forecast: Forecast | None,
+        inputs: WatchedInputs | None,
     ) -> Reconciliation:
         """Remembers a decision, unless it scales: then the writer does, once the outcome is known."""
         spec, now, local = record.spec, record.now, state.local
@@ -192,8 +197,8 @@ class Reconciler:
             requests_changed=self._cluster.vertical_autoscalers.problem(state.target, spec),
             placeholder_problem=local.placeholder_problem,
         )
-        self.crowds.decided(state.key, spec, decision, record.memory, scales=reconciliation.scales)
-        local.standing, local.basis = None, basis
+        self.crowds.note_decision(state.key, spec, decision, record.memory, scales=reconciliation.scales)
+        local.standing, local.inputs = None, inputs
         if not reconciliation.scales:
             # Not that of the record: the clock may have been set during a decision in a thread.
             memory = state.memory_after(lambda before: before.after(decision, Withheld(), spec, record.observation))

@@ -1,9 +1,10 @@
 """
 Which decisions stand: those of which nothing has changed on which they rest (`core/standing`).
 
-Whoever changes spec, status or memory sets `LocalState.changed`; target, pods and owners tell by `Basis.is_current`.
-Here the crowd of the next start is compared, and usage by its band. Every five minutes each object is decided in any
-case: that writes numbers that have drifted, records a point of its past, and bounds what a mistake in here can do.
+Whoever changes spec, status or memory sets `LocalState.changed`; target, pods and owners tell by
+`WatchedInputs.is_current`. Here the crowd of the next start is compared, and usage by its band. Every five minutes each
+object is decided in any case: that writes numbers that have drifted, records a point of its past, and bounds what a
+mistake in here can do.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from cronhpa.kube.metrics import PodMetricsByName
 from cronhpa.operator.loop.crowds import Crowds
 from cronhpa.operator.loop.metric_queries import MetricQueries
 from cronhpa.operator.loop.minute_loads import MinuteLoads
-from cronhpa.operator.objects.object_state import Basis, ObjectState
+from cronhpa.operator.objects.object_state import ObjectState, WatchedInputs
 
 LOG = logging.getLogger(__name__)
 
@@ -55,15 +56,15 @@ class StandingDecisions:
         pod_metrics: None for objects without metrics.
         """
         local = state.local
-        basis, standing = local.basis, local.standing
-        if standing is None or basis is None or local.changed or not basis.is_listed or self._check:
+        inputs, standing = local.inputs, local.standing
+        if standing is None or inputs is None or local.changed or not inputs.is_listed or self._check:
             return False
-        if now >= standing.until or not basis.is_current or self._has_another_crowd(state, now):
+        if now >= standing.until or not inputs.is_current or self._has_another_crowd(state, now):
             return False
-        usages = _usages(standing, basis, pod_metrics, now)
+        usages = _usages(standing, inputs, pod_metrics, now)
         if usages is None or not standing.covers(usages, now):
             return False
-        self._note_period(state, standing, basis, usages, now)
+        self._note_period(state, standing, inputs, usages, now)
         return True
 
     async def stands_as_observed(
@@ -71,22 +72,22 @@ class StandingDecisions:
         state: ObjectState,
         spec: Spec,
         observation: Observation,
-        basis: Basis | None,
+        inputs: WatchedInputs | None,
         queries: MetricQueries,
         now: Nanoseconds,
     ) -> bool:
         """Whether the decision on an object stands after its target, pods and metrics were observed."""
         local = state.local
-        standing, former = local.standing, local.basis
+        standing, former = local.standing, local.inputs
         if (
             standing is None
             or former is None
-            or basis is None
+            or inputs is None
             or not former.is_current
-            or former.match is not basis.match
+            or former.match is not inputs.match
         ):
             return False
-        if former.pod_names != basis.pod_names:  # of the same pods the target may own others by now
+        if former.pod_names != inputs.pod_names:  # of the same pods the target may own others by now
             return False
         if self._has_another_crowd(state, now):
             return False
@@ -103,17 +104,17 @@ class StandingDecisions:
 
     def begin(self, state: ObjectState, reconciliation: Reconciliation) -> Standing | None:
         """How long a decision stands whose reconciliation is remembered."""
-        local, basis = state.local, state.local.basis
+        local, inputs = state.local, state.local.inputs
         if (
-            basis is None
-            or not basis.is_current
+            inputs is None
+            or not inputs.is_current
             or (local.replica_conflict is not None and local.replica_conflict.is_open)
         ):
             return None
-        if state.served.status_unknown:  # it is read again first
+        if state.writes.status_unknown:  # it is read again first
             return None
         record, now = reconciliation.record, reconciliation.record.now
-        standing = standing_of(record, basis.pods, reconciliation.decision, reconciliation.memory)
+        standing = standing_of(record, inputs.pods, reconciliation.decision, reconciliation.memory)
         if standing is not None:
             period = record.spec.options.sync_period
             # Contradictions are looked for a period late: other objects may share the edge.
@@ -130,15 +131,15 @@ class StandingDecisions:
         return self._crowds.crowd_of(state.key, now) is not latest.observation.crowd
 
     def _note_period(
-        self, state: ObjectState, standing: Standing, basis: Basis, usages: tuple[int, ...], now: Nanoseconds
+        self, state: ObjectState, standing: Standing, inputs: WatchedInputs, usages: tuple[int, ...], now: Nanoseconds
     ) -> None:
         """Notes a period for which a decision stands."""
         period = standing.spec.options.sync_period
         at = caused_at(latest(state.namespace, period, now), period, now)
         standing.note_period(usages, now, max(at, standing.remembered_at))
         self.stood += 1
-        if basis.load_index is not None and basis.load_series is not None:
-            self._loads.note(state, basis.load_series, now, usages[basis.load_index] / MILLI)
+        if inputs.load_index is not None and inputs.load_series is not None:
+            self._loads.note(state, inputs.load_series, now, usages[inputs.load_index] / MILLI)
 
     def _compare(self, state: ObjectState, standing: Standing, record: Record) -> None:
         """Compares a decision that stands with the one that would be made."""
@@ -156,7 +157,7 @@ class StandingDecisions:
 
 
 def _usages(
-    standing: Standing, basis: Basis, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds
+    standing: Standing, inputs: WatchedInputs, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds
 ) -> tuple[int, ...] | None:
     """The usage of an object's pods by each metric, milli-units; None if one has no sample that counts."""
     if not standing.spec.metrics:
@@ -165,7 +166,7 @@ def _usages(
         return None
     usages: list[int] = []
     for metric in standing.spec.metrics:
-        if not isinstance(metric, ResourceMetric) or (usage := pod_metrics.usage(metric, basis.pod_names)) is None:
+        if not isinstance(metric, ResourceMetric) or (usage := pod_metrics.usage(metric, inputs.pod_names)) is None:
             return None
         is_starting = now < standing.started and metric.name == "cpu"
         if is_starting and not standing.trusts(pod_metrics.samples(metric, [pod.name for pod in standing.starting])):

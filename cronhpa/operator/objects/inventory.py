@@ -360,7 +360,7 @@ class Inventory:
                 continue
             if not knows_all:
                 self.resume(state)
-            state.served.status_unknown = state.namespace in unread
+            state.writes.status_unknown = state.namespace in unread
             state.local.changed = True  # a write of the former term may have been cancelled
             self._changed(state.key)
 
@@ -368,7 +368,7 @@ class Inventory:
         """Reads an object's memory from its status again."""
         self._read_memory(state)
         local, writes = state.local, state.writes
-        local.resumed = state.served.status_unknown = False
+        local.resumed = state.writes.status_unknown = False
         local.latest = local.replica_conflict = None
         local.under_provisioned = UnderProvisioned()
         writes.scale_unknown = local.memory.intent is not None

@@ -77,8 +77,6 @@ class ServedObject(Struct):
     """The installation that the status names."""
     altered: frozenset[Path] = frozenset()
     """Fields of the status that the API dropped or changed when we wrote them, as those of a newer release."""
-    status_unknown: bool = False
-    """Whether the result of the last status write is unknown."""
 
     @property
     def status(self) -> Status:
@@ -96,7 +94,7 @@ class Ownership(Struct):
     is_current: bool = True
 
 
-class Basis(Struct, gc=False):
+class WatchedInputs(Struct, gc=False):
     """What a decision rests on besides the object itself and the usage of its pods."""
 
     target: WatchedTarget
@@ -126,7 +124,7 @@ class LocalState(Struct):
     """Whether this process has resumed the memory that the status had at its start."""
     standing: Standing | None = None
     """How long the latest decision stands; None if the next period must be decided."""
-    basis: Basis | None = None
+    inputs: WatchedInputs | None = None
     """The target, pods and owners on which the decision rests."""
     changed: bool = True
     """Whether the next period must be decided: the object has a new version, or a write of it failed."""
@@ -182,6 +180,8 @@ class WriteState(Struct):
     """The packed status that was written or taken over last: another one is somebody else's."""
     failure: str = ""
     """The last logged failure of a status write; "" once a write succeeds."""
+    status_unknown: bool = False
+    """Whether the result of the last status write is unknown."""
     scale_unknown: bool = False
     """Whether the result of the last scale write is unknown."""
     change: RecordedChange = field(default_factory=RecordedChange)

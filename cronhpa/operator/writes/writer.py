@@ -45,7 +45,7 @@ from cronhpa.operator.writes.decision_recorder import DecisionRecorder
 from cronhpa.operator.writes.event_recorder import EventRecorder
 from cronhpa.operator.writes.state_log import log_changes, log_event, log_scaled
 from cronhpa.operator.writes.write_places import Urgency, WritePlaces
-from cronhpa.operator.writes.written_status import StatusWrite, WrittenStatus, need
+from cronhpa.operator.writes.written_status import StatusWrite, WrittenStatus, needed_between
 
 LOG = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class Writer:
             or not self._is_current(state, reconciliation)
         ):
             return False
-        return not self._must_write(state, written.need(reconciliation), reconciliation)
+        return not self._must_write(state, written.needed_for(reconciliation), reconciliation)
 
     async def _finish(
         self,
@@ -150,7 +150,7 @@ class Writer:
 
         Returns whether all of it was done; else the next period is decided.
         """
-        writes, now = state.writes, reconciliation.now
+        writes, now = state.writes, reconciliation.at
         if not self._is_current(state, reconciliation):
             return False
         if writes.reported is None:
@@ -213,7 +213,7 @@ class Writer:
         if is_down or not _names(before, decision.current):
             intending = state.memory_after(lambda remembered: remembered.intending(decision, spec, observation))
             status = self._rendered(state, before, replace(reconciliation, memory=intending))
-            written = await self._put_status(state, before, status, reconciliation.now)
+            written = await self._put_status(state, before, status, reconciliation.at)
             if not written and is_down:
                 return Failed("the status could not be written, and a scale-down is written down before it is acted")
             if not self._is_current(state, reconciliation):
@@ -248,7 +248,7 @@ class Writer:
         waited = round((asyncio.get_running_loop().time() - handed_over) * SECOND)
         # A write that waited for long must not let the next step come early.
         is_late = waited > spec.options.sync_period // LATE
-        return Scaled(reconciliation.now + waited if is_late else reconciliation.now)
+        return Scaled(reconciliation.at + waited if is_late else reconciliation.at)
 
     @asynccontextmanager
     async def _place(
@@ -311,7 +311,7 @@ class Writer:
         """Records a reconciliation; its status, if that must be written. before: the status that the API serves."""
         status = self._rendered(state, before, reconciliation)
         self.decisions.note(state, reconciliation, status)
-        needed = need(before, status)
+        needed = needed_between(before, status)
         if not self._must_write(state, needed, reconciliation):
             served = state.served.packed_status
             state.writes.status = WrittenStatus.of(served, reconciliation, has_numbers=needed is StatusWrite.NOTHING)
@@ -322,7 +322,7 @@ class Writer:
     async def _write_report(
         self, state: ObjectState, before: Status, status: Status, reconciliation: Reconciliation
     ) -> bool:
-        is_written = await self._put_status(state, before, status, reconciliation.now)
+        is_written = await self._put_status(state, before, status, reconciliation.at)
         if is_written and not reconciliation.scales:
             state.writes.status = WrittenStatus.of(state.writes.own, reconciliation)
         return is_written
@@ -372,7 +372,7 @@ class Writer:
         except ClusterError as error:
             LOG.warning("%s/%s: %s", state.namespace, state.name, error.message)
             return False
-        state.served.status_unknown = False
+        state.writes.status_unknown = False
         return self._inventory.items.get(state.key) is state
 
     def _is_current(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
@@ -394,7 +394,7 @@ class Writer:
             return True
         before = state.served.status
         return self._is_current(state, reconciliation) and await self._put_status(
-            state, before, {**before, "operator": claim}, reconciliation.now
+            state, before, {**before, "operator": claim}, reconciliation.at
         )
 
     def _rendered(self, state: ObjectState, before: Status, reconciliation: Reconciliation) -> Status:
@@ -407,7 +407,7 @@ class Writer:
 
     async def _put_status(self, state: ObjectState, before: Status, status: Status, now: Nanoseconds) -> bool:
         """Writes a status; whether the API holds it now. before: the status that the API serves."""
-        if state.served.status_unknown:
+        if state.writes.status_unknown:
             # A patch is a difference: against a status that the API may not hold, it would leave old fields behind.
             served_by = state.served.operator
             if not await self.refresh(state) or state.served.operator != served_by:
@@ -426,7 +426,7 @@ class Writer:
         if error.status == HTTPStatus.NOT_FOUND:
             self._inventory.drop(state.key, state.uid)
         is_conflict = _is_conditional(patch) and error.status == HTTPStatus.CONFLICT
-        state.served.status_unknown = is_ambiguous(error) or is_conflict
+        state.writes.status_unknown = is_ambiguous(error) or is_conflict
         # Once, not at every reconciliation: a right that was taken away is missing for every object.
         if not is_conflict and state.writes.failure != error.message:
             LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)
@@ -483,7 +483,7 @@ class Writer:
 
         Statuses that are written together, after a start or at a shared edge, drift apart so.
         """
-        now, written_at = reconciliation.now, state.writes.status_at
+        now, written_at = reconciliation.at, state.writes.status_at
         if written_at is None:  # what was read at the start is as good as written now
             written_at = state.writes.status_at = now
         interval = max(_DRIFT, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)

@@ -5,7 +5,8 @@ What must be written of a status. The answer has a name for each kind, and this 
 - numbers, if only numbers have drifted that nobody scales for: they are written from time to time;
 - the status, if anything changed that matters to a person or to a restart.
 
-`WrittenStatus` finds it by the inputs of a status, `need` by the rendered status: equal inputs need not be rendered.
+`WrittenStatus` finds it by the inputs of a status, `needed_between` by the rendered status: equal inputs need not be
+rendered.
 """
 
 from __future__ import annotations
@@ -81,14 +82,14 @@ class WrittenStatus(Struct):
         numbers = _numbers(reconciliation) if has_numbers else None
         return cls(packed, _inputs(reconciliation), numbers, until)
 
-    def need(self, reconciliation: Reconciliation) -> StatusWrite:
+    def needed_for(self, reconciliation: Reconciliation) -> StatusWrite:
         """What must be written after a reconciliation. STATUS if only a rendered status can tell."""
-        if reconciliation.now >= self.until or self.inputs != _inputs(reconciliation):
+        if reconciliation.at >= self.until or self.inputs != _inputs(reconciliation):
             return StatusWrite.STATUS
         return StatusWrite.NOTHING if self.numbers == _numbers(reconciliation) else StatusWrite.NUMBERS
 
 
-def need(before: Status, after: Status) -> StatusWrite:
+def needed_between(before: Status, after: Status) -> StatusWrite:
     """What must be written where the API serves a status and another one was rendered."""
     if _matters(before, after):
         return StatusWrite.STATUS

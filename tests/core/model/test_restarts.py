@@ -31,7 +31,7 @@ from cronhpa.core.model.instant import MINUTE, SECOND
 from cronhpa.core.model.memory import Memory, ScaleEvent
 from cronhpa.core.model.spec import ControllerOptions, Override
 from cronhpa.core.reasons import reason
-from cronhpa.operator.writes.written_status import StatusWrite, need
+from cronhpa.operator.writes.written_status import StatusWrite, needed_between
 
 OPTIONS = ControllerOptions()
 
@@ -100,7 +100,7 @@ class Life:
 
     def _write(self, decision, memory, outcome):
         status = render(self.status, reconciliation_of(self.spec, decision, outcome, memory, generation=1))
-        if need(self.status, status) is StatusWrite.STATUS:
+        if needed_between(self.status, status) is StatusWrite.STATUS:
             self.status = status
 
 

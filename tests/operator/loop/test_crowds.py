@@ -39,7 +39,7 @@ def fleet(objects, crowds=None, **fields):
     """Objects that add 2 pods each at START."""
     crowds = crowds or Crowds()
     for number in range(objects):
-        crowds.decided(("prod", f"app-{number}"), DAY, decided(**fields), Memory(), scales=False)
+        crowds.note_decision(("prod", f"app-{number}"), DAY, decided(**fields), Memory(), scales=False)
     return crowds
 
 
@@ -49,12 +49,12 @@ def started(crowds, objects, delay_s, start=START):
     for number in range(objects):
         key = ("prod", f"app-{number}")
         leads = decided(WindowState.LEADING, start=start, instant=asked_at, desired=4)
-        crowds.decided(key, DAY, leads, Memory(start_up=10 * SECOND), scales=True)
+        crowds.note_decision(key, DAY, leads, Memory(start_up=10 * SECOND), scales=True)
     for number in range(objects):
         delay = delay_s * (number + 1) // objects
         ready = asked_at + (9 + delay) * SECOND
         pods = [replace(pod(f"new-{index}"), created=asked_at, ready_since=ready) for index in range(2)]
-        crowds.seen(("prod", f"app-{number}"), pods, start + MINUTE)
+        crowds.note_pods(("prod", f"app-{number}"), pods, start + MINUTE)
 
 
 def test_the_pods_of_all_objects_that_start_together_are_one_crowd():
@@ -68,14 +68,14 @@ def test_floors_in_percent_are_in_the_crowd_as_the_counts_that_they_come_to():
     crowds = Crowds()
     twice = spec(schedules=(replace(DAY.schedules[0], floor=None, floor_percent=200),))
     for number in range(50):
-        crowds.decided(("prod", f"app-{number}"), twice, decided(), Memory(), scales=False)
+        crowds.note_decision(("prod", f"app-{number}"), twice, decided(), Memory(), scales=False)
 
     assert 100 == crowds.crowd_of(("prod", "app-0"), LATER).pods
 
 
 def test_an_object_alone_and_one_without_schedules_delay_nothing():
     crowds = fleet(1)
-    crowds.decided(("prod", "plain"), spec(), replace(decided(), windows=()), Memory(), scales=False)
+    crowds.note_decision(("prod", "plain"), spec(), replace(decided(), windows=()), Memory(), scales=False)
 
     assert 0 == crowds.crowd_of(("prod", "app-0"), LATER).delay(START)
     assert crowds.crowd_of(("prod", "plain"), LATER) is None
@@ -108,7 +108,7 @@ def test_a_start_further_away_than_a_day_has_no_crowd_yet():
 def test_whoever_is_deleted_or_starts_at_another_time_leaves_the_crowd():
     crowds = fleet(100)
     crowds.forget(("prod", "app-0"))
-    crowds.decided(("prod", "app-1"), DAY, decided(start=START + MINUTE), Memory(), scales=False)
+    crowds.note_decision(("prod", "app-1"), DAY, decided(start=START + MINUTE), Memory(), scales=False)
 
     assert (196, 98) == (
         crowds.crowd_of(("prod", "app-7"), LATER).pods,
@@ -145,11 +145,11 @@ def test_the_steps_that_the_policies_allow_are_not_the_crowds():
     rise = spec(schedules=(schedule("day", "30 10 * * *", "0 18 * * *", floor=10),))
     for number in range(100):
         leads = replace(decided(WindowState.LEADING, instant=asked_at, desired=4), minimum=10)
-        crowds.decided(("prod", f"app-{number}"), rise, leads, Memory(start_up=10 * SECOND), scales=True)
+        crowds.note_decision(("prod", f"app-{number}"), rise, leads, Memory(start_up=10 * SECOND), scales=True)
     for number in range(100):
         ready = asked_at + (30 + 9 + 20 * (number + 1) // 100) * SECOND
         pods = [replace(pod(f"new-{index}"), created=asked_at, ready_since=ready) for index in range(8)]
-        crowds.seen(("prod", f"app-{number}"), pods, START + MINUTE)
+        crowds.note_pods(("prod", f"app-{number}"), pods, START + MINUTE)
 
     assert 2400 == crowds.pods_per_minute
 
@@ -160,7 +160,7 @@ def test_a_tenth_that_is_never_ready_changes_nothing():
     slow = fleet(100)
     for number in range(90, 100):
         leads = decided(WindowState.LEADING, instant=START - 30 * SECOND, desired=4)
-        slow.decided(("prod", f"app-{number}"), DAY, leads, Memory(), scales=True)
+        slow.note_decision(("prod", f"app-{number}"), DAY, leads, Memory(), scales=True)
     started(slow, 90, 18)
 
     assert 600 == crowds.pods_per_minute == slow.pods_per_minute

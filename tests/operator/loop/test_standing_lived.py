@@ -242,10 +242,10 @@ def test_a_status_in_doubt_is_read_again_in_each_period_until_that_succeeds():
         async with Life(api, check_standing=False) as life:
             await until(100)
             (state,) = life.inventory
-            state.served.status_unknown = state.local.changed = True
+            state.writes.status_unknown = state.local.changed = True
             api.faults = [Fault("GET", "/cronhpas/shop", status=500, times=1)]
             await until(135)
-            return state.served.status_unknown
+            return state.writes.status_unknown
 
     assert not live(scenario)
 

@@ -110,10 +110,10 @@ def test_a_status_in_doubt_that_is_nested_deep_is_read_and_decided_on(levels):
             cron_hpa = api.objects["cronhpas"]["prod", "shop"]
             cron_hpa["metadata"]["resourceVersion"], cron_hpa["status"]["deep"] = str(api.version), deep
             (state,) = life.inventory
-            state.served.status_unknown = True
+            state.writes.status_unknown = True
             api.load["prod", "shop"] = 4000
             await until(60)
-            return api.replicas("prod", "shop"), state.served.status_unknown, life.control_loop.metrics.errors
+            return api.replicas("prod", "shop"), state.writes.status_unknown, life.control_loop.metrics.errors
 
     assert (8, False, 0) == live(scenario)
 

@@ -28,7 +28,7 @@ from cronhpa.core.model.instant import SECOND
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Observation, PodCounts, Scale
 from cronhpa.core.model.spec import MetricTarget, ResourceMetric, Spec, TargetRef
-from cronhpa.operator.writes.written_status import StatusWrite, need
+from cronhpa.operator.writes.written_status import StatusWrite, needed_between
 
 SPEC = Spec(
     target=TargetRef("apps/v1", "Deployment", "web"),
@@ -61,14 +61,14 @@ def test_where_nothing_changes_nothing_is_written():
     before, after = statuses(2500, 2500)
 
     assert before != after
-    assert StatusWrite.NOTHING is need(before, after)
+    assert StatusWrite.NOTHING is needed_between(before, after)
 
 
 def test_a_metric_that_moves_within_the_tolerance_drifts():
     """2.5 and 2.6 cores of 5: 50 and 52 %, both within a tenth of the target."""
     before, after = statuses(2500, 2600)
 
-    assert StatusWrite.NUMBERS is need(before, after)
+    assert StatusWrite.NUMBERS is needed_between(before, after)
 
 
 def test_another_recommendation_is_written_at_once():
@@ -76,7 +76,7 @@ def test_another_recommendation_is_written_at_once():
     before, after = statuses(2500, 1000)
 
     assert [5, 2] == [recommendation["replicas"] for recommendation in after["memory"]["recommendations"]]
-    assert StatusWrite.STATUS is need(before, after)
+    assert StatusWrite.STATUS is needed_between(before, after)
 
 
 json_values = st.recursive(
@@ -97,7 +97,7 @@ def test_over_any_memory_that_somebody_forged_the_right_one_is_written(forged):
     patched = copied(held)
     merged(patched, merge_patch(held, after))
 
-    assert need(held, after) is not StatusWrite.NOTHING or set(forged) <= {"a"}
+    assert needed_between(held, after) is not StatusWrite.NOTHING or set(forged) <= {"a"}
     assert after == patched
 
 

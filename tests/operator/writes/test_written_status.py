@@ -15,7 +15,7 @@ from cronhpa.core.model.observation import Absent, Crowd, NodeStart, Observation
 from cronhpa.core.model.reconciliation import PlaceholderProblem, Reconciliation
 from cronhpa.core.model.spec import ForecastSettings
 from cronhpa.core.schedules.conflicts import Conflict
-from cronhpa.operator.writes.written_status import StatusWrite, WrittenStatus, need
+from cronhpa.operator.writes.written_status import StatusWrite, WrittenStatus, needed_between
 
 PODS = PodCounts(5, 0, 0, 5, 5, 2500, 5000, 0, 0, 0, 2500)
 SPEC = spec(metrics=(cpu(),), forecast=ForecastSettings())
@@ -101,7 +101,7 @@ def test_every_field_that_a_status_may_show_has_another_value_here(of, named):
 def test_where_nothing_changed_nothing_is_written():
     reconciliation = reconciled()
 
-    assert StatusWrite.NOTHING is WrittenStatus.of(b"", reconciliation).need(reconciliation)
+    assert StatusWrite.NOTHING is WrittenStatus.of(b"", reconciliation).needed_for(reconciliation)
 
 
 @pytest.mark.parametrize(("_name", "changed"), CHANGES, ids=[name for name, _ in CHANGES])
@@ -113,6 +113,8 @@ def test_what_would_change_the_status_is_never_taken_for_nothing(_name, changed)
     before = reconciled()
     was = render({}, before)
 
-    rendered = need(was, render(was, changed))
+    rendered = needed_between(was, render(was, changed))
 
-    assert StatusWrite.NOTHING is rendered or StatusWrite.NOTHING is not WrittenStatus.of(b"", before).need(changed)
+    assert StatusWrite.NOTHING is rendered or StatusWrite.NOTHING is not WrittenStatus.of(b"", before).needed_for(
+        changed
+    )
