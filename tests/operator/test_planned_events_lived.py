@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 import pytest
+from copied import copied
 from lives import CPU, Life, cronhpa, deployment, timeline, until
 from model_api import START, Fault, ModelApi
 from virtual_time import live
@@ -246,7 +247,7 @@ def test_an_event_of_an_unknown_calendar_says_what_it_blocks_and_blocks_nothing_
         api.create("plannedevents", "prod", "sale", spec={"selector": {}, "reason": "a sale", "schedules": [TYPO]})
         async with Life(api):
             await until(300)
-            told = api.objects["plannedevents"]["prod", "sale"]["status"]
+            told = copied(api.objects["plannedevents"]["prod", "sale"]["status"])
             api.edit("plannedevents", "prod", "sale", spec=suspended)
             await until(400)
         return told, timeline(api)
