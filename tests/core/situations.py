@@ -431,9 +431,7 @@ def situations(draw, *, timed=None, present=True):
     )
 
 
-outcomes = st.one_of(
-    st.builds(Scaled, at=st.just(NOW)), st.builds(Failed, message=texts), st.builds(Withheld, reason=texts)
-)
+outcomes = st.one_of(st.builds(Scaled, at=st.just(NOW)), st.builds(Failed, message=texts), st.just(Withheld()))
 
 
 # --- pods and samples --------------------------------------------------------------------------------------------
