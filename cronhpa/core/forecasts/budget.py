@@ -46,11 +46,8 @@ def share(hours: Mapping[int, PodHour], now: Nanoseconds, span: int, replicas: i
     whole hour is known, an ordinary hour has this count.
     """
     current = now // HOUR
-    known = 0
-    extra = whole = 0.0
-    for hour in range(current - span + 1, current):
-        if (counted := hours.get(hour)) is not None:
-            known, extra, whole = known + 1, extra + counted.extra, whole + counted.base
+    past = [counted for hour, counted in hours.items() if current - span < hour < current]
+    known, extra, whole = len(past), sum([hour.extra for hour in past]), sum([hour.base for hour in past])
     ordinary = whole / known if known else replicas * HOUR / SECOND
     # The current hour is incomplete: its base is that of an ordinary hour.
     base = whole + (span - known) * ordinary

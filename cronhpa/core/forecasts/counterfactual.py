@@ -72,6 +72,8 @@ class Pods(Struct, frozen=True):
         """
         end = now - SAMPLE_DELAY
         begin = end - SAMPLE_WINDOW
+        if not self.gone and all(instant <= min(begin - start_up, now - age) for instant, _ in self.made):
+            return 1.0  # as below, where all were Ready and old enough all the time
         served = [(max(instant + start_up, begin), end, number, now - instant >= age) for instant, number in self.made]
         served += [(begin, min(instant, end), number, False) for instant, number in self.gone]
         served = [group for group in served if group[0] < group[1]]
