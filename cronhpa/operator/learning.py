@@ -17,14 +17,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.forecasts.floor import forecast_metric
 from cronhpa.core.forecasts.left_out import around_today, left_out
 from cronhpa.core.model.instant import HOUR, Nanoseconds
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.service import ForecastService
 from cronhpa.history.database.address import StoreAddress, file_of
 from cronhpa.history.database.database import Fault, StoreError
-from cronhpa.history.database.series import LoadSample, Series
+from cronhpa.history.database.series import LoadSample
 from cronhpa.history.imports.backfill import Backfills
 from cronhpa.history.imports.prometheus import Prometheus
 from cronhpa.history.load.spend import SPEND_KEPT
@@ -307,13 +306,11 @@ class Learning:
 
 def target_of(state: ObjectState) -> ForecastTarget | None:
     """The inputs of an object's forecast; None if the object asks for no forecast."""
-    spec = state.served.spec
-    if spec is None or spec.forecast is None or (name := forecast_metric(spec)) is None:
+    spec, series = state.served.spec, state.load_series
+    if spec is None or spec.forecast is None or series is None:
         return None
     memory = state.local.memory
-    return ForecastTarget(
-        Series(state.namespace, state.name, name), spec, memory.lead_start_up(spec), memory.request_per_pod.get(name)
-    )
+    return ForecastTarget(series, spec, memory.lead_start_up(spec), memory.request_per_pod.get(series.metric))
 
 
 def _identity(store: StoreAddress) -> tuple[int, int] | None:

@@ -11,7 +11,6 @@ from cronhpa.core.metrics.observe import Measurement, active, observe, samples_o
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
 from cronhpa.core.model.spec import PodSelection, ResourceMetric, Spec
-from cronhpa.history.database.series import Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.pod_indexer import MatchedPods, PodIndexer
@@ -125,7 +124,6 @@ class Observer:
             pod_names=tuple(pod.name for pod in pods),
             is_listed=all(isinstance(metric, ResourceMetric) for metric in spec.metrics),
             load_index=load_index,
-            load_series=None if source is None else Series(state.namespace, state.name, source.name),
         )
 
     def _unseen(

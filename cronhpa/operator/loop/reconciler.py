@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from cronhpa.core.behavior import resume
 from cronhpa.core.decide import Decide
 from cronhpa.core.decide import decide as decide_with
-from cronhpa.core.forecasts.floor import forecast_metric
 from cronhpa.core.model.decision import Decision, Withheld
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY, Nanoseconds
@@ -152,6 +151,8 @@ class Reconciler:
         observation, now, inputs = await self._observer.observe(state, spec, queries)
         self.on_observed()
         local.clock_step = 0
+        if not self._is_current(state, spec):
+            return None  # its load is not that of the new spec
         if local.resumed:  # a new process believes the remembered crowd
             observation = replace(observation, crowd=self.crowds.crowd_of(state.key, now))
         if not was_changed and await self.standing.stands_as_observed(state, spec, observation, inputs, queries, now):
@@ -164,8 +165,8 @@ class Reconciler:
         record = Record(spec, observation, limited, local.memory, now)
         decision = await self._decided(state, record, held_until)
         await self._find_conflicts(state, spec, decision, now)
-        if self._inventory.items.get(state.key) is not state or served.spec is not spec:
-            return None  # the edit, of the object or of a planned event, causes its own reconciliation
+        if not self._is_current(state, spec):
+            return None
         return self._conclude(state, record, decision, forecast, inputs)
 
     def _conclude(
@@ -257,10 +258,9 @@ class Reconciler:
         self, state: ObjectState, spec: Spec, now: Nanoseconds
     ) -> tuple[Forecast | None, Forecast | Absent | None]:
         """(newest forecast, forecast within its budget for the decision)."""
-        name = forecast_metric(spec)
-        if spec.forecast is None or name is None:
+        series = state.load_series
+        if spec.forecast is None or series is None:
             return None, None
-        series = Series(state.namespace, state.name, name)
         newest = self._forecasts.latest(series)
         if isinstance(newest, Absent):
             return None, newest
@@ -275,11 +275,15 @@ class Reconciler:
         owner_problem: str | None,
     ) -> int | None:
         """The part of its budget that an active forecast has used, with this reconciliation; None without one."""
-        if forecast is None or owner_problem is not None or record.spec.mode is not Mode.ACTIVE:
+        series = state.load_series
+        if forecast is None or series is None or owner_problem is not None or record.spec.mode is not Mode.ACTIVE:
             return None
-        series = Series(state.namespace, state.name, forecast.metric)
         self.budgets.count(series, record.spec, record.observation, record.memory, decision, record.now)
         return self.budgets.used_permille(series)
+
+    def _is_current(self, state: ObjectState, spec: Spec) -> bool:
+        """Whether the spec is the object's; an edit of it, or of a planned event, causes its own reconciliation."""
+        return self._inventory.items.get(state.key) is state and state.served.spec is spec
 
 
 def _takes_long(state: ObjectState, spec: Spec, now: Nanoseconds) -> bool:

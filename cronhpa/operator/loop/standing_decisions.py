@@ -138,8 +138,8 @@ class StandingDecisions:
         at = caused_at(latest(state.namespace, period, now), period, now)
         standing.note_period(usages, now, max(at, standing.remembered_at))
         self.stood += 1
-        if inputs.load_index is not None and inputs.load_series is not None:
-            self._loads.note(state, inputs.load_series, now, usages[inputs.load_index] / MILLI)
+        if inputs.load_index is not None:
+            self._loads.note(state, now, usages[inputs.load_index] / MILLI)
 
     def _compare(self, state: ObjectState, standing: Standing, record: Record) -> None:
         """Compares a decision that stands with the one that would be made."""

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.api.patch import Path
 from cronhpa.api.status_text import Status
+from cronhpa.core.forecasts.floor import forecast_metric
 from cronhpa.core.model.decision import Decision
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.memory import Memory
@@ -108,8 +109,6 @@ class WatchedInputs(Struct, gc=False):
     """Whether the LIST of the namespace's pod metrics has all metrics; else each is requested alone."""
     load_index: int | None
     """The index of the metric that is the object's load."""
-    load_series: Series | None
-    """The series of this load."""
 
     @property
     def is_current(self) -> bool:
@@ -236,6 +235,12 @@ class ObjectState:
         """The time between two reconciliations."""
         spec = self.served.spec
         return _UNREADABLE_PERIOD if spec is None else spec.options.sync_period
+
+    @property
+    def load_series(self) -> Series | None:
+        """The series of the load that pods share; None without one."""
+        name = None if self.served.spec is None else forecast_metric(self.served.spec)
+        return None if name is None else Series(self.namespace, self.name, name)
 
     @property
     def target(self) -> TargetKey | None:
