@@ -8,7 +8,6 @@ replicas and the coming floor. Seconds before each step the room of its pods is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
 
 from msgspec import Struct
 
@@ -16,6 +15,7 @@ from cronhpa.core.behavior import Limits, approach
 from cronhpa.core.forecasts.floor import predict
 from cronhpa.core.model.decision import DecisionKind, Lead, Proposal, WindowState
 from cronhpa.core.model.instant import FOR_EVER, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.levelled import levelled
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.reconciliation import Reconciliation
@@ -29,7 +29,6 @@ _EDGES_MAX = 16
 _FREE_BEFORE = 10 * SECOND
 _STUCK = {DecisionKind.UNREACHABLE, DecisionKind.SUSPENDED}
 _COUNTING = {WindowState.OPEN, WindowState.LEADING}
-_Name = TypeVar("_Name", str, tuple[str, str])
 
 
 def pods_to_come(latest: Reconciliation, replicas: int, now: Nanoseconds) -> int:
@@ -72,22 +71,13 @@ def shares(missing: Mapping[tuple[str, str], int], most: int) -> dict[tuple[str,
     by_namespace: dict[str, dict[tuple[str, str], int]] = {}
     for key, count in missing.items():
         by_namespace.setdefault(key[0], {})[key] = count
-    limits = _levelled({namespace: sum(of.values()) for namespace, of in by_namespace.items()}, most)
+    limits = levelled({namespace: sum(of.values()) for namespace, of in by_namespace.items()}, most)
     return {
         key: count
         for namespace, of in by_namespace.items()
-        for key, count in _levelled(of, limits[namespace]).items()
+        for key, count in levelled(of, limits[namespace]).items()
         if count
     }
-
-
-def _levelled(missing: Mapping[_Name, int], most: int) -> dict[_Name, int]:
-    left, given = most, dict[_Name, int]()
-    # The smallest first: what they leave is shared by the others.
-    for rest, key in zip(range(len(missing), 0, -1), sorted(missing, key=lambda key: (missing[key], key)), strict=True):
-        given[key] = min(missing[key], left // rest)
-        left -= given[key]
-    return given
 
 
 def _floors(latest: Reconciliation, replicas: int, now: Nanoseconds, ahead: Nanoseconds) -> Iterator[int]:

@@ -27,7 +27,7 @@ from cronhpa.history.database.series import LoadSample
 from cronhpa.history.imports.backfill import Backfills
 from cronhpa.history.imports.prometheus import Prometheus
 from cronhpa.history.load.spend import SPEND_KEPT
-from cronhpa.history.past.event_reports import PastReport
+from cronhpa.history.past.event_reports import WaitingReports
 from cronhpa.history.store import Store
 from cronhpa.kube.clock import Clock
 from cronhpa.operator.loop.budget_trackers import BudgetTrackers
@@ -78,7 +78,7 @@ class Learning:
         loads: deque[LoadSample],
         budgets: BudgetTrackers,
         decisions: DecisionRecorder | None = None,
-        reports: deque[PastReport] | None = None,
+        reports: WaitingReports | None = None,
         open_prometheus: Callable[[], Prometheus] | None = None,
         open_store: Callable[[StoreAddress], Store] = Store,
         is_leading: Callable[[], bool] = lambda: True,
@@ -91,7 +91,7 @@ class Learning:
         self._loads = loads
         self._budgets = budgets
         self._decisions = decisions
-        self._reports = deque[PastReport]() if reports is None else reports
+        self._reports = WaitingReports() if reports is None else reports
         self._open_prometheus = open_prometheus
         self._open_store = open_store
         self._is_leading = is_leading
@@ -235,12 +235,10 @@ class Learning:
             self._budgets.restore(spend)
         if problem is None and self._decisions is not None:
             problem = await self._flush_decisions(store, self._decisions)
-        if problem is None and self._reports:
-            reports = list(self._reports)
+        if problem is None and (reports := list(self._reports)):
             problem = await asyncio.to_thread(store.reports.record, reports)
             if problem is None:
-                for _ in reports:
-                    self._reports.popleft()
+                self._reports.are_stored(reports)
         self._log_problem(problem)
 
     async def _flush_decisions(self, store: Store, decisions: DecisionRecorder) -> Fault | None:

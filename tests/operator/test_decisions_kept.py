@@ -13,7 +13,7 @@ from virtual_time import live
 
 from cronhpa.core.model.instant import MINUTE, SECOND
 from cronhpa.history.database.database import Fault
-from cronhpa.history.past.event_reports import PastReport
+from cronhpa.history.past.event_reports import PastReport, WaitingReports
 from cronhpa.history.store import Store
 from cronhpa.kube.clock import Clock
 from cronhpa.operator.app import Operator
@@ -128,14 +128,15 @@ def test_explained_after_a_clock_that_was_ahead_each_hour_has_what_was_decided_i
 
 def test_reports_of_events_are_in_the_store_after_a_flush_and_wait_no_more(tmp_path):
     path, report = tmp_path / "history.db", PastReport("prod", "sale", 5, {"peakPods": 9})
-    waiting = deque([report])
+    waiting = WaitingReports()
+    waiting.add(report)
 
     asyncio.run(flushed(keeper(path, None, reports=waiting)))
 
     store = Store.open_to_read(path)
     kept = store.reports.newest()
     store.close()
-    assert ([report], 0) == (kept, len(waiting))
+    assert ([report], []) == (kept, list(waiting))
 
 
 class Faulty:

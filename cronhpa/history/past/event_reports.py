@@ -1,25 +1,29 @@
 """
 What came of planned events: the report of each window that closed, for two years, also of events that were deleted.
 
-Of an event the newest 200 reports are kept, and 100,000 of all together: an event may open each minute.
+Of an event the newest 200 reports are kept, and 100,000 of all together, in equal shares of namespaces: an event may
+open each minute, and a tenant may make very many.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from cronhpa.core.model.instant import DAY, Nanoseconds
+from cronhpa.core.model.levelled import levelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from cronhpa.history.database.database import Connection, Database, Fault
 
 REPORTS_KEPT: Nanoseconds = 730 * DAY
 REPORTS_OF_EVENT = 200
 REPORTS_MAX = 100_000
+REPORTS_WAITING = 1000
 
 
 class PastReport(NamedTuple):
@@ -31,6 +35,29 @@ class PastReport(NamedTuple):
     opened: Nanoseconds
     body: dict[str, Any]
     """The report as in the status, with the event's reason and the number of its objects."""
+
+
+class WaitingReports:
+    """Reports that wait for the store. Of more than `most` the oldest of the namespace with the most give way."""
+
+    def __init__(self, most: int = REPORTS_WAITING) -> None:
+        self._most = most
+        self._reports: list[PastReport] = []
+
+    def __iter__(self) -> Iterator[PastReport]:
+        """Those that wait, the oldest first."""
+        return iter(self._reports)
+
+    def add(self, report: PastReport) -> None:
+        self._reports.append(report)
+        if len(self._reports) > self._most:
+            ((crowded, _),) = Counter(one.namespace for one in self._reports).most_common(1)
+            del self._reports[next(at for at, one in enumerate(self._reports) if one.namespace == crowded)]
+
+    def are_stored(self, batch: Iterable[PastReport]) -> None:
+        """These wait no longer."""
+        stored = {id(one) for one in batch}
+        self._reports = [one for one in self._reports if id(one) not in stored]
 
 
 class EventReports:
@@ -71,7 +98,11 @@ class EventReports:
         for event in db.execute(many, (REPORTS_OF_EVENT,)).fetchall():
             (newest,) = db.execute(of_event, (*event, REPORTS_OF_EVENT)).fetchone()
             db.execute("DELETE FROM report WHERE namespace = ? AND name = ? AND opened <= ?", (*event, newest))
-        of_all = "SELECT opened FROM report ORDER BY opened DESC LIMIT 1 OFFSET ?"
-        row = db.execute(of_all, (self._reports_max,)).fetchone()
-        if row is not None:
-            db.execute("DELETE FROM report WHERE opened <= ?", (row[0],))
+        counts = dict(db.execute("SELECT namespace, count(*) FROM report GROUP BY namespace").fetchall())
+        of_namespace = """
+            SELECT opened, name FROM report WHERE namespace = ? ORDER BY opened DESC, name DESC LIMIT 1 OFFSET ?
+        """
+        for namespace, kept in levelled(counts, self._reports_max).items():
+            if kept < counts[namespace]:
+                newest = db.execute(of_namespace, (namespace, kept)).fetchone()
+                db.execute("DELETE FROM report WHERE namespace = ? AND (opened, name) <= (?, ?)", (namespace, *newest))

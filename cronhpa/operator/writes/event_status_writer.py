@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -33,7 +32,7 @@ from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds, format_insta
 from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.model.spec import Mode
 from cronhpa.core.schedules.events import asked_of, is_named, phase, schedule_name, starts
-from cronhpa.history.past.event_reports import PastReport
+from cronhpa.history.past.event_reports import PastReport, WaitingReports
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.scale import Targets
@@ -51,7 +50,6 @@ _DRIFT = MINUTE
 _AT_ONCE = ("observedGeneration", "state", "objects", "short", "conditions", "nextEdge")
 # Of CPU, in one pass of the event loop.
 _PART_SECONDS = 0.02
-_REPORTS_MAX = 1000
 # Of one core, at most, for all statuses together: very many events of very many objects make statuses late, and nothing
 # else.
 _CPU_SHARE = 0.05
@@ -88,7 +86,7 @@ class EventStatusWriter:
         # Those whose status this replica wrote.
         self._told: dict[Key, SeenEvent] = {}
         # Reports that wait for the store.
-        self.ended: deque[PastReport] = deque(maxlen=_REPORTS_MAX)
+        self.ended = WaitingReports()
 
     async def run(self) -> None:
         """Looks at all events from time to time, until cancelled."""
@@ -158,7 +156,7 @@ class EventStatusWriter:
         if report is not None:
             about = {"reason": seen.event.reason, "objects": seen.status.get("objects", 0)}
             opened = parse_instant(report["opened"])
-            self.ended.append(PastReport(seen.namespace, seen.name, opened, {**about, **report, **more}))
+            self.ended.add(PastReport(seen.namespace, seen.name, opened, {**about, **report, **more}))
 
     def _part(
         self, seen: SeenEvent, event: PlannedEvent, state: ObjectState, instants: Sequence[Nanoseconds]

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from cronhpa.core.model.instant import DAY, HOUR
-from cronhpa.history.past.event_reports import REPORTS_OF_EVENT, EventReports, PastReport
+from cronhpa.history.past.event_reports import REPORTS_OF_EVENT, EventReports, PastReport, WaitingReports
 from cronhpa.history.store import Store
 from history.samples import NOON
 
@@ -48,6 +48,39 @@ def test_an_event_that_opens_each_hour_displaces_its_own_reports_alone(store):
     assert [*reversed(hourly[5:]), report(NOON - DAY)] == store.reports.newest()
 
 
+def test_many_reports_of_a_tenant_displace_none_of_others(store):
+    """Of ten that are kept in all the other two namespaces have three, however old; the tenant has its seven newest."""
+    few = EventReports(store.database, reports_max=10)
+    others = [report(NOON - days * DAY, namespace=name) for days, name in ((30, "prod"), (29, "prod"), (28, ""))]
+    few.record([*others, *(report(NOON + hour * HOUR, name=f"e{hour}", namespace="evil") for hour in range(20))])
+
+    store.database.write(lambda db: few.compact(db, NOON))
+
+    assert [*(f"e{hour}" for hour in range(19, 12, -1)), *["sale"] * 3] == [one.name for one in few.newest()]
+
+
+def test_of_more_reports_than_may_wait_the_oldest_of_the_crowded_namespace_go():
+    waiting = WaitingReports(most=4)
+    waiting.add(report(NOON))
+    for hour in range(6):
+        waiting.add(report(NOON + hour * HOUR, name=f"e{hour}", namespace="evil"))
+
+    assert ["sale", "e3", "e4", "e5"] == [one.name for one in waiting]
+
+
+def test_a_report_that_came_while_others_were_stored_waits_on():
+    """Meanwhile one that was being stored gave way."""
+    waiting = WaitingReports(most=2)
+    for hour in range(2):
+        waiting.add(report(NOON + hour * HOUR, name=f"e{hour}"))
+    batch = list(waiting)
+    waiting.add(report(NOON, name="e2"))
+
+    waiting.are_stored(batch)
+
+    assert ["e2"] == [one.name for one in waiting]
+
+
 def test_all_reports_together_are_bounded(store):
     few = EventReports(store.database, reports_max=3)
     few.record(report(NOON + hour * HOUR, name=f"e{hour}") for hour in range(5))
@@ -55,3 +88,12 @@ def test_all_reports_together_are_bounded(store):
     store.database.write(lambda db: few.compact(db, NOON))
 
     assert ["e4", "e3", "e2"] == [one.name for one in few.newest()]
+
+
+def test_of_many_windows_of_one_instant_as_many_are_kept_as_of_others(store):
+    few = EventReports(store.database, reports_max=3)
+    few.record(report(NOON, name=f"e{number}") for number in range(5))
+
+    store.database.write(lambda db: few.compact(db, NOON))
+
+    assert 3 == len(few.newest())
