@@ -39,8 +39,7 @@ from cronhpa.operator.monitoring.log import follow_signals
 from cronhpa.operator.monitoring.object_metrics import ObjectMetrics
 from cronhpa.operator.monitoring.operator_metrics import OperatorMetrics
 from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED
-from cronhpa.operator.objects.informer_watch import InformerWatch
-from cronhpa.operator.objects.object_watch import Watch
+from cronhpa.operator.objects.object_watch import InformerWatch, Watch
 from cronhpa.operator.readers.access import AccessReviews
 from cronhpa.operator.readers.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.settings import Settings

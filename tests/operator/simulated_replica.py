@@ -18,8 +18,8 @@ from cronhpa.kube.fence import unfenced
 from cronhpa.kube.lease import LeaseName, Leases
 from cronhpa.operator.controller import Controller
 from cronhpa.operator.leader.election import Elector, Leadership, LeaseTiming
-from cronhpa.operator.objects.informer_watch import InformerWatch
 from cronhpa.operator.objects.installations import NamedLeases
+from cronhpa.operator.objects.object_watch import InformerWatch
 
 LEASE = LeaseName("cronhpa-system", "cronhpa")
 # Four times client-go's: three quarters of an hour's requests would be those of the election.

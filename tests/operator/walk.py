@@ -47,7 +47,7 @@ CARRIERS = {
     ("decisions", "KeptDecision"),
     ("object_state", "WatchedInputs"),
     ("past_decision", "PastDecision"),
-    ("recorded_change", "RecordedChange"),
+    ("object_state", "RecordedChange"),
     ("written_status", "WrittenStatus"),
 }
 # What somebody reads who adds a field of the status, to learn what else is to be done: the files that find out whether

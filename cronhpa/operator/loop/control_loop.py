@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import ceil
+from typing import Any
 
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent
@@ -24,7 +25,6 @@ from cronhpa.operator.loop.delaying_queue import DelayingQueue
 from cronhpa.operator.loop.hang_limiter import HangLimiter
 from cronhpa.operator.loop.loop_metrics import LoopMetrics, note_lags
 from cronhpa.operator.loop.metric_queries import MetricQueries
-from cronhpa.operator.loop.namespace_tasks import NamespaceTasks
 from cronhpa.operator.loop.observer import Cluster
 from cronhpa.operator.loop.pod_metric_lists import PodMetricLists
 from cronhpa.operator.loop.reconciler import Reconciler, WaitsFor
@@ -42,6 +42,29 @@ _CLOCK_STEP = 5 * SECOND
 _SLICE = 500
 # So many decisions that stand count as one that is made, in a pass of the event loop.
 _STANDING_PER_STEP = 32
+
+
+class NamespaceTasks:
+    """Running tasks by namespace: a replica that releases a shard ends the tasks of the shard's namespaces."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[asyncio.Task[None], str] = {}
+
+    def spawn(self, work: Coroutine[Any, Any, None], namespace: str) -> None:
+        task = asyncio.create_task(work, name=f"reconcile {namespace}")
+        self._tasks[task] = namespace
+        task.add_done_callback(self._tasks.pop)
+
+    async def close(self, seconds: float, among: Callable[[str], bool]) -> None:
+        """Waits `seconds` for the tasks of some namespaces, and cancels those that take longer."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        # In a loop, because the end of a task may start another one.
+        while tasks := [task for task, namespace in self._tasks.items() if among(namespace) and not task.done()]:
+            _, late = await asyncio.wait(tasks, timeout=max(until - loop.time(), 0))
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
 
 class ControlLoop:

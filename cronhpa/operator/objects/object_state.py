@@ -29,7 +29,6 @@ from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.kube.client import path_of
 from cronhpa.kube.pod_indexer import MatchedPods
 from cronhpa.kube.scale import WatchedTarget
-from cronhpa.operator.objects.recorded_change import RecordedChange
 from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.objects.under_provisioned import UnderProvisioned
 from cronhpa.operator.writes.written_status import WrittenStatus
@@ -39,6 +38,8 @@ Key = tuple[str, str]
 # (namespace, API group, kind, name) of a scale target.
 TargetKey = tuple[str, str, str, str]
 
+# Recorded changes at once: enough for a quarter of an hour in which every reconciliation of 15 s is a change.
+BURST = 60
 # An unreadable spec waits for its edit; meanwhile its condition is checked this often.
 _UNREADABLE_PERIOD = 60 * SECOND
 _ENCODER = msgspec.json.Encoder()
@@ -164,6 +165,21 @@ class LocalState(Struct):
         if self.standing is not None:
             return self.standing.newest_decision
         return None if self.latest is None else self.latest.decision
+
+
+class RecordedChange(Struct):
+    """The last recorded change of the object's decision, and how many more changes may be recorded."""
+
+    key: tuple[object, ...] = ()
+    """The parts by which the change differs from a repetition of the one before."""
+    step: int = -1
+    """The step of the last recorded point."""
+    allowed: float = BURST
+    """How many changes may be recorded at once."""
+    counted_at: Nanoseconds = 0
+    """When `allowed` was computed."""
+    left_out: int = 0
+    """The changes that were not recorded since."""
 
 
 class WriteState(Struct):

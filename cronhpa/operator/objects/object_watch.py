@@ -1,7 +1,7 @@
 """
 The door through which the CronHPA objects come: lists of them, and one of two watches behind each list.
 
-`kopf_watch` is the default, `informer_watch` is for large fleets. The list at the start and every five minutes is the
+`kopf_watch` is the default, `InformerWatch` is for large fleets. The list at the start and every five minutes is the
 same for both: it finds changes that a watch missed, says whether the API serves the kind, and shows whether the API's
 store was restored from a backup.
 """
@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import NoReturn, Protocol
 
@@ -21,6 +22,7 @@ from msgspec import Struct
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.informer import IDLE_SECONDS, watch_events
 from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
 from cronhpa.operator.objects.inventory import Inventory
@@ -239,6 +241,33 @@ class ObjectWatch:
                 count,
                 _OBJECTS_BY_KOPF_MAX,
             )
+
+
+class InformerWatch:
+    """
+    The watch of the CronHPA objects as that of pods and targets (`kube/informer`), for large fleets.
+
+    It decodes only what an event changes, so echoes of our own status writes are cheap: at an edge that all objects
+    share they are most of the events.
+    """
+
+    is_by_kopf = False
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def run(self, objects: ObjectWatch) -> None:
+        """Watches each namespace until cancelled."""
+        await asyncio.gather(
+            *(objects.watch_again(partial(self._watch, objects, namespace)) for namespace in objects.namespaces)
+        )
+
+    async def _watch(self, objects: ObjectWatch, namespace: str) -> None:
+        """Passes on the events behind the newest list, until the connection ends."""
+        path, params = objects_path(namespace), objects.scope.params()
+        version = objects.versions[namespace]
+        async for kind, raw in watch_events(self._client, path, version, idle_seconds=IDLE_SECONDS, params=params):
+            objects.inventory.apply_event(kind, raw)
 
 
 def objects_path(namespace: str) -> str:

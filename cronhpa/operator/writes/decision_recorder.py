@@ -30,8 +30,7 @@ from cronhpa.core.model.spec import Spec
 from cronhpa.history.past.decisions import KeptDecision
 from cronhpa.history.past.past_decision import PastDecision
 from cronhpa.history.past.points import POINT_STEP, Point
-from cronhpa.operator.objects.object_state import ObjectState, text_of
-from cronhpa.operator.objects.recorded_change import BURST
+from cronhpa.operator.objects.object_state import BURST, ObjectState, text_of
 
 # Room for an edge that 10,000 objects share, which is one change of each.
 _DECISIONS_MAX = 10_000

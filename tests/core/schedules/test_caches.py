@@ -165,7 +165,7 @@ STATE = {
     "operator.loop.minute_loads:MinuteLoads.unstored": "200,000 samples, 60 MB, without a store; else those of 5 s",
     "operator.loop.delaying_queue:DelayingQueue.under_way": "reconciliations under way",
     "operator.loop.delaying_queue:DelayingQueue._dirty": "reconciliations under way",
-    "operator.loop.namespace_tasks:NamespaceTasks._tasks": "reconciliations under way",
+    "operator.loop.control_loop:NamespaceTasks._tasks": "reconciliations under way",
     "operator.loop.hang_limiter:HangLimiter._hanging": "10,000 namespaces or metrics; an answer",
     "kube.scale:Targets._reads": "kinds of targets",
     "operator.loop.pod_metric_lists:PodMetricLists._holders": "namespaces under way",

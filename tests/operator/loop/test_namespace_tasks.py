@@ -1,10 +1,10 @@
-"""cronhpa.operator.loop.namespace_tasks: a shard that is given up ends its own tasks, and no others."""
+"""cronhpa.operator.loop.control_loop: a shard that is given up ends its own tasks, and no others."""
 
 import asyncio
 
 from virtual_time import live
 
-from cronhpa.operator.loop.namespace_tasks import NamespaceTasks
+from cronhpa.operator.loop.control_loop import NamespaceTasks
 
 
 def test_the_tasks_of_a_namespace_end_in_time_or_are_cancelled_and_those_of_others_go_on():

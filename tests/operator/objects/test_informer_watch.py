@@ -1,15 +1,11 @@
-"""
-cronhpa.operator.objects.informer_watch, cronhpa.operator.objects.object_watch: a watch misses nothing, and begins
-behind a list.
-"""
+"""cronhpa.operator.objects.object_watch: a watch misses nothing, and begins behind a list."""
 
 import asyncio
 import json
 
 from cronhpa.core.model.spec import ControllerOptions
-from cronhpa.operator.objects.informer_watch import InformerWatch
 from cronhpa.operator.objects.inventory import Inventory
-from cronhpa.operator.objects.object_watch import ObjectWatch, WatchPauses
+from cronhpa.operator.objects.object_watch import InformerWatch, ObjectWatch, WatchPauses
 from kube.fake_api import FakeApi, answering
 
 LIST = "/apis/cronhpa.io/v1alpha1/cronhpas"

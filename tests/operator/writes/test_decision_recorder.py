@@ -1,4 +1,4 @@
-"""cronhpa.operator.writes.decision_recorder, cronhpa.operator.objects.recorded_change: what is kept, and its cost."""
+"""cronhpa.operator.writes.decision_recorder, cronhpa.operator.objects.object_state: what is kept, and its cost."""
 
 import asyncio
 import json
