@@ -1,10 +1,10 @@
-"""cronhpa.core.model.slots: where what is recommended lies, and how much is looked through for it."""
+"""cronhpa.core.model.memory: where what is recommended lies, and how much is looked through for it."""
 
 from __future__ import annotations
 
 from cronhpa.core.model.decision import Recommendation
 from cronhpa.core.model.instant import SECOND
-from cronhpa.core.model.slots import overwritten
+from cronhpa.core.model.memory import overwritten
 
 HOUR = 3600
 
