@@ -38,6 +38,8 @@ from cronhpa.migration.documents.sources import NamedSources
 
 GroupKind = tuple[str, str]
 
+REFUSED = "no CronHPA is made of it: "
+"""Begins the meaning of the remark on an object without a manifest."""
 _INDEX = re.compile(r"\[\d+\]")
 # The targets that the chart's rules name.
 _SCALED_BY_DEFAULT: AbstractSet[GroupKind] = {
@@ -118,6 +120,8 @@ class Document(Struct, frozen=True):
 class Conversion(Struct, frozen=True):
     manifests: tuple[Json, ...]
     """CronHPA objects, in the order of the input."""
+    origins: tuple[tuple[str, str], ...]
+    """Of each manifest the source and the object, such as ScaledObject/shop, that it was made of."""
     remarks: tuple[Remark, ...]
     """What could not be carried over, in the order of the input."""
     sources: dict[str, Json] = {}
@@ -163,15 +167,18 @@ def convert(
     )
     absorbed = _absorbed(entries, context)
     manifests: list[Json] = []
+    origins: list[tuple[str, str]] = []
     done: list[_Entry] = []
     for entry in entries:
         if _is_passed_over(entry.kind) or (entry.kind == _HPA and entry.key in absorbed):
             continue
         try:
-            manifests += _converted(entry, context)
+            made = _converted(entry, context)
+            manifests += made
+            origins += [(entry.source, entry.reader.path)] * len(made)
             done.append(entry)
         except Unconvertible as refusal:
-            entry.notes.append((refusal.path, refusal.finding, f"no CronHPA is made of it: {refusal.meaning}"))
+            entry.notes.append((refusal.path, refusal.finding, f"{REFUSED}{refusal.meaning}"))
     # At the end, as the conversion of one object may read another.
     for entry in done:
         entry.notes.extend(
@@ -182,7 +189,7 @@ def convert(
         remarks += [Remark(entry.source, path, finding, meaning) for path, finding, meaning in _once(entry.notes)]
     remarks += _doubled(manifests)
     remarks += _targets_of_other_kinds(manifests)
-    return Conversion(tuple(manifests), tuple(remarks), context.sources.used_by(manifests))
+    return Conversion(tuple(manifests), tuple(origins), tuple(remarks), context.sources.used_by(manifests))
 
 
 def _is_passed_over(kind: GroupKind) -> bool:

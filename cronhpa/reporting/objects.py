@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +16,8 @@ from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.core.model.instant import Nanoseconds, parse_duration, parse_instant
 from cronhpa.core.model.quantity import parse_milli
 from cronhpa.core.model.spec import ControllerOptions, Spec
-from cronhpa.migration.convert import Document, convert
+from cronhpa.migration.convert import REFUSED, Document, convert
+from cronhpa.migration.documents.document import Remark
 from cronhpa.reporting.reported_target import LeftOut, StartUpPhases
 
 Json = Mapping[str, Any]
@@ -54,11 +56,12 @@ def autoscalers_of(documents: Sequence[Json], now: Nanoseconds) -> tuple[list[Au
     """The autoscalers among the objects, by namespace and name, and those that have no CronHPA that does the same."""
     ours = [body for body in documents if _kind(body) == (GROUP, KIND)]
     others = [body for body in documents if _kind(body) != (GROUP, KIND)]
-    conversion = convert([Document("", body) for body in others], now=now)
-    labels: dict[TargetKey, list[str]] = {}
-    for body in others:
-        if (key := _target_of(body)) is not None:
-            labels.setdefault(key, []).append(f"{body['kind']}/{body['metadata']['name']}")
+    # By its place: in two namespaces there may be two of one kind and name.
+    conversion = convert([Document(str(place), body) for place, body in enumerate(others)], now=now)
+    remarks: dict[str, list[Remark]] = {}
+    for remark in conversion.remarks:
+        remarks.setdefault(remark.source, []).append(remark)
+    counts = Counter(source for source, _ in conversion.origins)
     queries = {
         name: str(definition["prometheus"]["query"]).replace("$$", "$")
         for name, definition in conversion.sources.items()
@@ -67,16 +70,16 @@ def autoscalers_of(documents: Sequence[Json], now: Nanoseconds) -> tuple[list[Au
     found: list[Autoscaler] = []
     left_out: list[LeftOut] = []
     names: set[tuple[str, str]] = set()
-    for manifest in (*ours, *conversion.manifests):
+    for manifest, (source, origin) in (
+        *((body, ("", "")) for body in ours),
+        *zip(conversion.manifests, conversion.origins, strict=True),
+    ):
         namespace = manifest["metadata"].get("namespace") or "default"
         name = str(manifest["metadata"].get("name") or "?")
-        ref = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
-        if any(manifest is one for one in ours):
-            label = f"{KIND}/{name}"
-        else:
-            # Manifests are in the order of their originals.
-            of_target = labels.get((namespace, str(ref.get("kind")), str(ref.get("name"))), [name])
-            label = of_target.pop(0) if len(of_target) > 1 else of_target[0]
+        label = origin or f"{KIND}/{name}"
+        if counts[source] > 1:  # one object that scales several workloads
+            ref = manifest["spec"]["scaleTargetRef"]
+            label = f"{ref['kind']}/{ref['name']}"
         if (namespace, label) in names:
             left_out.append(LeftOut(f"{namespace}/{label}", "another one of its name is judged"))
             continue
@@ -86,18 +89,15 @@ def autoscalers_of(documents: Sequence[Json], now: Nanoseconds) -> tuple[list[Au
         except SpecError as error:
             left_out.append(LeftOut(f"{namespace}/{label}", "; ".join(map(str, error.problems))))
             continue
-        remarks = tuple(
-            f"{remark.path}: {remark.finding}: {remark.meaning}"
-            for remark in conversion.remarks
-            if remark.path.split(".")[0] == label
-        )
-        found.append(Autoscaler(label, namespace, name, manifest, spec, queries, remarks))
-    made = {one.label for one in found}
+        told = tuple(f"{remark.path}: {remark.finding}: {remark.meaning}" for remark in remarks.get(source, ()))
+        found.append(Autoscaler(label, namespace, name, manifest, spec, queries, told))
     refused: dict[str, str] = {}
-    for remark in conversion.remarks:
-        label = remark.path.split(".")[0]
-        if label not in made and "no CronHPA is made of it" in remark.meaning:
-            refused[label] = f"{remark.finding}: {remark.meaning.removeprefix('no CronHPA is made of it: ')}"
+    for source, of_one in remarks.items():
+        for remark in of_one:
+            if source not in counts and remark.meaning.startswith(REFUSED):
+                body = others[int(source)]
+                label = f"{body['metadata'].get('namespace') or 'default'}/{body['kind']}/{body['metadata']['name']}"
+                refused[label] = f"{remark.finding}: {remark.meaning.removeprefix(REFUSED)}"
     left_out += [LeftOut(label, why) for label, why in refused.items()]
     return sorted(map(partial(_beside, found), found), key=lambda one: (one.namespace, one.name)), left_out
 
@@ -263,12 +263,3 @@ def _key(body: Json) -> TargetKey:
 
 def _kind(body: Json) -> tuple[str, str]:
     return str(body.get("apiVersion") or "").rpartition("/")[0], str(body.get("kind") or "")
-
-
-def _target_of(body: Json) -> TargetKey | None:
-    """The target that an autoscaler names by `scaleTargetRef`, as most do; its kind is Deployment if none is said."""
-    spec = body.get("spec")
-    ref = spec.get("scaleTargetRef") if isinstance(spec, Mapping) else None
-    if not isinstance(ref, Mapping) or not isinstance(ref.get("name"), str):
-        return None
-    return _key(body)[0], str(ref.get("kind") or "Deployment"), ref["name"]

@@ -74,7 +74,72 @@ def test_what_cannot_be_converted_is_left_out_with_the_reason():
     found, left_out = autoscalers_of([hpa(), unknown], MONDAY)
 
     assert ["shop"] == [one.name for one in found]
-    assert ["HorizontalPodAutoscaler/odd"] == [one.autoscaler for one in left_out]
+    assert ["prod/HorizontalPodAutoscaler/odd"] == [one.autoscaler for one in left_out]
+
+
+def scaled_object(namespace, *, minimum=1, **fields):
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "shop", "namespace": namespace},
+        "spec": {
+            "scaleTargetRef": {"name": "shop"},
+            "minReplicaCount": minimum,
+            "triggers": [{"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}}],
+            **fields,
+        },
+    }
+
+
+def test_what_keda_scales_is_called_by_its_scaled_object_although_its_hpa_is_read_first():
+    made = hpa("keda-hpa-shop")
+    made["spec"]["scaleTargetRef"]["name"] = "shop"
+    made["metadata"]["ownerReferences"] = [{"kind": "ScaledObject", "name": "shop"}]
+
+    (found,), left_out = autoscalers_of([made, scaled_object("prod", pollingInterval=5)], MONDAY)
+
+    assert ("ScaledObject/shop", "prod") == (found.label, found.namespace)
+    assert ["ScaledObject/shop.spec.pollingInterval"] == [text.partition(":")[0] for text in found.remarks]
+    assert [] == left_out
+
+
+def test_what_is_said_of_one_namespace_is_not_said_of_its_namesake_in_another():
+    found, _ = autoscalers_of([scaled_object("prod", pollingInterval=5), scaled_object("staging")], MONDAY)
+
+    assert [("prod", 1), ("staging", 0)] == [(one.namespace, len(one.remarks)) for one in found]
+
+
+@pytest.mark.parametrize("name", ["shop", "shop.v2"])
+def test_an_autoscaler_without_a_cron_hpa_is_named_although_its_namesake_has_one(name):
+    broken = {**hpa(name), "spec": {**hpa()["spec"], "maxReplicas": None}}
+    broken["metadata"] = {"name": name, "namespace": "staging"}
+
+    found, left_out = autoscalers_of([broken, hpa()], MONDAY)
+
+    assert [("prod", ())] == [(one.namespace, one.remarks) for one in found]
+    assert [f"staging/HorizontalPodAutoscaler/{name}"] == [one.autoscaler for one in left_out]
+
+
+def test_each_workload_that_a_sleep_info_sends_to_sleep_is_judged():
+    sleep = {
+        "apiVersion": "kube-green.com/v1alpha1",
+        "kind": "SleepInfo",
+        "metadata": {"name": "nights", "namespace": "prod"},
+        "spec": {"weekdays": "1-5", "sleepAt": "20:00", "wakeUpAt": "08:00"},
+    }
+    workloads = [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "prod"},
+            "spec": {"replicas": 3},
+        }
+        for name in ("api", "shop")
+    ]
+
+    found, _ = autoscalers_of([sleep, *workloads], MONDAY)
+
+    assert ["Deployment/api", "Deployment/shop"] == [one.label for one in found]
 
 
 def test_a_name_that_is_there_twice_is_judged_once_and_named():
