@@ -52,7 +52,7 @@ _ROWS = {
 
 def title_of(figures: Mapping[str, Any]) -> str:
     settings = figures["settings"]
-    return f"{settings['objects']} objects of {settings['pods']} pods; three numbers are p50 / p99 / max"
+    return f"{settings['objects']:,} objects of {settings['pods']} pods; three numbers are p50 / p99 / max"
 
 
 def rows_of(figures: Mapping[str, Any]) -> list[list[str]]:
@@ -87,25 +87,28 @@ def missing_of(figures: Mapping[str, Any]) -> list[str]:
 
 
 def written(page: str, published: Mapping[str, Any]) -> str:
-    """The page with the tables of these figures, by number of objects, between its markers."""
-    parts = []
-    for objects in sorted(published, key=int):
+    """The page with one table of these figures, by number of objects and product, between its markers."""
+    sizes = sorted(published, key=int)
+    heads, runs = [], []
+    columns: list[list[list[str]]] = []
+    for objects in sizes:
         figures = published[objects]
-        names = [name for name in NAMES if name in figures]
-        parts += [
-            f"**{title_of(figures)}**, KEDA {figures['settings']['keda']}; {calibration_line(figures['machine'])}.",
-            "\n".join(
-                [
-                    f"||{'|'.join(names)}|",
-                    "|---|" + "---:|" * len(names),
-                    *(f"|{'|'.join(row)}|".replace(" / ", "/") for row in rows_of(figures) if {*row[1:]} != {"-"}),
-                ]
-            ),
-            f"Not measured: {'; '.join(missing_of(figures)) or 'nothing'}.",
-        ]
+        heads += [f"{int(objects):,}: {name}" for name in NAMES if name in figures]
+        columns.append(rows_of(figures))
+        missing = "; ".join(missing_of(figures)) or "nothing"
+        runs.append(
+            f"{title_of(figures)}, KEDA {figures['settings']['keda']}; {calibration_line(figures['machine'])}. "
+            f"Not measured: {missing}."
+        )
+    rows = [[label, *(cell for of_size in columns for cell in of_size[row][1:])] for row, label in enumerate(_ROWS)]
+    table = [
+        f"||{'|'.join(heads)}|",
+        "|---|" + "---:|" * len(heads),
+        *(f"|{'|'.join(row)}|".replace(" / ", "/") for row in rows if {*row[1:]} != {"-"}),
+    ]
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
-    text = "\n\n".join(parts)
+    text = "\n\n".join(["\n".join(table), *runs])
     return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
 
 

@@ -45,7 +45,7 @@ def test_what_could_not_be_measured_is_named_with_the_first_line_of_its_reason()
     assert ["HPA, kill, edge: an HPA has no schedules", "KEDA: no module proxy"] == peers_table.missing_of(lost)
 
 
-def test_the_page_has_a_table_for_each_number_of_objects_between_its_markers():
+def test_the_page_has_a_column_for_each_product_and_number_of_objects_between_its_markers():
     import peers_table
 
     page = f"before\n{peers_table.BEGIN}\nold\n{peers_table.END}\nafter\n"
@@ -55,8 +55,9 @@ def test_the_page_has_a_table_for_each_number_of_objects_between_its_markers():
 
     assert (written[:7], written[-7:]) == ("before\n", "\nafter\n")
     assert "old" not in written
-    assert written.index("**100 objects of 2 pods") < written.index("**1000 objects of 2 pods")
-    assert "|edge: objects Ready at it|-|0|100|" in written
+    assert "||100: HPA|100: KEDA|100: cronhpa|1,000: HPA|1,000: KEDA|1,000: cronhpa|" in written
+    assert "|edge: objects Ready at it|-|0|100|-|0|100|" in written
+    assert written.index("\n100 objects of 2 pods") < written.index("\n1,000 objects of 2 pods")
     assert "Not measured: HPA, kill: an HPA has no schedules." in written
 
 
