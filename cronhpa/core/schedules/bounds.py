@@ -23,10 +23,8 @@ from cronhpa.core.model.decision import (
 )
 from cronhpa.core.model.instant import DAY, FOR_EVER, MINUTE, Nanoseconds
 from cronhpa.core.model.observation import Crowd
-from cronhpa.core.model.spec import CronWindow, Schedule, Spec
-from cronhpa.core.schedules import windows
+from cronhpa.core.model.spec import CronWindow, Spec
 from cronhpa.core.schedules.leads import (
-    SeenSchedules,
     ahead_of_start,
     kept_leads,
     leading_schedules,
@@ -34,14 +32,11 @@ from cronhpa.core.schedules.leads import (
     yielding,
 )
 from cronhpa.core.schedules.ranks import (
-    OVERRIDE_RANK,
     SPEC_RANK,
     RankedBound,
     contradiction,
-    relative_bounds,
+    look,
     settle,
-    stated_by,
-    statements,
 )
 
 # The bounds after an edge are computed at most this long before it. A longer time would keep several of them all day.
@@ -189,7 +184,7 @@ def resolve_anew(
     crowd: Crowd | None = None,
 ) -> Bounds:
     """`resolve` without its cache."""
-    seen = _look(spec, now)
+    seen = look(spec, now)
     settled = settle(spec, seen.stated)
     leading = leading_schedules(spec, seen, settled, now, start_up, leads, crowd) if seen.closed else []
     if seen.edge is not None and seen.edge.state is WindowState.CLOSED:
@@ -222,41 +217,6 @@ def resolve_anew(
         conflict=conflict,
         unreadable=SourceRef(Source.SCHEDULE, seen.abstentions[0].name) if seen.abstentions else None,
     )
-
-
-def _look(spec: Spec, now: Nanoseconds) -> SeenSchedules:
-    seen = SeenSchedules([], [], [], [], [])
-    for index, schedule in enumerate(spec.schedules):
-        if schedule.suspend:
-            seen.states.append(Window(schedule.name, WindowState.SUSPENDED, None))
-        elif schedule.problem is not None:
-            seen.abstentions.append(Abstention(Source.SCHEDULE, schedule.name, "Unreadable", schedule.problem))
-            seen.states.append(Window(schedule.name, WindowState.UNREADABLE, None))
-        else:
-            _look_at(seen, index, schedule, now)
-    override = spec.override
-    if override is not None and now < override.until:
-        seen.stated += statements(Source.OVERRIDE, override, OVERRIDE_RANK, override.until)
-        seen.meets(override.until, "override", WindowState.CLOSED)
-    if seen.relative:
-        seen.stated += relative_bounds(spec, seen.stated, seen.relative)
-    return seen
-
-
-def _look_at(seen: SeenSchedules, index: int, schedule: Schedule, now: Nanoseconds) -> None:
-    state = windows.state(schedule.window, now)
-    if state.is_open:
-        seen.states.append(Window(schedule.name, WindowState.OPEN, state.until))
-        seen.stated += stated_by(schedule, state.until)
-        if schedule.is_relative:
-            seen.relative.append((schedule, state.until))
-        seen.headroom = max(seen.headroom, schedule.headroom_percent)
-        seen.meets(state.until, schedule.name, WindowState.CLOSED)
-        return
-    seen.states.append(Window(schedule.name, WindowState.CLOSED, state.until))
-    seen.meets(state.until, schedule.name, WindowState.OPEN)
-    if state.until is not None and (schedule.has_floor or schedule.headroom_percent):
-        seen.closed.append((index, state.until))
 
 
 def _number(bound: RankedBound) -> int:

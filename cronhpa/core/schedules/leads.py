@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from cronhpa.core.behavior import ramp
 from cronhpa.core.model.decision import (
-    Abstention,
     Ahead,
     Decision,
     Edge,
@@ -30,7 +29,7 @@ from cronhpa.core.model.memory import lead_time
 from cronhpa.core.model.observation import Crowd
 from cronhpa.core.model.spec import Schedule, Spec
 from cronhpa.core.schedules import windows
-from cronhpa.core.schedules.ranks import RankedBound, Settled, rank_of, settle, settled_at, stated_at, stated_by
+from cronhpa.core.schedules.ranks import RankedBound, SeenSchedules, Settled, rank_of, settled_at, stated_at
 
 # Whoever looks at a window that has opened waits no longer than this for its event.
 _SOON = MINUTE
@@ -50,25 +49,6 @@ class Leading(Struct, frozen=True, gc=False):
     """The crowd that makes the lead longer; None if none does."""
 
 
-class SeenSchedules(Struct):
-    """The schedules and the override at an instant."""
-
-    states: list[Window]
-    stated: list[RankedBound]
-    abstentions: list[Abstention]
-    closed: list[tuple[int, Nanoseconds]]
-    """Index and start of the schedules that may lead."""
-    relative: list[tuple[Schedule, Nanoseconds | None]]
-    """The open schedules with bounds in percent, and the ends of their windows."""
-    headroom: int = 0
-    edge: Edge | None = None
-
-    def meets(self, at: Nanoseconds | None, name: str, state: WindowState) -> None:
-        """Sets the next edge if this one is the earliest so far."""
-        if at is not None and (self.edge is None or at < self.edge.at):
-            self.edge = Edge(at, name, state)
-
-
 def leading_schedules(
     spec: Spec,
     seen: SeenSchedules,
@@ -80,25 +60,19 @@ def leading_schedules(
 ) -> list[Leading]:
     """The closed schedules that count already. Enters them, and the edge at which the next lead begins, in `seen`."""
     assert seen.edge is not None
-    first = seen.edge.at
-    then: Settled | None = None
     begun = {(lead.schedule, lead.start): lead.length for lead in leads}
-    # Schedules that open at the same instant share these bounds.
-    settled_then: dict[Nanoseconds, Settled] = {}
+    # Schedules that open at the same instant share these bounds; nothing changes before the first edge.
+    settled_then = {seen.edge.at - 1: settled}
     out: list[Leading] = []
     for index, start in seen.closed:
         length = begun.get((spec.schedules[index].name, start))
         # Only leads that have begun, or may begin before the next edge, are computed.
         if length is None and start - _longest(spec, index, start, start_up, crowd) >= seen.edge.at:
             continue
-        if start == first:
-            then = then or _then(spec, seen, first)
-            leading = _lead(spec, index, start, start_up, settled, then, crowd)
-        else:
-            for at in (start - 1, start):
-                if at not in settled_then:
-                    settled_then[at] = settled_at(spec, at)
-            leading = _lead(spec, index, start, start_up, settled_then[start - 1], settled_then[start], crowd)
+        for at in (start - 1, start):
+            if at not in settled_then:
+                settled_then[at] = settled_at(spec, at)
+        leading = _lead(spec, index, start, start_up, settled_then[start - 1], settled_then[start], crowd)
         if leading is None:
             continue
         if length is not None and leading.schedule.lead is None:
@@ -188,17 +162,6 @@ def look_behind(spec: Spec, seen: SeenSchedules, start_up: Nanoseconds | None, c
         leading = _lead(spec, index, start, start_up, settled_at(spec, start - 1), settled_at(spec, start), crowd)
         if leading is not None and start - leading.length <= at:
             seen.edge = Edge(at, schedule.name, WindowState.LEADING)
-
-
-def _then(spec: Spec, seen: SeenSchedules, edge: Nanoseconds) -> Settled:
-    """The bounds at the next edge, from `seen`: the same as `settled_at`, without evaluating every window."""
-    if any(schedule.is_relative for schedule in spec.schedules):
-        return settled_at(spec, edge)
-    stated = [bound for bound in seen.stated if bound.proposal.until != edge]
-    for schedule, window in zip(spec.schedules, seen.states, strict=True):
-        if window.changes == edge and window.state is not WindowState.OPEN:
-            stated += stated_by(schedule, None)
-    return settle(spec, stated)
 
 
 def _longest(

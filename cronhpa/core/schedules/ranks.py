@@ -13,7 +13,17 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.model.decision import Proposal, Role, Source, SourceRef, event_of
+from cronhpa.core.model.decision import (
+    Abstention,
+    Edge,
+    Proposal,
+    Role,
+    Source,
+    SourceRef,
+    Window,
+    WindowState,
+    event_of,
+)
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.spec import OnceWindow, Override, Schedule, Spec
 from cronhpa.core.schedules import windows
@@ -48,6 +58,25 @@ class Settled(Struct, frozen=True, gc=False):
     """The bounds in force: low and high; if low > high, both are the same one of the two."""
 
 
+class SeenSchedules(Struct):
+    """The schedules and the override at an instant."""
+
+    states: list[Window]
+    stated: list[RankedBound]
+    abstentions: list[Abstention]
+    closed: list[tuple[int, Nanoseconds]]
+    """Index and start of the schedules that may lead."""
+    relative: list[tuple[Schedule, Nanoseconds | None]]
+    """The open schedules with bounds in percent, and the ends of their windows."""
+    headroom: int = 0
+    edge: Edge | None = None
+
+    def meets(self, at: Nanoseconds | None, name: str, state: WindowState) -> None:
+        """Sets the next edge if this one is the earliest so far."""
+        if at is not None and (self.edge is None or at < self.edge.at):
+            self.edge = Edge(at, name, state)
+
+
 def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
     """The bounds of the windows that are open at an instant, the override and the spec together, without leads."""
     return settle(spec, stated_at(spec, at))
@@ -55,18 +84,43 @@ def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
 
 def stated_at(spec: Spec, at: Nanoseconds) -> list[RankedBound]:
     """What the windows that are open at an instant, and the override, state."""
-    stated: list[RankedBound] = []
-    relative: list[tuple[Schedule, Nanoseconds | None]] = []
-    for schedule in spec.schedules:
-        if schedule.problem is None and not schedule.suspend:
-            state = windows.state(schedule.window, at)
-            if state.is_open:
-                stated += stated_by(schedule, state.until)
-                if schedule.is_relative:
-                    relative.append((schedule, state.until))
-    if spec.override is not None and at < spec.override.until:
-        stated += statements(Source.OVERRIDE, spec.override, OVERRIDE_RANK, spec.override.until)
-    return stated + relative_bounds(spec, stated, relative) if relative else stated
+    return look(spec, at).stated
+
+
+def look(spec: Spec, at: Nanoseconds) -> SeenSchedules:
+    """The schedules and the override at an instant, without leads."""
+    seen = SeenSchedules([], [], [], [], [])
+    for index, schedule in enumerate(spec.schedules):
+        if schedule.suspend:
+            seen.states.append(Window(schedule.name, WindowState.SUSPENDED, None))
+        elif schedule.problem is not None:
+            seen.abstentions.append(Abstention(Source.SCHEDULE, schedule.name, "Unreadable", schedule.problem))
+            seen.states.append(Window(schedule.name, WindowState.UNREADABLE, None))
+        else:
+            _look_at(seen, index, schedule, at)
+    override = spec.override
+    if override is not None and at < override.until:
+        seen.stated += statements(Source.OVERRIDE, override, OVERRIDE_RANK, override.until)
+        seen.meets(override.until, "override", WindowState.CLOSED)
+    if seen.relative:
+        seen.stated += relative_bounds(spec, seen.stated, seen.relative)
+    return seen
+
+
+def _look_at(seen: SeenSchedules, index: int, schedule: Schedule, at: Nanoseconds) -> None:
+    state = windows.state(schedule.window, at)
+    if state.is_open:
+        seen.states.append(Window(schedule.name, WindowState.OPEN, state.until))
+        seen.stated += stated_by(schedule, state.until)
+        if schedule.is_relative:
+            seen.relative.append((schedule, state.until))
+        seen.headroom = max(seen.headroom, schedule.headroom_percent)
+        seen.meets(state.until, schedule.name, WindowState.CLOSED)
+        return
+    seen.states.append(Window(schedule.name, WindowState.CLOSED, state.until))
+    seen.meets(state.until, schedule.name, WindowState.OPEN)
+    if state.until is not None and (schedule.has_floor or schedule.headroom_percent):
+        seen.closed.append((index, state.until))
 
 
 def relative_bounds(
