@@ -17,6 +17,7 @@ import re
 
 from msgspec import Struct
 
+from cronhpa.core.model.quantity import parse_milli
 from cronhpa.migration.dialects.keda_metrics_api import url_source
 from cronhpa.migration.dialects.keda_servers import CREDENTIALS, TIMEOUT, UNTRUSTED, address
 from cronhpa.migration.dialects.keda_thresholds import is_known, threshold
@@ -271,9 +272,11 @@ def _target(trigger: FieldReader, metadata: FieldReader, kind: str) -> Json:
             carried.field or "type", "what the metric aims at is not stated", "say what one pod carries"
         )
     try:
-        float(value)
+        is_load = parse_milli(value) > 0
     except ValueError:
-        raise metadata.unconvertible(carried.field, f'found "{value}"', "a number belongs here") from None
+        is_load = False
+    if not is_load:
+        raise metadata.unconvertible(carried.field, f'found "{value}"', "a number above 0 belongs here")
     target_type = trigger.text("metricType") or "AverageValue"
     if target_type not in {"AverageValue", "Value"}:
         raise trigger.unconvertible("metricType", f'found "{target_type}"', "KEDA takes AverageValue and Value")

@@ -169,7 +169,7 @@ def test_a_scaler_that_no_exporter_serves_is_named():
     assert 1 == len(only(conversion)["metrics"])
 
 
-@pytest.mark.parametrize("threshold", ["", "many"])
+@pytest.mark.parametrize("threshold", ["", "many", "nan", "inf", "1_000", "0", "-5"])
 def test_a_threshold_that_says_nothing_is_refused(threshold):
     trigger = f"{{type: prometheus, metadata: {{serverAddress: 'http://p', query: up, threshold: '{threshold}'}}}}"
 
@@ -178,6 +178,16 @@ def test_a_threshold_that_says_nothing_is_refused(threshold):
     assert () == conversion.manifests
     assert "spec.triggers[0]" in remarks(conversion)
     assert {} == conversion.sources
+
+
+@pytest.mark.parametrize("threshold", ["nan", "1_000", "0"])
+def test_a_threshold_that_says_nothing_costs_its_own_trigger_alone(threshold):
+    odd = f"{{type: prometheus, metadata: {{serverAddress: 'http://p', query: up, threshold: '{threshold}'}}}}"
+
+    conversion = converted(scaled_object(odd, prometheus()))
+
+    assert 1 == len(only(conversion)["metrics"])
+    assert f'found "{threshold}"' in remarks(conversion)["spec.triggers[0]"].finding
 
 
 def queue(kind, fields):
