@@ -143,7 +143,7 @@ def dtaniwaki(draw):
 def aws(draw):
     zone = draw(zones)
     jobs = [
-        (draw(quarters), draw(st.integers(0, 23)), draw(st.sampled_from(["*", "MON-FRI", "SUN", "TUE"])), size)
+        (draw(quarters), draw(st.integers(0, 23)), draw(st.sampled_from(["*", "MON-FRI", "SUN", "TUE", "2/2"])), size)
         for size in draw(sizes)
     ]
     actions = [
@@ -156,7 +156,10 @@ def aws(draw):
         }
         for minute, hour, weekday, size in jobs
     ]
-    rule = last_job([(f"{minute} {hour} * * {weekday}", 0, (size, 50)) for minute, hour, weekday, size in jobs])
+    names = {"2/2": "MON,WED,FRI"}
+    rule = last_job(
+        [(f"{minute} {hour} * * {names.get(weekday, weekday)}", 0, (size, 50)) for minute, hour, weekday, size in jobs]
+    )
     return [{"ScheduledActions": actions}], zone, rule
 
 
@@ -251,7 +254,7 @@ def d_kuro(draw):
 
 @st.composite
 def zalando(draw):
-    zone = draw(zones)
+    zone, lowest = draw(zones), draw(st.sampled_from([1, 6]))
     entries, windows = [], []
     for size in draw(sizes):
         begin, minutes = draw(clocks), draw(st.sampled_from([15, 60, 180]))
@@ -264,11 +267,11 @@ def zalando(draw):
     named = {"apiVersion": "zalando.org/v1", "kind": "ClusterScalingSchedule", "name": "hours"}
     target = {"type": "AverageValue", "averageValue": "10"}
     metric = {"type": "Object", "object": {"describedObject": named, "metric": {"name": "hours"}, "target": target}}
-    spec = {"scaleTargetRef": REF, "minReplicas": 1, "maxReplicas": 50, "metrics": [CPU, metric]}
+    spec = {"scaleTargetRef": REF, "minReplicas": lowest, "maxReplicas": 50, "metrics": [CPU, metric]}
     hours = kubernetes(
         "ClusterScalingSchedule", "zalando.org/v1", {"scalingWindowDurationMinutes": 0, "schedules": entries}, "hours"
     )
-    return [hours, kubernetes("HorizontalPodAutoscaler", "autoscaling/v2", spec)], zone, floors(1, windows, 50)
+    return [hours, kubernetes("HorizontalPodAutoscaler", "autoscaling/v2", spec)], zone, floors(lowest, windows, 50)
 
 
 @st.composite
@@ -312,7 +315,7 @@ def kube_green(draw):
 
 @st.composite
 def gcp(draw):
-    zone = draw(zones)
+    zone, lowest, highest = draw(zones), draw(st.sampled_from([1, 6])), draw(st.sampled_from([7, 50]))
     schedules, windows = {}, []
     for size in draw(sizes):
         text, hours = draw(crons()), draw(st.sampled_from([1, 8, 13]))
@@ -323,14 +326,14 @@ def gcp(draw):
             "durationSec": hours * 3600,
         }
         windows.append((Cron(text), timedelta(hours=hours), size))
-    policy = {"minNumReplicas": 1, "maxNumReplicas": 50, "scalingSchedules": schedules}
+    policy = {"minNumReplicas": lowest, "maxNumReplicas": highest, "scalingSchedules": schedules}
 
     def aware(at):
         return at.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
 
     def rule(at):
         held = [count for cron, length, count in windows if aware(at) - aware(cron.until(at)) < length]
-        return max([1, *held]), 50
+        return min(max([lowest, *held]), highest), highest
 
     return [{"name": "shop", "autoscalingPolicy": policy}], zone, rule
 

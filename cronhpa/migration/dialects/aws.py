@@ -25,7 +25,8 @@ GROUP, KIND = "aws", "ScheduledActions"
 _LISTS = {"ScheduledActions": "ResourceId", "ScheduledUpdateGroupActions": "AutoScalingGroupName"}
 _CALL = re.compile(r"(cron|at|rate)\((.*)\)")
 _CRON_FIELDS = 6
-_NUMBER = re.compile(r"(?<![#0-9])[1-7](?![0-9])")
+# A day of the week, and neither the second of `6#2` nor the step of `2/2`.
+_NUMBER = re.compile(r"(?<![#/0-9])[1-7](?![0-9])")
 _TIMES_OF_THE_LIST = ("CreationTime", "Time", "ScheduledActionARN", "ServiceNamespace", "ScalableDimension")
 
 

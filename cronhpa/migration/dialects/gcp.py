@@ -1,6 +1,7 @@
 """
 Scaling schedules of Google Cloud's managed instance groups, from the JSON of `gcloud compute instance-groups managed
-describe` and of autoscalers: a minimum from each time of a cron text, for a duration. The largest one counts.
+describe` and of autoscalers: a minimum from each time of a cron text, for a duration. The largest one counts, within
+the bounds of the group.
 """
 
 from __future__ import annotations
@@ -47,13 +48,14 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
         if policy.raw(key):
             policy.remark(key, "found a setting", "there is no counterpart: see behavior and metrics")
     schedules = policy.mapping("scalingSchedules")
-    windows = [_window(name, schedules.mapping(str(name)), context) for name in schedules]
+    bounds = 1 if lowest is None else lowest, highest
+    windows = [_window(name, schedules.mapping(str(name)), bounds, context) for name in schedules]
     readable = [window for window in windows if window is not None]
     return cron_hpa(
         {"name": document.mapping("metadata").text("name")},
         {
             "scaleTargetRef": target,
-            "minReplicas": 1 if lowest is None else lowest,
+            "minReplicas": bounds[0],
             "maxReplicas": highest,
             "metrics": metrics,
             "schedules": unique_names(readable) or None,
@@ -79,7 +81,7 @@ def _forecast(cpu: FieldReader, metrics: list[Json] | None) -> Json | None:
     return {}
 
 
-def _window(name: str, schedule: FieldReader, context: ConversionContext) -> Json | None:
+def _window(name: str, schedule: FieldReader, bounds: tuple[int, int], context: ConversionContext) -> Json | None:
     schedule.ignore("description")
     zone = schedule.text("timeZone") or "UTC"
     problem = zone_problem(zone)
@@ -99,4 +101,5 @@ def _window(name: str, schedule: FieldReader, context: ConversionContext) -> Jso
     remark_clock_changes(schedule, "schedule", [text], zone, context.wall(zone))
     suspended = {"suspend": True} if schedule.raw("disabled") else {}
     times = {"start": text, "durationMinutes": -(-seconds // 60), "timeZone": zone}
-    return {"name": cloud.object_name(str(name))} | times | {"minReplicas": replicas} | suspended
+    floor = min(max(replicas, bounds[0]), bounds[1])
+    return {"name": cloud.object_name(str(name))} | times | {"minReplicas": floor} | suspended

@@ -111,7 +111,9 @@ def _windows(scaling_schedule: FieldReader, target: Json, bounds: Json, context:
         pods = -(-(entry.integer("value") or 0) * 1000 // value_per_pod)
         if times is not None:
             name = f"{scaling_schedule.mapping('metadata').text('name')}-{index}"
-            out.append({"name": name} | times | {"minReplicas": min(pods, bounds["maxReplicas"])})
+            # The HPA keeps its bounds, and the minReplicas of a window replaces the spec's.
+            floor = min(max(pods, bounds["minReplicas"]), bounds["maxReplicas"])
+            out.append({"name": name} | times | {"minReplicas": floor})
     return out
 
 

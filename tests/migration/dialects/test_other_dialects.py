@@ -4,6 +4,8 @@ cronhpa.migration.dialects.tkestack, cronhpa.migration.dialects.huawei, cronhpa.
 That their windows are right is shown minute by minute in test_minute_by_minute.py.
 """  # noqa: E501 - the first line names the modules
 
+import json
+
 import pytest
 import yaml
 
@@ -178,6 +180,37 @@ def test_the_group_that_gcloud_describes_has_its_autoscaler_within():
 
     assert "shop" == conversion.manifests[0]["metadata"]["name"]
     assert [60, 300, 480] == sorted(schedule["durationMinutes"] for schedule in only(conversion)["schedules"])
+
+
+@pytest.mark.parametrize(("asked", "floor"), [(3, 5), (8, 8), (30, 20)])
+def test_a_scaling_schedule_of_google_cloud_stays_within_the_group_s_bounds(asked, floor):
+    schedule = {"schedule": "0 8 * * *", "durationSec": 3600, "minRequiredReplicas": asked}
+    policy = {"minNumReplicas": 5, "maxNumReplicas": 20, "scalingSchedules": {"low": schedule}}
+
+    conversion = converted(yaml.safe_dump({"name": "shop", "autoscalingPolicy": policy}))
+
+    assert [floor] == [window["minReplicas"] for window in only(conversion)["schedules"]]
+
+
+def test_a_zalando_schedule_never_lowers_the_hpa_s_minimum():
+    conversion = converted(changed("zalando", ("minReplicas: 2", "minReplicas: 7")))
+
+    assert [17, 7, 60] == [window["minReplicas"] for window in only(conversion)["schedules"]]
+
+
+def test_steps_of_aws_s_weekdays_stay_steps():
+    """AWS counts from 1, Sunday: 2/2 is Monday, Wednesday and Friday."""
+    action = {"ScheduledActionName": "up", "ResourceId": "service/cluster/shop", "Schedule": "cron(0 8 ? * 2/2 *)"}
+    night = {**action, "ScheduledActionName": "down", "Schedule": "cron(0 20 ? * */2 *)"}
+    actions = [
+        {**action, "ScalableTargetAction": {"MinCapacity": 5}},
+        {**night, "ScalableTargetAction": {"MinCapacity": 1}},
+    ]
+
+    conversion = converted(json.dumps({"ScheduledActions": actions}))
+
+    days = {text.split()[-1] for window in only(conversion)["schedules"] for text in (window["start"], window["end"])}
+    assert {"1/2", "*/2"} == days
 
 
 def test_kapacity_s_one_cron_alone_keeps_its_count_there_and_says_so():
