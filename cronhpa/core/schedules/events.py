@@ -99,7 +99,8 @@ def _written_in(event: PlannedEvent, expected: ExpectedReplicas) -> Iterator[Sch
         )
         if isinstance(by_load, Absent) and not event.suspend:
             # What cannot be read abstains, and only a cap scales down meanwhile.
-            name = f"{schedule_name(event, schedule)}/usual-load"
+            # No event has a # in its name, so no schedule of one is called like this.
+            name = schedule_name(event, schedule).replace(event.title, f"{event.title}#usual-load", 1)
             yield replace(schedule, name=name, floor=None, cap=None, problem=by_load.message)
 
 

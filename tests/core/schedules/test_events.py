@@ -186,7 +186,22 @@ def test_a_load_that_was_not_read_yet_asks_for_the_stated_floor_and_scales_nothi
 
     bounds = resolve(with_events(SHOP, [sale(stated)], lambda *_: Absent("NotRead", "not read yet")), NOON)
 
-    assert (6, "Event/sale/usual-load") == (bounds.minimum, str(bounds.unreadable))
+    assert (6, "Event/sale#usual-load") == (bounds.minimum, str(bounds.unreadable))
+
+
+def test_what_is_told_of_a_load_never_has_the_name_of_a_schedule():
+    """A status with two rows of one name is refused by the API server."""
+    names = ("a", "a/usual-load", "usual-load", "usual-load/a", "#usual-load", "a#usual-load")
+    stated = [EventSchedule(replace(during(), name=name), expected_load_percent=250) for name in names]
+    cluster_events = [sale(stated[0], name=name, namespace="") for name in ("sale", "usual-load")]
+
+    of = with_events(
+        SHOP,
+        [sale(*stated), sale(stated[0], name="cluster"), *cluster_events],
+        lambda *_: Absent("NotRead", "not read yet"),
+    )
+
+    assert 2 * (len(names) + 3) == len(of.schedules) == len({one.name for one in of.schedules})
 
 
 @pytest.mark.parametrize("window", [CronWindow("0 22 * * *", "UTC", end="0 6 * * *"), ALL_DAY, EVENING])
