@@ -122,9 +122,10 @@ def _preview_at(
 def contradiction_of(event: PlannedEvent, spec: Spec, at: Nanoseconds) -> str:
     """A contradiction of an event with other bounds of an object, from an instant on; "" if there is none."""
     from cronhpa.core.schedules.conflicts import conflicts
-    from cronhpa.core.schedules.events import is_named
+    from cronhpa.core.schedules.events import schedule_names
 
-    return next((str(one) for one in conflicts(spec, at) if is_named(event, one.text)), "")
+    names = schedule_names(event)
+    return next((str(one) for one in conflicts(spec, at) if not names.isdisjoint(one.sources)), "")
 
 
 def _expected(one: ObjectInput, maxima: Sequence[tuple[Nanoseconds, float]], at: Nanoseconds) -> ExpectedReplicas:

@@ -31,6 +31,8 @@ class Conflict(Struct, frozen=True):
     """None if the conflict holds now."""
     end: Nanoseconds | None = None
     """None if the end is not known."""
+    sources: tuple[str, ...] = ()
+    """The names of the schedules that state the bounds, "" for the spec."""
 
     def __str__(self) -> str:
         since = "" if self.start is None else f"from {format_instant(self.start)} "
@@ -66,7 +68,8 @@ def conflicts(spec: Spec, now: Nanoseconds) -> tuple[Conflict, ...]:
         if text and text not in contradictions:
             ends = (settled.low.proposal.until, settled.high.proposal.until)
             end = min((end for end in ends if end is not None), default=None)
-            contradictions[text] = Conflict("Contradiction", text, None if at == now else at, end)
+            sources = settled.low.by.name, settled.high.by.name
+            contradictions[text] = Conflict("Contradiction", text, None if at == now else at, end, sources)
     return (*contradictions.values(), *(odd for schedule in readable for odd in _oddities(schedule, now)))[:_TOLD_MAX]
 
 
@@ -103,16 +106,17 @@ def _oddities(schedule: Schedule, now: Nanoseconds) -> Iterator[Conflict]:
     window = schedule.window
     if not isinstance(window, CronWindow):
         return
+
+    def odd(reason: str, text: str) -> Conflict:
+        return Conflict(reason, f"Schedule/{schedule.name} {text}", sources=(schedule.name,))
+
     if windows.never_opens(window, now):
-        yield Conflict("NeverOpens", f"Schedule/{schedule.name} never opens: exclude and only leave it no start")
+        yield odd("NeverOpens", "never opens: exclude and only leave it no start")
     if window.end is not None and windows.never_closes(window, now):
-        yield Conflict(
-            "NeverCloses",
-            f"Schedule/{schedule.name} never closes: each of its ends comes at the instant of a start",
-        )
+        yield odd("NeverCloses", "never closes: each of its ends comes at the instant of a start")
     if window.duration is not None and windows.overlaps_itself(window, now - now % _LOOK_AGAIN) is not None:
-        yield Conflict(
+        yield odd(
             "OverlapsItself",
-            f"Schedule/{schedule.name} starts again before its {window.duration // MINUTE} minutes are over: "
+            f"starts again before its {window.duration // MINUTE} minutes are over: "
             "it stays open from one start into the next",
         )

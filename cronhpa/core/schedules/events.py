@@ -104,10 +104,9 @@ def _written_in(event: PlannedEvent, expected: ExpectedReplicas) -> Iterator[Sch
             yield replace(schedule, name=name, floor=None, cap=None, problem=by_load.message)
 
 
-def is_named(event: PlannedEvent, text: str) -> bool:
-    """Whether a text names a schedule of an event as objects do: `Event/sale` may begin as `Event/sale-2`."""
-    words = {word.strip(",:;").removeprefix("Schedule/") for word in text.split()}
-    return any(schedule_name(event, event_schedule.schedule) in words for event_schedule in event.schedules)
+def schedule_names(event: PlannedEvent) -> frozenset[str]:
+    """The names of an event's schedules in the objects that it picks."""
+    return frozenset(schedule_name(event, event_schedule.schedule) for event_schedule in event.schedules)
 
 
 def schedule_name(event: PlannedEvent, schedule: Schedule) -> str:

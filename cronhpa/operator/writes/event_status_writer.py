@@ -31,7 +31,7 @@ from cronhpa.core.model.decision import MetricProposal, WindowState
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.model.spec import Mode
-from cronhpa.core.schedules.events import asked_of, is_named, phase, schedule_name, starts
+from cronhpa.core.schedules.events import asked_of, phase, schedule_names, starts
 from cronhpa.history.past.event_reports import PastReport, WaitingReports
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
@@ -181,7 +181,7 @@ class EventStatusWriter:
         current = 0 if decision is None else decision.current
         ready = self._targets.ready(state.namespace, spec.target)
         wanted = [one.replicas for one in decision.metrics if isinstance(one, MetricProposal)] if decision else []
-        names = {schedule_name(event, event_schedule.schedule) for event_schedule in event.schedules}
+        names = schedule_names(event)
         windows = () if decision is None else decision.windows
         yield ObjectPart(
             namespace=state.namespace,
@@ -207,7 +207,7 @@ class EventStatusWriter:
             and self._events.leaves_out(seen, state),
             is_percent_of_nothing=any(one.percent_of_nothing for one in (demand, *later)),
             shard=self._shard_of(seen, state),
-            conflict=next((str(one) for one in state.local.conflicts if is_named(event, one.text)), ""),
+            conflict=next((str(one) for one in state.local.conflicts if not names.isdisjoint(one.sources)), ""),
         )
 
     def _shard_of(self, seen: SeenEvent, state: ObjectState) -> int:

@@ -170,6 +170,17 @@ def test_events_beside_it_hold_before_it_and_contradictions_are_told(preview):
     assert answer.stdout.count("Event/sale asks for at least 15, Event/most for at most 12") == 2
 
 
+def test_a_contradiction_is_told_whatever_a_schedule_is_called(preview):
+    doors = EVENT["spec"]["schedules"][0]
+    several = [doors | {"name": "the doors open"}, doors | {"name": "night", "to": "2996-11-27T07:00"}]
+    event = EVENT | {"spec": EVENT["spec"] | {"schedules": several}}
+
+    told = preview(other("most", maxReplicas=12), event, cron_hpa("shop", 6, 40)).stdout
+
+    assert "Event/sale/the doors open asks for at least 15, Event/most for at most 12" in told
+    assert told.count("contradiction") == 2
+
+
 def test_each_start_of_an_event_with_several_windows_has_a_table(preview):
     """Doors at 6 ask for 10, the evening for 50 of 20: it is short of 30 from 18:00 on, and that is told now."""
     evening = {"name": "evening", "from": "2996-11-27T18:00", "to": "2996-11-27T20:00", "minReplicas": 50}

@@ -51,6 +51,14 @@ def test_a_contradiction_is_found_in_the_next_window_of_either():
     )
 
 
+def test_a_contradiction_knows_its_schedules_whatever_they_are_called():
+    of_both = conflicts(spec(schedules=(schedule("the day, at least", floor=20), QUIET)), at("10:00"))
+    of_one = conflicts(spec(schedules=(schedule("far: too many", floor=900),)), at("10:00"))
+
+    assert [("the day, at least", "quiet")] == [one.sources for one in of_both]
+    assert [("far: too many", "")] == [one.sources for one in of_one]
+
+
 def test_two_exact_counts_contradict_each_other():
     assert [
         (

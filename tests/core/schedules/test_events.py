@@ -15,7 +15,6 @@ from cronhpa.core.schedules.events import (
     MAX_EVENT_SCHEDULES,
     asked_of,
     closes_at,
-    is_named,
     opened_at,
     phase,
     schedule_name,
@@ -109,15 +108,6 @@ def test_a_plan_is_for_the_next_start_of_each_window():
     assert (day, evening) == starts(event, day - HOUR)
     assert (NOON, evening) == starts(event, NOON)
     assert () == starts(event, NOON + 24 * HOUR)
-
-
-def test_a_text_names_an_event_by_its_whole_name():
-    event, longer = sale(during()), sale(during(), name="sale-2", namespace="")
-
-    assert is_named(event, "Event/sale asks for at least 9, Event/sale-2 for at most 4")
-    assert not is_named(event, "Event/sale-2 asks for at least 9, Event/x for at most 4")
-    assert is_named(longer, "at equal rank: Event/cluster:sale-2: it wins")
-    assert is_named(event, "Schedule/Event/sale never opens")
 
 
 def test_an_event_that_states_a_maximum_raises_it():
