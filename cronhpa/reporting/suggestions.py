@@ -21,6 +21,7 @@ from cronhpa.core.model.instant import DAY, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.spec import Span, Spec
 from cronhpa.forecasting.backtest import name_of
 from cronhpa.forecasting.workload import reactive_replicas
+from cronhpa.migration.documents.manifest import unique_names
 from cronhpa.reporting.cases import (
     BUDGETS,
     EXTRA_PERCENT_MAX,
@@ -214,7 +215,8 @@ def _of_windows(case: Case) -> Found:
     chosen = _best_windows(case, grid, found)
     if not chosen:
         return
-    schedules = [*(manifest.get("schedules") or ()), *(schedule_of(window) for window in chosen)]
+    # It may have what an earlier report suggested, by the same name.
+    schedules = unique_names([*(manifest.get("schedules") or ()), *(schedule_of(window) for window in chosen)])
     changed = {**manifest, "schedules": schedules}
     run = replays.run(changed)
     if avoids(today, run.score):

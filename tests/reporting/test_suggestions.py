@@ -13,7 +13,7 @@ from cronhpa.reporting.cases import SuggestionKind
 from cronhpa.reporting.cluster_report import doubts_of, nothing_to_gain, report_of, sentence
 from cronhpa.reporting.reported_target import LeftOut
 from cronhpa.reporting.suggestions import happened_week, judge, judged_span
-from reporting.made_targets import MONDAY, hpa, points, rush, target
+from reporting.made_targets import MONDAY, cron_hpa, hpa, points, rush, target
 
 UTC = ("UTC",)
 # One day is judged: a week takes seconds.
@@ -45,6 +45,22 @@ def test_a_rise_each_day_suggests_a_window_that_avoids_its_minutes(rising):
     assert ("UTC", "* * *") == (schedule["timeZone"], schedule["start"][-5:])
     # 60 s to start and one of rounding, in steps of five seconds.
     assert "on 9 of 9 days; pods are made 65 s before" in window.why
+
+
+@pytest.mark.slow
+def test_what_an_earlier_report_suggested_may_be_there_by_the_same_name(rising):
+    (window,) = (one for one in rising.suggestions if one.kind is SuggestionKind.SCHEDULE)
+    (schedule,) = window.spec["schedules"]
+    early = {**schedule, "start": "0 3 * * *", "end": "0 4 * * *", "minReplicas": 3}
+
+    again = judged(points(DAYS, rush), cron_hpa(schedules=[early]))
+
+    (names,) = (
+        [one["name"] for one in suggestion.spec["schedules"]]
+        for suggestion in again.suggestions
+        if suggestion.kind is SuggestionKind.SCHEDULE and len(suggestion.spec["schedules"]) > 1
+    )
+    assert [schedule["name"], f"{schedule['name']}-2"] == names
 
 
 def test_a_forecast_is_suggested_for_a_rhythm(rising):
