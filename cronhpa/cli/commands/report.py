@@ -328,17 +328,18 @@ def _judge(
     from cronhpa.reporting.reported_target import LeftOut
 
     judged: list[JudgedTarget] = []
-    why = {target.label: "the report was interrupted before it was judged" for target in targets}
+    # By place: two autoscalers may have one target.
+    why = dict.fromkeys(range(len(targets)), "the report was interrupted before it was judged")
     is_whole = True
     executor = _processes(min(jobs, max(len(targets), 1))) if cluster is None else _dask(cluster)
     try:
         with progress("report", f"replaying {len(targets)} targets") as done, executor as pool:
             # By no order of names, in which the spiky ones of one team come together: progress is even, and what an
             # interrupt leaves is a sample of all.
-            shuffled = sorted(targets, key=lambda target: crc32(target.label.encode()))
-            futures = {pool.submit(_judged, target, zones): target.label for target in shuffled}
+            shuffled = sorted(why, key=lambda place: crc32(targets[place].label.encode()))
+            futures = {pool.submit(_judged, targets[place], zones): place for place in shuffled}
             for number, future in enumerate(as_completed(futures), 1):
-                label = futures[future]
+                place = futures[future]
                 try:
                     result = future.result()
                 except BrokenProcessPool:
@@ -346,14 +347,14 @@ def _judge(
                 except Exception as problem:  # noqa: BLE001 - one target's defect is not the others'
                     result = f"its replay failed: {type(problem).__name__}: {problem}"
                 if isinstance(result, str):
-                    why[label] = result
+                    why[place] = result
                 else:
                     judged.append(result)
-                    del why[label]
+                    del why[place]
                 done(number, len(targets))
     except KeyboardInterrupt:
         is_whole = False
-    return judged, [LeftOut(label, text) for label, text in why.items()], is_whole
+    return judged, [LeftOut(targets[place].label, text) for place, text in why.items()], is_whole
 
 
 @contextmanager
@@ -460,8 +461,14 @@ def _write_manifests(folder: Path, answer: ClusterReport) -> None:
     from cronhpa.cli.report.histories import as_file_name
     from cronhpa.cli.report.manifests import manifest_text
 
+    written: set[Path] = set()
     for judged in answer.judged:
         if judged.best is not None:
             target = judged.target
-            path = folder / f"{as_file_name(f'{target.series.namespace}-{target.series.name}')}.yaml"
+            # With a dot, which no namespace has: team-a/shop and team/a-shop are two.
+            path = folder / f"{as_file_name(f'{target.series.namespace}.{target.series.name}')}.yaml"
+            if path in written:
+                complain("report", f"{path} has what is worth more of that name: {target.autoscaler} is not written")
+                continue
+            written.add(path)
             _written(path, manifest_text(judged, answer.prices))

@@ -143,6 +143,20 @@ def test_nothing_to_gain_is_told_with_its_doubts(steady, tmp_path):
     assert 2 == page.count("Doubt: 4 days of history only.")
 
 
+def test_two_autoscalers_of_one_target_are_both_judged(steady):
+    """As while a CronHPA is tried beside the HPA."""
+    other = hpa("two", utilization=95)
+    other["spec"]["scaleTargetRef"]["name"] = "one"
+    (steady / "twice.yaml").write_text(yaml.safe_dump_all([hpa("one", utilization=95), other, deployment("one")]))
+
+    result = run(steady / "twice.yaml", "--history", steady / "loads", "--jobs", 1, "-o", "json")
+
+    assert 0 == result.exit_code, result.output
+    targets = json.loads(result.stdout)["targets"]
+    assert ["prod/Deployment/one"] * 2 == [one["target"] for one in targets]
+    assert {"HorizontalPodAutoscaler/one", "HorizontalPodAutoscaler/two"} == {one["autoscaler"] for one in targets}
+
+
 def test_what_was_judged_before_an_interrupt_is_shown(steady, monkeypatch):
     """Ctrl-C after the first of two targets."""
     import concurrent.futures
