@@ -429,15 +429,15 @@ async def _labels(client: Client, events: Sequence[EventDocument]) -> Labels:
     return {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in namespaces}
 
 
-def with_live_events(given: Sequence[ObjectInput], where: ObjectLocation) -> list[ObjectInput]:
+def with_live_events(given: Sequence[ObjectInput], where: ObjectLocation, now: Nanoseconds) -> list[ObjectInput]:
     """
-    The objects with the schedules of the planned events in the cluster that pick them.
+    The objects with the schedules of the planned events in the cluster that they take over at `now`.
 
     The load that an event expects is not known here: its stated floor counts. Without the CRDs, or the right to list
     events, there are none.
     """
     from cronhpa.cli.objects.cluster import connected
-    from cronhpa.core.schedules.events import with_events
+    from cronhpa.core.schedules.events import taken_over, with_events
 
     async def read() -> tuple[list[EventDocument], Labels]:
         async with connected(where.kubeconfig, where.context, where.namespace) as cluster:
@@ -449,7 +449,7 @@ def with_live_events(given: Sequence[ObjectInput], where: ObjectLocation) -> lis
     out = []
     for one in given:
         picking = [document.event for document in events if one.is_live and _picks(document, one, labels)]
-        out.append(replace(one, spec=with_events(one.spec, picking)) if picking else one)
+        out.append(replace(one, spec=with_events(one.spec, taken_over(picking, now))))
     return out
 
 

@@ -139,7 +139,8 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         remaining = [changed.new for changed in differences if changed.new is not None]
         _end_on_conflict(remaining, is_asked=fail_on_conflict)
         raise typer.Exit(int(any(changed.change != "Same" for changed in differences)))
-    given = _with_events(_with_calendars(_given(what or (), where, code=1), calendars), where)
+    # In this order: events name calendars, too.
+    given = _with_calendars(_with_events(_given(what or (), where, code=1), where, arguments.now), calendars)
     subjects = [_subject(one, arguments) for one in given]
     if output is PreviewOutput.JSON:
         from cronhpa.cli.tables import bounds_table
@@ -190,13 +191,13 @@ def _with_calendars(given: Sequence[ObjectInput], calendars: Mapping[str, Calend
     return [replace(one, spec=with_calendars(one.spec, known)) for one in given]
 
 
-def _with_events(given: Sequence[ObjectInput], where: ObjectLocation) -> list[ObjectInput]:
+def _with_events(given: Sequence[ObjectInput], where: ObjectLocation, now: Nanoseconds) -> list[ObjectInput]:
     """Objects of a cluster with the schedules of the planned events that pick them, as the operator reads them."""
     if not any(one.is_live for one in given):
         return list(given)
     from cronhpa.cli.commands.event_preview import with_live_events
 
-    return with_live_events(given, where)
+    return with_live_events(given, where, now)
 
 
 def _events_of(files: Sequence[Path], where: ObjectLocation, now: Nanoseconds, *, code: int) -> list[EventPreview]:

@@ -10,9 +10,11 @@ import json
 import sys
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
+from kube.fake_api import answering
 
 SHOP = """
 apiVersion: cronhpa.io/v1alpha1
@@ -351,6 +353,28 @@ def test_a_calendar_beyond_a_year_is_read_for_the_days_that_are_asked_for(previe
     result = preview(CLOSED, "--from", "2029-11-26", "--to", "1d", "--ics", "company.ics")
 
     assert any("day does not open: Inventory" in line for line in lines(result))
+
+
+def test_an_object_of_the_cluster_has_the_events_that_it_takes_over_with_the_days_of_their_calendars(
+    served, cronhpa, tmp_path
+):
+    """50 schedules are taken over: of 60 events those that come first by name."""
+
+    def sale(number):
+        window = {"start": "0 8 * * *", "end": "0 18 * * *", "exclude": {"calendars": ["company"]}}
+        spec = {"selector": {}, "reason": "sale", "schedules": [{"name": "doors", "minReplicas": 7, **window}]}
+        return {"metadata": {"name": f"sale-{number:02}", "namespace": "prod"}, "spec": spec}
+
+    (tmp_path / "company.ics").write_text(ICS)
+    served.hold(yaml.safe_load(SHOP) | {"metadata": {"name": "shop", "namespace": "prod"}})
+    events = {"kind": "PlannedEventList", "metadata": {}, "items": [sale(number) for number in range(60)]}
+    served.answers["/apis/cronhpa.io/v1alpha1/namespaces/prod/plannedevents"] = answering(events)
+
+    answer = cronhpa("preview", "shop", *MONDAY[:2], "--to", "2d", "--ics", tmp_path / "company.ics", "-o", "json")
+
+    assert 0 == answer.exit_code, answer.stderr
+    (shown,) = json.loads(answer.stdout)
+    assert ["Excluded"] * 50 == [mark["kind"] for mark in shown["marks"] if "sale" in mark["text"]], shown["marks"]
 
 
 def test_a_calendar_without_a_file_says_how_to_name_it(preview):
