@@ -21,6 +21,7 @@ from cronhpa.cli.objects.adoption import (
     Edited,
     Stopped,
     as_new,
+    conditions,
     converted,
     has_lost_its_metric,
     missing,
@@ -384,10 +385,24 @@ async def _to_hpa(place: _Place, *, dry_run: bool) -> None:
     if hpa is None:
         await place.create(place.hpas, manifest)
         _say(["created the HPA"])
-    await place.wait(until_the_hpa_scales)
+    try:
+        await place.wait(until_the_hpa_scales)
+    except Stopped as reason:
+        if hpa is None and await _went_again(place):
+            raise Stopped(f"{reason}; so the HPA is deleted again, and the CronHPA acts as before") from reason
+        raise
     _say(["the HPA has looked at its target, and the CronHPA holds"])
     await place.delete(place.cron_hpas, chpa)
     _say(["deleted the CronHPA. Take it out of where it is applied from, or it comes back."])
+
+
+async def _went_again(place: _Place) -> bool:
+    """Deletes the HPA if the CronHPA holds because of it: nothing would scale the target. Tells whether it did."""
+    hpa, chpa = await place.both()
+    if hpa is None or chpa is None or conditions(chpa).get("TargetOwned", {}).get("status") != "False":
+        return False
+    await place.delete(place.hpas, hpa)
+    return True
 
 
 # --- output ------------------------------------------------------------------------------------------------------

@@ -177,13 +177,19 @@ def until_the_hpa_acts(hpa: Json | None, chpa: Json | None) -> str | None:
 
 
 def until_the_hpa_scales(hpa: Json | None, chpa: Json | None) -> str | None:
-    """As `until_the_hpa_acts`; in addition the HPA must have its metrics if the CronHPA has its own."""
+    """As `until_the_hpa_acts`; in addition the HPA must have each metric that the CronHPA has."""
     waits = until_the_hpa_acts(hpa, chpa)
     if waits is not None or hpa is None or chpa is None:
         return waits
     active, own = (conditions(body).get("ScalingActive", {}) for body in (hpa, chpa))
     if own.get("status") == "True" and active.get("status") != "True":
         return f"the HPA has no metrics: {active.get('reason')}: {active.get('message')}"
+    # Of a metric that it could not read an HPA's status has an entry without a type. It then never scales down.
+    read = (hpa.get("status") or {}).get("currentMetrics") or ()
+    own_metrics = ((chpa.get("status") or {}).get("decision") or {}).get("metrics") or ()
+    for metric, of_hpa in zip(own_metrics, read, strict=False):
+        if "reason" not in metric and not of_hpa.get("type"):
+            return f"the HPA cannot read the metric {metric.get('name')}, which the CronHPA has"
     return None
 
 

@@ -262,8 +262,58 @@ def test_without_a_name_there_is_a_plan_and_nothing_else(served, cronhpa):
     assert 2 == refused.exit_code
 
 
+class OfTheOperatorAlone(Played):
+    """The way back of a metric that the CronHPA has, and the HPA has not."""
+
+    def __init__(self, api):
+        super().__init__(api)
+        metric = {"type": "External", "external": {"metric": {"name": "jobs"}, "target": {"type": "Value", "value": 5}}}
+        spec = self.bodies.pop(HPAS)["spec"] | {"metrics": [metric]}
+        metadata = {"name": "shop", "namespace": "prod", "uid": "mine", "resourceVersion": "1", "generation": 1}
+        self.bodies[CRON_HPAS] = {"apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA"}
+        self.bodies[CRON_HPAS] |= {"metadata": metadata, "spec": spec}
+
+    def seen(self, path):
+        body = super().seen(path)
+        if path == HPAS:
+            body["status"]["conditions"] = [said("ScalingActive", is_true=False, message="no external metrics API")]
+        return body
+
+
+def test_an_hpa_that_has_no_metric_leaves_the_cron_hpa_in_charge(served, cronhpa):
+    """The HPA stayed, the CronHPA held because of it, and nothing scaled the target."""
+    played = OfTheOperatorAlone(served)
+
+    result = adopt(cronhpa, "--back")
+
+    assert 1 == result.exit_code
+    assert "no external metrics API" in result.stderr
+    assert "so the HPA is deleted again, and the CronHPA acts as before" in " ".join(result.stderr.split())
+    assert [("create", HPAS), ("delete", HPAS)] == played.calls
+    assert [CRON_HPAS] == list(played.bodies)
+
+
 def body(**conditions):
     return {"status": {"conditions": [{"type": kind, "status": value} for kind, value in conditions.items()]}}
+
+
+@pytest.mark.parametrize(
+    ("of_hpa", "of_cron_hpa", "is_awaited"),
+    [
+        ([{"type": "Resource"}, {"type": "External"}], [{"name": "cpu"}, {"name": "jobs"}], False),
+        ([{"type": "Resource"}, {"type": ""}], [{"name": "cpu"}, {"name": "jobs"}], True),
+        ([{"type": "Resource"}, {"type": ""}], [{"name": "cpu"}, {"name": "jobs", "reason": "NoSeries"}], False),
+        ([], [{"name": "cpu"}], False),
+    ],
+    ids=["both", "one of the operator alone", "one that nobody has", "a status without metrics"],
+)
+def test_on_the_way_back_no_metric_is_lost_beside_another(of_hpa, of_cron_hpa, is_awaited):
+    """ScalingActive is True of an HPA that can read one of its metrics; it then never scales down."""
+    hpa = body(ScalingActive="True")
+    chpa = body(ScalingActive="True", TargetOwned="False")
+    hpa["status"]["currentMetrics"], chpa["status"]["decision"] = of_hpa, {"metrics": of_cron_hpa}
+
+    assert is_awaited == (until_the_hpa_scales(hpa, chpa) is not None)
 
 
 @pytest.mark.parametrize(
