@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from cronhpa.cli.objects.manifests import flattened
 from cronhpa.cli.objects.yaml_documents import UnreadableFileError, name_of, read_text, read_with_lines
 from cronhpa.core.model.planned_event import PlannedEvent
 
@@ -31,19 +32,23 @@ def has_events(paths: Sequence[Path]) -> bool:
     """Whether a file holds a planned event; a file that cannot be read holds none."""
     from cronhpa.api.identity import CLUSTER_EVENT_KIND, EVENT_KIND
 
+    # By the text first: most files hold none, and are read again by whoever reads objects.
+    named = [path for path in paths if EVENT_KIND in _text_of(path)]
+    return any(body.get("kind") in {EVENT_KIND, CLUSTER_EVENT_KIND} for body, *_ in _bodies(named, []))
+
+
+def _text_of(path: Path) -> str:
     try:
-        # By the text first: most files hold none, and are read again by whoever reads objects.
-        named = [path for path in paths if EVENT_KIND in read_text(path)]
-        return any(body.get("kind") in {EVENT_KIND, CLUSTER_EVENT_KIND} for body, *_ in _bodies(named))
+        return read_text(path)
     except UnreadableFileError:
-        return False
+        return ""
 
 
 def read_events(paths: Sequence[Path], namespace: str) -> list[EventDocument]:
     """
     The planned events of files. namespace: of events that state none.
 
-    Raises EventFileError with every problem of every event.
+    Raises EventFileError with every problem of every file and event.
     """
     from msgspec.structs import replace
     from pydantic import ValidationError
@@ -56,7 +61,7 @@ def read_events(paths: Sequence[Path], namespace: str) -> list[EventDocument]:
 
     out: list[EventDocument] = []
     problems: list[str] = []
-    for body, node, file in _bodies(paths):
+    for body, node, file in _bodies(paths, problems):
         of = next((one for one in (PLANNED_EVENT, CLUSTER_PLANNED_EVENT) if one.kind == body.get("kind")), None)
         if of is None:
             continue
@@ -85,8 +90,12 @@ def read_events(paths: Sequence[Path], namespace: str) -> list[EventDocument]:
     return out
 
 
-def _bodies(paths: Sequence[Path]) -> Iterator[tuple[Mapping[str, Any], Any, str]]:
+def _bodies(paths: Sequence[Path], problems: list[str]) -> Iterator[tuple[Mapping[str, Any], Any, str]]:
+    """The objects of files, also those of Lists; problems: takes those of files that cannot be read."""
     for path in paths:
-        for document in read_with_lines(path):
-            if isinstance(document.body, Mapping):
-                yield document.body, document.node, name_of(path)
+        try:
+            for document in read_with_lines(path):
+                for body, node in flattened(document.body, document.node):
+                    yield body, node, name_of(path)
+        except UnreadableFileError as error:
+            problems.append(str(error))

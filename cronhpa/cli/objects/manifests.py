@@ -87,7 +87,9 @@ def holds_objects(paths: Iterable[Path]) -> bool:
         documents = [document for path in paths for document in read_with_lines(path)]
     except UnreadableFileError:
         return False
-    return any(body.get("kind") == _KIND for document in documents for body, _ in _flat(document.body, document.node))
+    return any(
+        body.get("kind") == _KIND for document in documents for body, _ in flattened(document.body, document.node)
+    )
 
 
 def files_in(paths: Iterable[Path], *, recursive: bool) -> list[Path]:
@@ -178,7 +180,7 @@ def _take(
     document: LocatedDocument, file: str, manifests: list[Manifest], problems: list[str], kinds: set[str]
 ) -> None:
     """Adds a document's CronHPAs to `manifests`, their problems to `problems`, and other objects' kinds to `kinds`."""
-    for body, node in _flat(document.body, document.node):
+    for body, node in flattened(document.body, document.node):
         if body.get("kind") != _KIND:
             kinds.add(shortened(str(body.get("kind", "a document without a kind")), _TOLD_MAX))
             continue
@@ -190,7 +192,7 @@ def _take(
             manifests.append(Manifest(body, file, node, tuple(field_problems)))
 
 
-def _flat(body: Any, node: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
+def flattened(body: Any, node: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
     """The objects of a document; of a List its items."""
     from cronhpa.kube.yaml_loader import child_of
 
@@ -198,7 +200,7 @@ def _flat(body: Any, node: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
         items = child_of(node, "items")
         for index, element in enumerate(body["items"]):
             place = None if items is None else child_of(items[1], index)
-            yield from _flat(element, None if place is None else place[1])
+            yield from flattened(element, None if place is None else place[1])
     elif isinstance(body, Mapping):
         yield body, node
 

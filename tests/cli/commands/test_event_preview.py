@@ -117,6 +117,33 @@ def test_an_event_is_read_from_a_folder_and_from_standard_input(written, tmp_pat
     assert of_folder.stdout == piped.stdout
 
 
+@pytest.mark.parametrize("content", [b"{{- if .Values.sale }}: [", b"\xff\xfe"])
+def test_a_file_beside_it_that_cannot_be_read_is_told(written, tmp_path, content):
+    """Such as a template of Helm: it was a traceback, or the event was not seen."""
+    written("sale.yaml", EVENT, cron_hpa("shop", 4, 20))
+    (tmp_path / "template.yaml").write_bytes(content)
+
+    answer = CliRunner().invoke(app, ["preview", str(tmp_path)])
+
+    assert (1, SystemExit) == (answer.exit_code, type(answer.exception))
+    assert f"{tmp_path / 'template.yaml'}:" in answer.stderr
+
+
+def test_a_version_that_is_not_there_is_an_error_of_the_difference(written, tmp_path):
+    answer = CliRunner().invoke(
+        app, ["preview", "--diff", str(tmp_path / "none.yaml"), str(written("new.yaml", EVENT))]
+    )
+
+    assert (2, SystemExit) == (answer.exit_code, type(answer.exception))
+    assert "none.yaml: No such file or directory" in answer.stderr
+
+
+def test_the_events_of_a_list_are_read(preview):
+    answer = preview({"apiVersion": "v1", "kind": "List", "items": [EVENT, cron_hpa("shop", 4, 20)]})
+
+    assert "prod/shop       4 to 20  10 to 20" in answer.stdout
+
+
 def test_the_difference_of_two_versions_is_that_of_what_they_ask_of_each_object(written):
     """250 % of 4 are 10, 300 % are 12; cart has 10 at most either way, so it does not differ."""
     objects = (cron_hpa("shop", 4, 20), cron_hpa("cart", 6, 10))
