@@ -119,9 +119,13 @@ class PageProxy:
             return _error(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and POST are passed on")
         if request.method == "POST" and not is_same_origin(request.headers):
             return _error(HTTPStatus.FORBIDDEN, "another site may not ask")
-        body = await request.content.read(_BODY_MAX + 1)
-        if len(body) > _BODY_MAX:
-            return _error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {_BODY_MAX // 1024} KiB are passed on")
+        # Part by part: one read returns what has arrived, of a long body the begin.
+        parts = bytearray()
+        async for part in request.content.iter_any():
+            parts += part
+            if len(parts) > _BODY_MAX:
+                return _error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {_BODY_MAX // 1024} KiB are passed on")
+        body = bytes(parts)
         if request.path == "/sign-in":
             return self._sign_in(request, body)
         target = self._target(request)

@@ -79,6 +79,31 @@ def test_a_code_becomes_a_session_and_the_session_is_no_token(through):
     assert "t-anna" not in session
 
 
+def test_a_body_that_comes_in_parts_is_passed_on_as_a_whole(through):
+    """As one of more than some ten kilobytes does, such as a long manifest of a what-if run."""
+
+    async def scenario(proxy, client, _clock, _given, _refused):
+        whole = f'{{"code": "{code_of(proxy)}"}}'.encode()
+
+        async def in_parts():
+            yield whole[:20]
+            await asyncio.sleep(0.1)
+            yield whole[20:]
+
+        async with client.post(f"{proxy.address}sign-in", data=in_parts(), headers=BROWSER) as answer:
+            return answer.status
+
+    assert 200 == through(scenario)
+
+
+def test_a_body_that_is_too_long_is_refused(through):
+    async def scenario(proxy, client, _clock, _given, _refused):
+        async with client.post(f"{proxy.address}api/what-if", data=b"x" * (2**18 + 1), headers=BROWSER) as answer:
+            return answer.status
+
+    assert 413 == through(scenario)
+
+
 def test_a_code_is_good_once(through):
     async def scenario(proxy, client, _clock, _given, refused):
         answers = [await sign_in(proxy, client, code_of(proxy)) for _ in range(2)]
