@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+import time
 from collections import Counter
 
 import pytest
@@ -442,3 +443,20 @@ def test_an_event_without_place_is_taken_over_when_another_one_is_over(plural, n
 
     assert 9 == changes[-1][2]
     assert 1200 <= next(at for at, _, after in changes if after > 3) < 1230
+
+
+def test_events_of_thousands_of_namespaces_that_end_together_do_not_hold_up_the_loop():
+    """Each of 2,000 namespaces has one that ends at 240 s, when it is asked whether others wait for their places."""
+    api = api_with_events()
+    early = {"from": "2027-01-15T07:01", "to": "2027-01-15T07:04", "minReplicas": 3}
+
+    async def scenario():
+        for number in range(2000):
+            api.create("plannedevents", f"team-{number}", "sale", spec=sale(**early))
+        async with Life(api):
+            await until(239)
+            begun = time.thread_time()
+            await until(242)
+            return time.thread_time() - begun
+
+    assert live(scenario) < 1

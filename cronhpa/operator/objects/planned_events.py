@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from itertools import islice
@@ -321,14 +321,19 @@ class PlannedEvents:
                 if not seen.is_over and is_over(seen.event, self._now()):
                     seen.is_over = True
                     ended.add(seen.namespace)
-            for namespace in filter(self._is_crowded, ended):
-                self.look_again(namespace)
+            if ended:
+                crowded = self._crowded
+                for namespace in crowded if "" in ended else crowded & ended:
+                    self.look_again(namespace)
 
-    def _is_crowded(self, namespace: str) -> bool:
-        """Whether objects of a namespace, or of any for "", may have more events than they take over."""
-        counts = {of: sum(len(seen.event.schedules) for seen in events.values()) for of, events in self._events.items()}
-        of_namespace = counts.get(namespace, 0) if namespace else max(counts.values(), default=0)
-        return counts.get("", 0) + of_namespace > MAX_EVENT_SCHEDULES
+    @property
+    def _crowded(self) -> set[str]:
+        """The namespaces whose objects may have more events than they take over; "" for all of them."""
+        counts = Counter[str]()
+        for seen in self:
+            counts[seen.namespace] += len(seen.event.schedules)
+        of_cluster = counts[""]
+        return {of for of, count in counts.items() if count + (of_cluster if of else 0) > MAX_EVENT_SCHEDULES}
 
     async def _watch(self, informer: Informer[Any]) -> None:
         told = ""
