@@ -311,7 +311,7 @@ def _rows(parts: Iterable[ObjectPart]) -> list[dict[str, Any]]:
 def _state(event: PlannedEvent, phase: Phase, shares: Iterable[Share], objects: int) -> str:
     if event.problems:
         return "Refused"
-    if event.suspend or all(event_schedule.schedule.suspend for event_schedule in event.schedules):
+    if event.suspend or not event.unsuspended:
         return "Suspended"
     if not objects:
         return "Empty"
@@ -435,7 +435,7 @@ def _stated(look: EventLook, shares: Sequence[Share], total: Mapping[str, int]) 
         )  # fmt: skip
     else:
         yield "Fits", True, "WithinMaximum", "maxReplicas of no object keeps pods from it"
-    by_load = [stated.schedule for stated in event.schedules if stated.expected_load_percent is not None]
+    by_load = [stated.schedule for stated in event.unsuspended if stated.expected_load_percent is not None]
     if by_load and look.phase.at is not None:
         unknown = noted("loadUnknown")
         others = [one.name for one in by_load if _is_of_other_weekdays(one, look.phase.at)]

@@ -121,6 +121,15 @@ def test_an_unknown_usual_load_is_told_with_the_objects():
     assert condition(known, "LoadKnown")["message"].endswith("is known")
 
 
+def test_the_usual_load_of_a_suspended_schedule_is_not_asked_for():
+    paused = EventSchedule(replace(DOORS, name="paused", suspend=True), expected_load_percent=250)
+    event = PlannedEvent("sale", "prod", schedules=(EventSchedule(DOORS), paused))
+
+    status = event_status(look(START - HOUR, SHOP, event=event), {}, NONE)
+
+    assert "LoadKnown" not in {one["type"] for one in status["conditions"]}
+
+
 def test_an_event_of_each_week_says_that_its_usual_load_is_that_of_other_weekdays():
     doors = replace(DOORS, window=CronWindow("0 18 * * 5", "UTC", end="0 20 * * 5"))
     weekly = PlannedEvent("sale", "prod", schedules=(EventSchedule(doors, expected_load_percent=250),))

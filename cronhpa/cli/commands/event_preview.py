@@ -79,8 +79,8 @@ def preview_event(
         return [EventPreview(event, None, "UTC", ())]
     out = []
     for at in instants:
-        opening = [one.schedule for one in event.schedules if windows.state(one.schedule.window, at).is_open]
-        zone = (opening or [one.schedule for one in event.schedules])[0].window.zone
+        opening = [one.schedule for one in event.unsuspended if windows.state(one.schedule.window, at).is_open]
+        zone = (opening or [one.schedule for one in event.unsuspended])[0].window.zone
         new = [one.name for one in opening if not windows.state(one.window, at - 1).is_open] or [
             one.name for one in opening
         ]
@@ -173,7 +173,9 @@ def _row(
         reasons.append("a percentage of its lower bound of 0 is 0: state minReplicas")
     if torn:
         reasons.append(f"contradiction: {torn}")
-    by_load = [event_schedule for event_schedule in event.schedules if event_schedule.expected_load_percent is not None]
+    by_load = [
+        event_schedule for event_schedule in event.unsuspended if event_schedule.expected_load_percent is not None
+    ]
     if any(expected(event, event_schedule) is None for event_schedule in by_load):
         reasons.append("its usual load is not known here: the operator may ask for more")
     elif by_load:

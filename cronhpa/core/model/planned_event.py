@@ -46,5 +46,10 @@ class PlannedEvent(Struct, frozen=True):
         return f"{EVENT_PREFIX if self.namespace else CLUSTER_EVENT_PREFIX}{self.name}"
 
     @property
+    def unsuspended(self) -> tuple[EventSchedule, ...]:
+        """Its schedules that hold in their windows, unless the whole event is suspended."""
+        return tuple(one for one in self.schedules if not one.schedule.suspend)
+
+    @property
     def key(self) -> tuple[str, str]:
         return (self.namespace, self.name)

@@ -77,7 +77,7 @@ def over_last(events: Iterable[PlannedEvent], now: Nanoseconds) -> Iterator[Plan
 
 def is_over(event: PlannedEvent, now: Nanoseconds) -> bool:
     """Whether no window of an event is open or opens any more."""
-    return not any(windows.opens_again(one.schedule.window, now) for one in event.schedules if not one.schedule.suspend)
+    return not any(windows.opens_again(one.schedule.window, now) for one in event.unsuspended)
 
 
 def _order(event: PlannedEvent) -> tuple[bool, str]:
@@ -144,10 +144,8 @@ def phase(event: PlannedEvent, now: Nanoseconds) -> Phase:
     """Where an event stands at an instant, without leads: those are of its objects."""
     edges: list[Edge] = []
     is_open = False
-    for event_schedule in event.schedules:
+    for event_schedule in event.unsuspended:
         schedule = event_schedule.schedule
-        if schedule.suspend:
-            continue
         state = windows.state(schedule.window, now)
         is_open |= state.is_open
         if state.until is not None:
@@ -163,7 +161,7 @@ _UNIONS_MAX = 100
 
 def opened_at(event: PlannedEvent, now: Nanoseconds) -> Nanoseconds:
     """The first start of the windows of an event that are open at an instant; the instant itself if none is."""
-    open_now = (one.schedule.window for one in event.schedules if not one.schedule.suspend)
+    open_now = (one.schedule.window for one in event.unsuspended)
     found = (windows.occurrence(window, now) for window in open_now if windows.state(window, now).is_open)
     return min((start for start, _ in filter(None, found)), default=now)
 
@@ -176,7 +174,7 @@ def closes_at(event: PlannedEvent, opened: Nanoseconds, now: Nanoseconds) -> Nan
     """
     at = opened
     for _ in range(_UNIONS_MAX):
-        states = [windows.state(one.schedule.window, at) for one in event.schedules if not one.schedule.suspend]
+        states = [windows.state(one.schedule.window, at) for one in event.unsuspended]
         ends = [state.until for state in states if state.is_open]
         if event.suspend or at >= now or None in ends:
             return now
@@ -191,7 +189,7 @@ def starts(event: PlannedEvent, now: Nanoseconds) -> tuple[Nanoseconds, ...]:
     first = phase(event, now).at
     if first is None:
         return ()
-    states = [windows.state(one.schedule.window, now) for one in event.schedules if not one.schedule.suspend]
+    states = [windows.state(one.schedule.window, now) for one in event.unsuspended]
     return tuple(sorted({first, *(state.until for state in states if not state.is_open and state.until is not None)}))
 
 
@@ -211,7 +209,7 @@ def asked_of(event: PlannedEvent, spec: Spec, at: Nanoseconds, expected: Expecte
     settled = settled_at(spec, at)
     unbounded = {
         schedule_name(event, event_schedule.schedule): _uncut_floor(event_schedule, expected(event, event_schedule))
-        for event_schedule in event.schedules
+        for event_schedule in event.unsuspended
         if not event.suspend
     }
     # What it asks for if nothing bounds it: it may refer to what the other sources state.

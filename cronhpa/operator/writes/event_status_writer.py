@@ -198,7 +198,7 @@ class EventStatusWriter:
             is_load_unknown=any(
                 event_schedule.expected_load_percent is not None
                 and not isinstance(expected(event, event_schedule), int)
-                for event_schedule in event.schedules
+                for event_schedule in event.unsuspended
             ),
             is_preview=spec.mode is Mode.PREVIEW,
             is_elsewhere=bool(state.local.other_operator),

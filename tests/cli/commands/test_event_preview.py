@@ -223,6 +223,16 @@ def test_each_start_of_an_event_with_several_windows_has_a_table(preview):
     assert "prod/sale (evening): Black Friday" in preview(EVENT | {"spec": spec}, cron_hpa("shop", 4, 20)).stdout
 
 
+def test_a_suspended_schedule_of_an_event_neither_opens_nor_asks_for_a_load(preview):
+    doors = EVENT["spec"]["schedules"][0]
+    paused = doors | {"name": "paused", "suspend": True, "timeZone": "Asia/Tokyo", "expectedLoadPercent": 200}
+    event = EVENT | {"spec": EVENT["spec"] | {"schedules": [paused, doors]}}
+
+    (told,) = json.loads(preview(event, cron_hpa("shop", 4, 20), options=("-o", "json")).stdout)
+
+    assert ("doors", "2996-11-27T06:00:00Z", "") == (told["schedule"], told["start"], told["objects"][0]["why"])
+
+
 def test_a_percentage_of_nothing_is_told(preview):
     idle = cron_hpa("shop", 0, 20)
     target = {"type": "AverageValue", "averageValue": "10"}
