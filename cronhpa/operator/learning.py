@@ -264,14 +264,15 @@ class Learning:
     async def keep_backfilled(self) -> None:
         """Imports the past of each object from Prometheus, once in each process, until cancelled."""
         assert self._open_prometheus is not None
-        async with self._open_prometheus() as prometheus:
-            backfills = Backfills(prometheus, self._clock.monotonic)
-            while True:
-                await asyncio.sleep(self._pauses.backfill)
-                wanted = [target for state in self._objects if (target := target_of(state)) is not None]
-                if self._store is not None and self._is_leading():
-                    targets = ((target.series, target.spec.target) for target in wanted)
-                    await backfills.run_round(self._store.loads, targets, self._clock.now)
+        backfills = Backfills(self._clock.monotonic)
+        while True:
+            await asyncio.sleep(self._pauses.backfill)
+            wanted = [target for state in self._objects if (target := target_of(state)) is not None]
+            if self._store is not None and self._is_leading():
+                targets = ((target.series, target.spec.target) for target in wanted)
+                # Anew for each round: its queries are those of the file of sources, which changes meanwhile.
+                async with self._open_prometheus() as prometheus:
+                    await backfills.run_round(prometheus, self._store.loads, targets, self._clock.now)
 
     async def keep_fits(self) -> None:
         """Fits the objects whose fit is due, until cancelled."""

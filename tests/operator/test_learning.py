@@ -159,6 +159,28 @@ async def test_the_past_of_each_object_is_asked_of_prometheus_once(tmp_path):
     assert abs(time.time() - 3600 - starts[4]) < 120
 
 
+async def test_the_past_of_a_source_that_is_stated_while_the_operator_runs_is_asked_by_its_query(tmp_path):
+    """The queries were those of the operator's start; a change of the file of sources needs no restart."""
+    shop = ObjectState("prod", "shop", "uid", 0)
+    target = TargetRef("apps/v1", "Deployment", "shop-server")
+    metrics = (ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=50)),)
+    shop.served.spec = Spec(target, 1, 9, metrics=metrics, forecast=ForecastSettings())
+    objects, queries = [], {}
+    async with Answering() as server:
+        process = learning(
+            tmp_path / "history.db", objects=objects, open_prometheus=lambda: Prometheus(server.url, queries)
+        )
+        keeping = asyncio.create_task(process.keep_history())
+        backfilling = asyncio.create_task(lived(process.keep_backfilled(), lambda: len(server.asked) >= 4))
+        await asyncio.sleep(0.5)
+        queries["cpu"] = "load{of='$target'}"
+        objects.append(shop)
+        await backfilling
+        keeping.cancel()
+
+    assert {"load{of='shop-server'}"} == {query for query, *_ in server.asked}
+
+
 def stored(folder):
     store = Store(folder / "history.db")
     try:

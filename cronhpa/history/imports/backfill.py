@@ -41,15 +41,18 @@ class Backfills:
     object of that answer goes to the end of the line.
     """
 
-    def __init__(self, prometheus: Prometheus, elapsed_seconds: Callable[[], float]) -> None:
-        self._prometheus = prometheus
+    def __init__(self, elapsed_seconds: Callable[[], float]) -> None:
         self._elapsed_seconds = elapsed_seconds
         self._asked_again_at: dict[Series, float] = {}
         self._rests_until = -math.inf
         self._rest_seconds = _REST_SECONDS
 
     async def run_round(
-        self, loads: LoadHistory, wanted: Iterable[tuple[Series, TargetRef]], now: Callable[[], Nanoseconds]
+        self,
+        prometheus: Prometheus,
+        loads: LoadHistory,
+        wanted: Iterable[tuple[Series, TargetRef]],
+        now: Callable[[], Nanoseconds],
     ) -> None:
         """Queries the past of each wanted series that is due, until Prometheus needs a pause."""
         targets = dict(wanted)
@@ -60,13 +63,15 @@ class Backfills:
             if begun < self._rests_until:
                 return
             if begun >= self._asked_again_at.get(series, -math.inf):
-                is_done = await self._ask(loads, series, target, now())
+                is_done = await self._ask(prometheus, loads, series, target, now())
                 self._asked_again_at[series] = math.inf if is_done else self._elapsed_seconds() + _AGAIN_SECONDS
 
-    async def _ask(self, loads: LoadHistory, series: Series, target: TargetRef, now: Nanoseconds) -> bool:
+    async def _ask(
+        self, prometheus: Prometheus, loads: LoadHistory, series: Series, target: TargetRef, now: Nanoseconds
+    ) -> bool:
         """Whether Prometheus answered, and the store kept the answer."""
         try:
-            imported = await backfill(loads, self._prometheus, series, target, now)
+            imported = await backfill(loads, prometheus, series, target, now)
         except PrometheusUnusableError as problem:
             LOG.warning("history of %s: %s; others wait %d s", series, problem, self._rest_seconds)
             self._rests_until = self._elapsed_seconds() + self._rest_seconds

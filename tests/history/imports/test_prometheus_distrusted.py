@@ -168,9 +168,9 @@ async def test_a_failing_prometheus_is_not_queried_once_for_each_object(store):
 
     clock = Clock()
     async with served(sign_in) as address, Prometheus(f"http://{address}") as prometheus:
-        backfills = Backfills(prometheus, clock)
+        backfills = Backfills(clock)
         for _ in range(360):
-            await backfills.run_round(store.loads, objects(100), lambda: NOON)
+            await backfills.run_round(prometheus, store.loads, objects(100), lambda: NOON)
             clock.seconds += 10
 
     assert 9 == len(asked)
@@ -180,7 +180,7 @@ async def test_an_object_whose_query_is_refused_costs_the_others_nothing(store):
     queries = {"cpu": 'load{of="$name"}'}
     refused = Answering(answer=json.dumps({"status": "error", "error": "no"}), status=400)
     async with refused as server, Prometheus(server.url, queries) as prometheus:
-        await Backfills(prometheus, Clock()).run_round(store.loads, objects(3), lambda: NOON)
+        await Backfills(Clock()).run_round(prometheus, store.loads, objects(3), lambda: NOON)
 
     assert [f'load{{of="web-{i}"}}' for i in range(3)] == [query for query, *_ in server.asked]
 
@@ -189,7 +189,7 @@ async def test_an_object_with_an_invalid_name_is_not_queried_and_the_others_are(
     attack = TargetRef("apps/v1", "Deployment", 'x"}) or sum(load{namespace="victim')
     wanted = [(Series("shop", "bad", "cpu"), attack), *objects(1)]
     async with Answering(lambda _: None) as server, Prometheus(server.url) as prometheus:
-        await Backfills(prometheus, Clock()).run_round(store.loads, wanted, lambda: NOON)
+        await Backfills(Clock()).run_round(prometheus, store.loads, wanted, lambda: NOON)
 
     assert server.asked
     assert not [query for query, *_ in server.asked if "victim" in query]
@@ -207,7 +207,7 @@ async def test_user_and_password_of_the_url_are_sent_and_told_to_nobody(store, c
 
     async with served(refuses) as address, Prometheus(f"http://alice:{PASSWORD}@{address}") as prometheus:
         with caplog.at_level(logging.DEBUG):
-            await Backfills(prometheus, Clock()).run_round(store.loads, objects(1), lambda: NOON)
+            await Backfills(Clock()).run_round(prometheus, store.loads, objects(1), lambda: NOON)
 
     assert ["Basic YWxpY2U6czNjcjN0"] == seen  # base64 of alice:s3cr3t
     assert f"{address}: 401" in caplog.text.replace("http://", "").replace("/api/v1/query_range", "")
