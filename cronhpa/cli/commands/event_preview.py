@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.cli.objects.event_documents import EventDocument
+from cronhpa.cli.objects.event_documents import EventDocument, EventFileError
+from cronhpa.cli.objects.named_calendars import events_with_days, objects_with_days
 from cronhpa.cli.objects.node_room import Room, listed, room_for
 from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectLocation
 from cronhpa.core.model.instant import Nanoseconds, format_instant
 
 if TYPE_CHECKING:
+    from cronhpa.core.model.calendar import Calendars
     from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
     from cronhpa.core.model.spec import Spec
     from cronhpa.core.schedules.events import Asked, ExpectedReplicas
@@ -333,17 +335,26 @@ def as_json(previews: Sequence[EventPreview]) -> str:
 
 
 def previews_of(
-    documents: Sequence[EventDocument], paths: Sequence[Path], where: ObjectLocation, now: Nanoseconds
+    documents: Sequence[EventDocument],
+    paths: Sequence[Path],
+    where: ObjectLocation,
+    calendars: Calendars,
+    now: Nanoseconds,
 ) -> list[EventPreview]:
     """
     The previews of all events: of the CronHPA objects in the same files, else of those in the cluster.
 
-    The load that an event expects is asked of the operator. Raises ObjectInputError.
+    The load that an event expects is asked of the operator. Raises ObjectInputError, and EventFileError for a calendar
+    that no file was named for.
     """
     from cronhpa.cli.objects.cluster import connected
     from cronhpa.cli.objects.object_inputs import find, objects_in
 
-    offline = objects_in(paths, where)
+    documents = events_with_days(documents, calendars)
+    problems = [f"{one.event.title}: {problem}" for one in documents for problem in one.event.problems]
+    if problems:
+        raise EventFileError(problems)
+    offline = objects_with_days(objects_in(paths, where), calendars)
     if offline:
         return [
             made
@@ -359,13 +370,14 @@ def previews_of(
         # An event concerns the objects of its own namespace, whatever that of the context is.
         of_events = sorted({document.event.namespace for document in documents})
         given = [one for name in of_events for one in find([], replace(where, namespace=name or where.namespace))]
+    given = objects_with_days(given, calendars)
 
     async def read() -> list[EventPreview]:
         async with connected(where.kubeconfig, where.context, where.namespace) as cluster:
             written = {document.event.key for document in documents}
             names = sorted({one.spec.namespace for one in given})
             live = [other async for other in _live_events(cluster.client, names) if other.event.key not in written]
-            events = [*documents, *live]
+            events = [*documents, *events_with_days(live, calendars)]
             labels = await _labels(cluster.client, events)
             by_load = [one for one in events if any(stated.expected_load_percent for stated in one.event.schedules)]
             concerned = [one for one in given if any(_picks(document, one, labels) for document in documents)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -15,6 +15,7 @@ from msgspec import Struct
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace
 from cronhpa.cli.objects.event_documents import has_events
 from cronhpa.cli.objects.manifests import files_in
+from cronhpa.cli.objects.named_calendars import objects_with_days
 from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectInputError, ObjectLocation, find, is_file
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.terminal.console import complain, fail, say, show
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from cronhpa.cli.commands.difference import ObjectDifference
     from cronhpa.cli.commands.event_preview import EventPreview
     from cronhpa.cli.tables.bounds_table import BoundsSubject, StyledLine
-    from cronhpa.core.model.calendar import Calendar
+    from cronhpa.core.model.calendar import Calendar, Calendars
     from cronhpa.core.model.memory import Memory
 
 # The longest span: nobody plans further ahead by the hour.
@@ -126,21 +127,21 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if what and all(is_file(word, where) for word in what):
         files = [files_in([Path(word)], recursive=recursive) for word in what]
         if diff and any(has_events(version) for version in files):
-            _print_event_differences(files[0], files[1], where)
+            _print_event_differences(files[0], files[1], where, calendars)
         if has_events([file for of_word in files for file in of_word]):
-            previews = _preview_events([file for of_word in files for file in of_word], where, output)
+            previews = _preview_events([file for of_word in files for file in of_word], where, calendars, output)
             if picture is not None:
                 _draw([_subject(one, arguments) for preview in previews for one in preview.picked], picture)
             return
     if diff:
-        old, new = (_with_calendars(_given([word], where, code=_TWO), calendars) for word in what or ())
+        old, new = (objects_with_days(_given([word], where, code=_TWO), calendars) for word in what or ())
         differences = _differences(old, new, arguments)
         _print_differences(differences, output, every=every)
         remaining = [changed.new for changed in differences if changed.new is not None]
         _end_on_conflict(remaining, is_asked=fail_on_conflict)
         raise typer.Exit(int(any(changed.change != "Same" for changed in differences)))
     # In this order: events name calendars, too.
-    given = _with_calendars(_with_events(_given(what or (), where, code=1), where, arguments.now), calendars)
+    given = objects_with_days(_with_events(_given(what or (), where, code=1), where, arguments.now), calendars)
     subjects = [_subject(one, arguments) for one in given]
     if output is PreviewOutput.JSON:
         from cronhpa.cli.tables import bounds_table
@@ -178,19 +179,6 @@ def _calendars(definitions: Sequence[str], span: Span) -> dict[str, Calendar]:
     return calendars
 
 
-def _with_calendars(given: Sequence[ObjectInput], calendars: Mapping[str, Calendar]) -> list[ObjectInput]:
-    """The objects with the days of the calendars that they name. One that no file was named for is told."""
-    from msgspec.structs import replace
-
-    from cronhpa.core.model.calendar import Calendar
-    from cronhpa.core.schedules.calendar_days import calendars_of, with_calendars
-
-    given = list(given)
-    missing = {name for one in given for name in calendars_of(one.spec)} - calendars.keys()
-    known = {**calendars, **{name: Calendar(name, problem=f"name its file: --ics {name}=FILE") for name in missing}}
-    return [replace(one, spec=with_calendars(one.spec, known)) for one in given]
-
-
 def _with_events(given: Sequence[ObjectInput], where: ObjectLocation, now: Nanoseconds) -> list[ObjectInput]:
     """Objects of a cluster with the schedules of the planned events that pick them, as the operator reads them."""
     if not any(one.is_live for one in given):
@@ -200,23 +188,27 @@ def _with_events(given: Sequence[ObjectInput], where: ObjectLocation, now: Nanos
     return with_live_events(given, where, now)
 
 
-def _events_of(files: Sequence[Path], where: ObjectLocation, now: Nanoseconds, *, code: int) -> list[EventPreview]:
+def _events_of(
+    files: Sequence[Path], where: ObjectLocation, calendars: Calendars, now: Nanoseconds, *, code: int
+) -> list[EventPreview]:
     from cronhpa.cli.commands.event_preview import previews_of
     from cronhpa.cli.objects.event_documents import EventFileError, read_events
 
     try:
-        return previews_of(read_events(files, where.namespace or ""), files, where, now)
+        return previews_of(read_events(files, where.namespace or ""), files, where, calendars, now)
     except (EventFileError, ObjectInputError) as error:
         for problem in error.problems:
             complain("preview", problem)
         raise typer.Exit(code) from error
 
 
-def _preview_events(files: Sequence[Path], where: ObjectLocation, output: PreviewOutput) -> list[EventPreview]:
+def _preview_events(
+    files: Sequence[Path], where: ObjectLocation, calendars: Calendars, output: PreviewOutput
+) -> list[EventPreview]:
     from cronhpa.cli.commands.event_preview import as_json, as_lines
 
     now = time.time_ns()
-    made = _events_of(files, where, now, code=1)
+    made = _events_of(files, where, calendars, now, code=1)
     if output is PreviewOutput.JSON:
         show(as_json(made))
         return made
@@ -225,12 +217,14 @@ def _preview_events(files: Sequence[Path], where: ObjectLocation, output: Previe
     return made
 
 
-def _print_event_differences(old: Sequence[Path], new: Sequence[Path], where: ObjectLocation) -> NoReturn:
+def _print_event_differences(
+    old: Sequence[Path], new: Sequence[Path], where: ObjectLocation, calendars: Calendars
+) -> NoReturn:
     """Prints what two versions of events ask of the same objects: those of the files, else of the cluster."""
     from cronhpa.cli.commands.event_preview import difference_lines
 
     now = time.time_ns()
-    lines = difference_lines(*(_events_of(files, where, now, code=_TWO) for files in (old, new)))
+    lines = difference_lines(*(_events_of(files, where, calendars, now, code=_TWO) for files in (old, new)))
     for line in lines:
         typer.echo(line)
     raise typer.Exit(int(bool(lines)))

@@ -110,7 +110,7 @@ def event_with_calendars(event: PlannedEvent, calendars: Calendars) -> PlannedEv
 
 def calendars_of(spec: Spec) -> set[str]:
     """The names of the calendars that a spec, as it was written, asks for."""
-    days = (name for schedule in spec.schedules for name in _named(schedule.window))
+    days = (name for schedule in spec.schedules for name in calendars_in(schedule.window))
     return {*days, *(source.calendar for source in spec.schedules_from)}
 
 
@@ -123,7 +123,8 @@ def _told(calendar: Calendar) -> str:
     return f'the calendar "{calendar.name}" is as it was last read: {since}{calendar.problem}'
 
 
-def _named(window: CronWindow | OnceWindow) -> Iterator[str]:
+def calendars_in(window: CronWindow | OnceWindow) -> Iterator[str]:
+    """The names of the calendars that the exceptions of a window, as it was written, ask for."""
     if isinstance(window, CronWindow):
         for key in _KEYS:
             days: Days | None = getattr(window, key)
@@ -171,7 +172,9 @@ def calendar_problem(name: str, calendar: Calendar | None, calendars: Calendars)
 
 def _too_many_days(windows: Iterable[CronWindow | OnceWindow], calendars: Calendars) -> str | None:
     """The problem of windows whose calendars hold too many events together; None if they do not."""
-    named = {(name, window.zone) for window in windows for name in _named(window) if isinstance(window, CronWindow)}
+    named = {
+        (name, window.zone) for window in windows for name in calendars_in(window) if isinstance(window, CronWindow)
+    }
     read = ((calendar, zone) for name, zone in named if (calendar := calendars.get(name)) is not None)
     count = sum(len(_covering(calendar)) for calendar, zone in {(of, _zone_of(of, zone)) for of, zone in read})
     if count <= MAX_LOOKED_THROUGH:

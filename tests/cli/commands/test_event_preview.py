@@ -1,6 +1,7 @@
 """`cronhpa preview EVENT.yaml`: each object before and during, the sums, and what is wrong with an event."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 import yaml
@@ -221,6 +222,30 @@ def test_each_start_of_an_event_with_several_windows_has_a_table(preview):
         ("evening", "2996-11-27T18:00:00Z", 20, 30),
     ]
     assert "prod/sale (evening): Black Friday" in preview(EVENT | {"spec": spec}, cron_hpa("shop", 4, 20)).stdout
+
+
+def test_the_days_of_calendars_count_for_an_event_and_its_objects(preview, tmp_path):
+    """The company is closed on 27 November: the event opens a day later, and the object's own day holds then."""
+    away = {"exclude": {"calendars": ["company"]}}
+    doors = {"name": "doors", "start": "0 6 27-28 11 *", "durationMinutes": 60, "minReplicasPercent": 250, **away}
+    shop = cron_hpa("shop", 4, 20)
+    day = {"name": "day", "start": "0 0 * * *", "end": "0 23 * * *", "minReplicas": 6, **away}
+    shop["spec"]["schedules"] = [day]
+    event = EVENT | {"spec": EVENT["spec"] | {"schedules": [doors]}}
+    holiday = "BEGIN:VEVENT\nUID:1\nDTSTART;VALUE=DATE:{}1127\nEND:VEVENT\n"
+    years = range(datetime.now(UTC).year, datetime.now(UTC).year + 2)
+    holidays = "".join(holiday.format(year).replace("UID:1", f"UID:{year}") for year in years)
+    file = tmp_path / "company.ics"
+    file.write_text(f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:t\n{holidays}END:VCALENDAR\n")
+
+    unnamed = preview(event, shop)
+    answer = preview(event, shop, options=("--to", "370d", "--ics", str(file), "-o", "json"))
+
+    assert 1 == unnamed.exit_code
+    assert "name its file: --ics company=FILE" in unnamed.stderr
+    (told,) = json.loads(answer.stdout)
+    assert "-11-28T06:" in told["start"]
+    assert (6, 15) == (told["objects"][0]["before"]["min"], told["objects"][0]["during"]["min"])
 
 
 def test_a_suspended_schedule_of_an_event_neither_opens_nor_asks_for_a_load(preview):
