@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
 _FORWARD_SECONDS = 20
+_PART_BYTES = 2**16
 _FORWARDING = re.compile(rb"Forwarding from (127\.0\.0\.1:[0-9]+) ")
 
 
@@ -105,13 +106,25 @@ async def forwarded(
         )
     except FileNotFoundError:
         raise OperatorPortError(f"kubectl is not installed: it forwards the operator's port; or {otherwise}") from None
+    reading: list[asyncio.Task[None]] = []
     try:
-        yield ForwardedPort(f"http://{await _address(forwarding, operator)}", forwarding)
+        address = await _address(forwarding, operator)
+        # It prints a line for each connection, and would wait for ever once its pipe is full.
+        reading = [asyncio.create_task(_read_away(pipe)) for pipe in (forwarding.stdout, forwarding.stderr)]
+        yield ForwardedPort(f"http://{address}", forwarding)
     finally:
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
         # Not forwarding.kill(): it takes the exit code of a kubectl that has ended from asyncio, which complains.
         with suppress(ProcessLookupError):
             os.kill(forwarding.pid, signal.SIGKILL)
         await forwarding.communicate()
+
+
+async def _read_away(pipe: asyncio.StreamReader | None) -> None:
+    while pipe is not None and await pipe.read(_PART_BYTES):
+        pass
 
 
 async def _address(forwarding: asyncio.subprocess.Process, operator: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.past_life import FIRST, NOW, body, write_life
+from cronhpa.cli.objects.operator_port import forwarded
 from cronhpa.cli.past.past_of_replicas import PastSourceError
 from cronhpa.cli.past.past_source import COPYING, OPERATOR, PORT, PastLocation, opened
 from cronhpa.core.model.instant import HOUR
@@ -109,6 +110,36 @@ def kubectl(tmp_path, monkeypatch):
         return seen.read_text
 
     return make
+
+
+# Prints a line for each connection, as kubectl does, more than the pipes and their readers hold.
+TALKATIVE = """#!{python}
+import sys, time
+print("Forwarding from 127.0.0.1:1 -> 1", flush=True)
+for pipe in (sys.stdout, sys.stderr):
+    for _ in range(40_000):
+        print("Handling connection for 8083", file=pipe)
+    pipe.flush()
+open({done!r}, "w").close()
+time.sleep(60)
+"""
+
+
+def test_a_kubectl_that_prints_much_goes_on_forwarding(tmp_path, monkeypatch):
+    """After some thousand connections, as of a page that is open for days, it stood still."""
+    done, program = tmp_path / "done", tmp_path / "kubectl"
+    program.write_text(TALKATIVE.format(python=sys.executable, done=str(done)))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    async def scenario():
+        async with forwarded("cronhpa-system/cronhpa-0", PORT, kubeconfig=None, context=None, otherwise=""):
+            deadline = asyncio.get_running_loop().time() + 10
+            while not done.exists() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - a process
+                await asyncio.sleep(0.05)
+        return done.exists()
+
+    assert asyncio.run(scenario())
 
 
 def test_the_operator_is_reached_by_kubectl_with_the_same_kubeconfig_and_shown_its_token(path, kubeconfig, kubectl):
