@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from cronhpa.core.metrics.arithmetic import INT32_MAX, INT64_MAX
 from cronhpa.core.metrics.observe import START_UP_MAX
-from cronhpa.core.model.decision import EVENT_PREFIX, Lead, Recommendation, Source, SourceRef
+from cronhpa.core.model.decision import FOREIGN_PREFIXES, Lead, Recommendation, Source, SourceRef
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant_exact, parse_instant
 from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
 from cronhpa.core.model.observation import Crowd, NodeStart
@@ -289,7 +289,7 @@ def _read_recommendation(text: _Recommendation) -> Recommendation:
     source, _, name = text.by.partition("/")
     # A later operator may know other sources. A recommendation of an unknown source is held, and never pursued.
     by = SourceRef(Source(source), name) if source in _SOURCES else None
-    if text.by.startswith(EVENT_PREFIX):
+    if text.by.startswith(FOREIGN_PREFIXES):
         by = SourceRef(Source.SCHEDULE, text.by)
     return Recommendation(merged, at, metrics, by, asked_at)
 

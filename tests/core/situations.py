@@ -365,7 +365,9 @@ def forecasts(draw):
     )
 
 
-sources = st.builds(SourceRef, st.sampled_from(list(Source)), texts)
+sources = st.builds(SourceRef, st.sampled_from(list(Source)), texts) | st.builds(
+    SourceRef, st.just(Source.SCHEDULE), st.builds("{}/{}".format, st.sampled_from(["Event", "Calendar"]), texts)
+)
 
 
 def recommendations(replicas=counts, when=instants):
