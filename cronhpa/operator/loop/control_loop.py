@@ -284,10 +284,12 @@ class ControlLoop:
                 await self._yield.step()
                 reconciliation = await self._reconcile(state, queries, waited_since or self._clock())
                 waited_since = None
-                if reconciliation is None:
-                    self._end((state,))
-                else:
+                if reconciliation is not None:
                     batch.append((state, reconciliation))
+                elif self._reconciler.is_rejected(state):
+                    self._tasks.spawn(self._reject(state), state.namespace)
+                else:
+                    self._end((state,))
             # The writes of a slice do not wait for the decisions of the next: a namespace may have 10,000.
             if batch:
                 self._tasks.spawn(self._write(batch, begun), batch[0][0].namespace)
@@ -353,6 +355,16 @@ class ControlLoop:
     async def _write(self, batch: list[tuple[ObjectState, Reconciliation]], begun: Nanoseconds) -> None:
         await self._writer.flush(batch, lambda state: self._end((state,)))
         self.metrics.tick_duration = max(self._clock() - begun, 0)
+
+    async def _reject(self, state: ObjectState) -> None:
+        """Says in its status that a spec cannot be read. As for other writes, the wait for a place has no deadline."""
+        try:
+            await self._writer.reject(state, self._clock())
+        except Exception:
+            LOG.exception("that the spec of %s/%s cannot be read could not be written", *state.key)
+            self._note_failed(state)
+        finally:
+            self._end((state,))
 
     def _give_up(self, state: ObjectState) -> None:
         LOG.warning("reconciling %s/%s took longer than %d s and is given up", *state.key, _RECONCILE_SECONDS)

@@ -129,6 +129,11 @@ class Reconciler:
         state.local.other_operator = problem
         return not problem
 
+    def is_rejected(self, state: ObjectState) -> bool:
+        """Whether this installation serves an object whose spec cannot be read."""
+        is_ours = self._inventory.items.get(state.key) is state and not state.local.other_operator
+        return is_ours and state.served.spec is None
+
     def forget(self, state: ObjectState) -> None:
         """An object is gone: deleted, or another replica decides on it and does not know the load of this minute."""
         self.loads.flush(state)
@@ -145,7 +150,6 @@ class Reconciler:
         if spec is None:
             # Without readable schedules there are no edges: an edge in the past would make the object due all the time.
             state.due.next_edge = None
-            await self._writer.reject(state, self._clock())
             return None
         was_changed, local.changed = local.changed, False
         observation, now, inputs = await self._observer.observe(state, spec, queries)

@@ -141,6 +141,33 @@ def test_writes_that_hang_delay_no_object_that_has_nothing_to_write(kind, namesp
     live(scenario)
 
 
+def test_the_report_of_an_unreadable_spec_may_wait_for_its_place_as_long_as_others():
+    """Eighty objects of the namespace scale by writes of twelve seconds each: their turns take minutes."""
+
+    async def scenario():
+        api = ModelApi()
+        for name in (*(f"slow-{number}" for number in range(80)), "shop"):
+            deployment(api, name)
+            cronhpa(api, name, metrics=None)
+        async with Life(api) as life:
+            await until(100)
+            api.latency = lambda method, _path: 12 if method == "PATCH" else 0.001
+            for number in range(80):
+                api.edit("cronhpas", "prod", f"slow-{number}", spec={"minReplicas": 5})
+            await until(101)
+            api.edit("cronhpas", "prod", "shop", spec=UNREADABLE)
+            await until(300)
+            assert 0 == life.control_loop.metrics.errors
+            assert "False" == condition(api, "SpecAccepted")["status"]
+            # It is readable again while its next report waits.
+            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 10, "minReplicas": 4})
+            await until(400)
+            assert "True" == condition(api, "SpecAccepted")["status"]
+            assert 4 == api.replicas("prod", "shop")
+
+    live(scenario)
+
+
 @pytest.mark.parametrize("kind", ["cpu", "schedule"])
 def test_a_scale_subresource_that_hangs_delays_its_own_object(kind):
     """A kind that is not watched is read through its scale at every reconciliation."""
