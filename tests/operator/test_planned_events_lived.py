@@ -5,6 +5,7 @@ import itertools
 import random
 import time
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from copied import copied
@@ -460,3 +461,24 @@ def test_events_of_thousands_of_namespaces_that_end_together_do_not_hold_up_the_
             return time.thread_time() - begun
 
     assert live(scenario) < 1
+
+
+def test_reports_count_each_minute_though_looks_at_all_events_take_many(monkeypatch):
+    """For two hours an object is at its maximum. Each look at one of ten events rests for half a minute."""
+    seconds = itertools.count(step=0.5)
+    monkeypatch.setattr(event_status_writer, "time", SimpleNamespace(thread_time=lambda: next(seconds)))
+    api = api_with_events()
+    window = {"from": "2027-01-15T07:01", "to": "2027-01-15T09:01", "minReplicas": 10, "leadTimeSeconds": 0}
+
+    async def scenario():
+        deployment(api, "shop", replicas=10)
+        api.load["prod", "shop"] = 9000
+        cronhpa(api, "shop", maxReplicas=10)
+        for number in range(10):
+            api.create("plannedevents", "prod", f"sale-{number}", spec=sale(**window))
+        async with Life(api):
+            await until(9000)
+        return [event["status"]["report"]["minutesAtMax"] for event in api.objects["plannedevents"].values()]
+
+    for minutes in live(scenario):
+        assert 105 <= minutes <= 130

@@ -85,6 +85,8 @@ class EventStatusWriter:
         self._sums: dict[Key, EventSums] = {}
         # Those whose status this replica wrote.
         self._told: dict[Key, SeenEvent] = {}
+        # How long the last look at all events took.
+        self._took: Nanoseconds = 0
         # Reports that wait for the store.
         self.ended = WaitingReports()
 
@@ -101,12 +103,14 @@ class EventStatusWriter:
 
     async def look(self) -> None:
         """Writes the status of each event that needs it."""
-        keys = {seen.event.key for seen in self._events}
+        keys, loop = {seen.event.key for seen in self._events}, asyncio.get_running_loop()
+        begun = loop.time()
         for seen in self.served():
             try:
                 await self._look_at(seen)
             except Exception:
                 LOG.exception("the status of %s %s is not written; it is tried again", *seen.event.key)
+        self._took = round((loop.time() - begun) * SECOND)
         for key, seen in self._told.items():
             if key not in keys:
                 self._keep(seen, running_report(seen.status), closed=format_instant(self._clock()))
@@ -130,7 +134,8 @@ class EventStatusWriter:
         if not event.namespace and not held:
             return  # this replica leads nothing
         others = () if event.namespace else [row for row in _rows(seen.status) if not self._serves(row["namespace"])]
-        elapsed = min(max(now - self._looked.get(event.key, now), 0), 2 * MINUTE)
+        # Not the time in which another replica looked at it.
+        elapsed = min(max(now - self._looked.get(event.key, now), 0), 2 * MINUTE + self._took)
         self._looked[event.key] = now
         shards = 1 if event.namespace else 0 if self._namespaces else self._scope.shards
         held = frozenset({self._row}) if shards == 0 else held
