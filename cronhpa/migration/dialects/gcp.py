@@ -42,8 +42,11 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
         raise policy.unconvertible("maxNumReplicas", "there is none", "Google Cloud refuses it too")
     cpu = policy.mapping("cpuUtilization")
     metrics = _metrics(cpu)
-    if "mode" in policy and policy.text("mode") != "ON":
-        policy.remark("mode", f"found {policy.text('mode')}", "left out: mode of a CronHPA is Active or Preview")
+    mode = policy.text("mode", "ON")
+    if mode == "OFF":
+        policy.remark("mode", "found OFF", "took Preview, which scales nothing either")
+    elif mode != "ON":
+        policy.remark("mode", f"found {mode}", "left out: mode of a CronHPA is Active or Preview")
     for key in ("coolDownPeriodSec", "scaleInControl", "customMetricUtilizations", "loadBalancingUtilization"):
         if policy.raw(key):
             policy.remark(key, "found a setting", "there is no counterpart: see behavior and metrics")
@@ -54,6 +57,7 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     return cron_hpa(
         {"name": document.mapping("metadata").text("name")},
         {
+            "mode": "Preview" if mode == "OFF" else None,
             "scaleTargetRef": target,
             "minReplicas": bounds[0],
             "maxReplicas": highest,
@@ -67,6 +71,9 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
 def _metrics(cpu: FieldReader) -> list[Json] | None:
     share = cpu.raw("utilizationTarget")
     if not isinstance(share, int | float):
+        return None
+    if not 0 < share <= 1:
+        cpu.remark("utilizationTarget", f"found {share}", "left out: Google Cloud takes more than 0, up to 1")
         return None
     percent = round(share * 100)
     cpu.remark("utilizationTarget", f"found {share}, of a machine", f"took {percent} %, of what the pods request")

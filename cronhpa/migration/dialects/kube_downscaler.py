@@ -129,7 +129,7 @@ def _marks(workload: FieldReader, context: ConversionContext) -> dict[str, str]:
 
 
 def _count(workload: FieldReader, text: str, key: str) -> int:
-    if not text.isdigit():
+    if not text.isdecimal():
         raise workload.unconvertible(key, f'found "{text}"', "a whole number is read")
     return int(text)
 

@@ -61,6 +61,7 @@ def test_what_means_the_same_has_no_remark(name):
         ("kube-downscaler", [("07:30-20:30 Europe/Berlin", "07:30-20:30")], "took UTC"),
         ("kube-downscaler", [("07:30-20:30", "20:30-07:30")], "never within"),
         ("kube-downscaler", [("Mon-Fri 07:30", "07:30")], "are read"),
+        ("kube-downscaler", [('downtime-replicas: "1"', 'downtime-replicas: "²"')], "a whole number is read"),
         ("kube-downscaler", [("    team", "    downscaler/grace-period: 3\n    team")], "there is no counterpart"),
         ("kube-green", [('  wakeUpAt: "08:00"\n', "")], "nothing ends the sleep"),
         ("kube-green", [("replicas: 3", "replicas: 0")], "is not known"),
@@ -84,6 +85,8 @@ def test_what_means_the_same_has_no_remark(name):
         ),
         ("gcp", [("* * Sat", "1 1 * 2027")], "found the year 2027"),
         ("gcp", [("18000", "17999")], "rounded up"),
+        ("gcp", [('Target": 0.6', 'Target": .nan')], "takes more than 0"),
+        ("gcp", [('Target": 0.6', 'Target": 0')], "takes more than 0"),
     ],
 )
 def test_each_difference_is_a_remark(name, pairs, words):
@@ -171,6 +174,13 @@ def test_a_desired_capacity_alone_is_a_minimum_and_says_so():
     once = next(schedule for schedule in only(conversion)["schedules"] if "from" in schedule)
     assert ("2026-11-27T09:00", "2026-11-27T20:00", 9) == (once["from"], once["to"], once["minReplicas"])
     assert any("which its policies change" in str(remark) for remark in conversion.remarks)
+
+
+def test_an_autoscaler_of_google_cloud_that_is_off_becomes_a_preview():
+    conversion = converted(changed("gcp", ('"ON"', '"OFF"')))
+
+    assert "Preview" == only(conversion)["mode"]
+    assert "found OFF" == remarks(conversion)["policy.mode"].finding
 
 
 def test_the_group_that_gcloud_describes_has_its_autoscaler_within():
