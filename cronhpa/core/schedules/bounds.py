@@ -167,7 +167,8 @@ def quiet_until(spec: Spec, edge: Nanoseconds | None, now: Nanoseconds) -> Nanos
 def holds_until(spec: Spec, bounds: Bounds, at: Nanoseconds) -> Nanoseconds:
     """Until when `resolve` returns the same as at `at`: the next edge, or the end of the day if no edge is known."""
     edge = FOR_EVER if bounds.next_edge is None else bounds.next_edge.at
-    # The end of a window that its own starts keep open is only known from a year before it on.
+    # The end of a window that its own starts keep open is only known from a year before it on, or from a month before
+    # it on where each minute is a start.
     is_open_end = any(
         state.changes is None and isinstance(schedule.window, CronWindow)
         for schedule, state in zip(spec.schedules, bounds.windows, strict=True)

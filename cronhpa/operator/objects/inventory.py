@@ -77,8 +77,8 @@ class Inventory:
     The objects by (namespace, name).
 
     changed(key) is called for an object that was created or whose spec changed, gone(state) for a deleted one.
-    holds: whether the objects of a namespace
-    are this replica's; those of others are discarded. usual_placeholders: of objects that state none.
+    holds: whether the objects of a namespace are this replica's; those of others are discarded. usual_placeholders: of
+    objects that state none.
     """
 
     def __init__(
