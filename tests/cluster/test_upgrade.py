@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhpa.history.database.schema import SCHEMA
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 from testbed.twin import Changes, Scaled
 
@@ -86,6 +87,6 @@ def test_an_upgrade_and_back_lowers_nothing_early_and_decides_throughout(
     assert changes.most_lost_within(8) <= 2
     log = running.log.read_text()
     # The earlier one says that it cannot read the store any more, and decides on.
-    assert "schema version 4: this release reads version 3; use the release that wrote it" in log
+    assert f"schema version {SCHEMA.version}: this release reads version 3; use the release that wrote it" in log
     assert "Traceback" not in log
     assert "is damaged" not in log
