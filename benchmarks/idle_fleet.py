@@ -54,9 +54,9 @@ OPERATOR_USER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 _SCRAPE_SECONDS = 15.0
 _TICK = re.compile(r"^cronhpa_tick_duration_seconds ([0-9.e+-]+)$", re.MULTILINE)
 _RECONCILIATIONS = re.compile(r"^cronhpa_reconciliations_total ([0-9.e+-]+)$", re.MULTILINE)
-# The first replica of all finds no Lease, and says for how long it waits.
-_FIRST_LEASE = "a replica takes it in "
 _ERRORS = re.compile(r"^cronhpa_reconciliation_errors_total ([0-9.e+-]+)$", re.MULTILINE)
+# The first replica of all finds no Lease, and says for how long it waits.
+_FIRST_LEASE = ": there is none, and objects may name it or no Lease yet"
 
 CONSOLE = Console(width=None if sys.stdout.isatty() else 120)
 _BEGUN = time.monotonic()

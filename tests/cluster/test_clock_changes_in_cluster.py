@@ -11,8 +11,7 @@ from testbed.wait import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_operator")]
 
-# A busy machine answers late, and a poll comes after a fifth of a second.
-# It tells one half past two from the other, an hour apart, on a busy machine, too.
+# A busy machine answers late, and a poll comes after a fifth of a second. A wrong fold would be an hour off.
 SLACK = 10 * SECOND
 PROGRAM = """
 import runpy, time

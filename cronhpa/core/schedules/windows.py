@@ -138,7 +138,7 @@ def opens_again(window: CronWindow | OnceWindow, now: Nanoseconds) -> bool:
 
 
 def never_closes(window: CronWindow, now: Nanoseconds) -> bool:
-    """Whether a window is open and a year of its starts and ends would not close it."""
+    """Whether a window is open and none of the dates that `state` looks at, 366 with few starts, closes it."""
     current = state(window, now)
     return current.is_open and current.until is None
 
