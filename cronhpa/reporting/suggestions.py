@@ -432,9 +432,11 @@ def _together(
         today, ranked[0].score
     ):
         return None
-    spec: Json = dict(target.manifest["spec"])
+    stated, spec = target.manifest["spec"], dict(target.manifest["spec"])
     for suggestion in kinds.values():
-        spec |= {key: value for key, value in suggestion.spec.items() if value != target.manifest["spec"].get(key)}
+        spec |= {key: value for key, value in suggestion.spec.items() if value != stated.get(key)}
+        for left_out in stated.keys() - suggestion.spec.keys():
+            spec.pop(left_out, None)
     run = replays.run(spec)
     if worth(today, run.score) <= worth(today, ranked[0].score):
         return None

@@ -74,3 +74,16 @@ def test_a_forecast_that_nothing_needs_costs_nothing_and_is_kept():
     assert ["its forecast, budgetPercent 5, avoided 0 of 0 minutes for +0.0 pod-hours"] == [
         text for text in found.findings if "forecast" in text
     ]
+
+
+@pytest.mark.slow
+def test_all_changes_at_once_leave_out_what_one_of_them_leaves_out():
+    """The load rises each day but the last: what the forecast adds is in vain, and 3 pods suffice where 6 run."""
+    end = MONDAY + DAYS * DAY
+    load = points(DAYS, lambda at: rush(at) if at < end - DAY else 1.5)
+
+    together = judged(load, minReplicas=6, forecast={"budgetPercent": 10}).together
+
+    assert {"minReplicas 3 instead of 6", "no forecast"} <= set(together.change.split("; "))
+    assert 3 == together.spec["minReplicas"]
+    assert "forecast" not in together.spec
