@@ -197,9 +197,10 @@ def _fit(data: TrainingData, now: Nanoseconds, attempt: Attempts) -> FittedPolic
 
 
 def _history(data: TrainingData, end: Nanoseconds) -> KnownLoad:
-    """The history up to `end`: if it ended earlier, the rest is a gap."""
+    """The history from its first known step up to `end`: if it ended earlier, the rest is a gap."""
     steps = np.frombuffer(data.highs, dtype="<f8")
     steps = np.concatenate([steps, np.full((end - data.first) // STEP - len(steps), np.nan)])
+    steps = steps[np.argmax(~np.isnan(steps)) :] if len(steps) else steps
     minutes = np.frombuffer(data.minutes, dtype="<f4").astype(np.float64)
     return KnownLoad(steps, None if np.isnan(minutes).all() else minutes)
 

@@ -1,5 +1,6 @@
 """cronhpa.forecasting.worker: how much load must be known, how new it must be, and what of it is not looked at."""
 
+import msgspec
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -145,7 +146,7 @@ def test_whoever_leaves_out_nearly_everything_is_told_that_it_does_not_count(sto
     told = replace(subject(WEB), left_out=(Span(now - 45 * DAY, now - HOUR),))
 
     assert (
-        "1 h of cpu measured over 240 h, without days and hours that are left out: forecasts begin with 48 h of"
+        "1 h of cpu measured over 1 h, without days and hours that are left out: forecasts begin with 48 h of"
         " history, 24 h of it measured"
     ) == ask(store, now, told)[WEB].message
 
@@ -164,3 +165,17 @@ def test_an_ignored_span_is_a_gap_to_what_is_fitted_and_to_the_ceiling(store):
     made = ask(store, now, all_ignored)[WEB]
     assert pytest.approx(12.1, rel=0.01) == made.ceiling
     assert max(made.load) < 13.0
+
+
+def test_what_was_ignored_before_the_first_known_step_is_no_history(store):
+    """Ten days, of which the first seven are ignored: the fit is that of three days, and two of them are evaluated."""
+    now = MIDNIGHT
+    remember(store, now - 10 * DAY, now)
+    other = Store(store.address.with_name("other.db"))
+    remember(other, now - 3 * DAY, now)
+
+    told = fit(store, now, subject(WEB, Span(now - 20 * DAY, now - 3 * DAY)))[WEB]
+
+    assert 2 == msgspec.json.decode(told.choice)["days"]
+    assert fit(other, now)[WEB].choice == told.choice
+    other.close()
