@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from cronhpa.cli.tables.time_format import format_length
@@ -19,9 +20,10 @@ from cronhpa.reporting.cluster_report import (
 )
 from cronhpa.reporting.reported_target import StartUpPhases
 from cronhpa.reporting.suggestions import NEEDED_MINUTES, JudgedTarget
-from cronhpa.simulation.run import ReplicaChange
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _LABEL = 900, 180, 40, 20, 60
+# The others are folded: a page is read from its top.
+_OPEN_PICTURES = 10
 
 
 def as_html(answer: ClusterReport) -> str:
@@ -37,6 +39,7 @@ def as_html(answer: ClusterReport) -> str:
         count=len(answer.judged),
         rows=[_row(one) for one in answer.judged],
         worthwhile=[_worth(one, answer) for one in worthwhile],
+        open_pictures=_OPEN_PICTURES,
         others=[(one.target.label, nothing_to_gain(one), one.doubts) for one in others],
         findings=[(one.target.label, text) for one in answer.judged for text in one.findings],
         peaks=[(one.target.label, peak_text(peak)) for one in answer.judged for peak in one.peaks],
@@ -98,41 +101,40 @@ def _picture(judged: JudgedTarget) -> dict[str, Any]:
     top = max(judged.today.most_replicas, best.score.most_replicas, *judged.needed, 1)
     length = span.end - span.begin
 
-    def x(at: Nanoseconds) -> float:
-        return _LEFT + (_WIDTH - _LEFT) * (at - span.begin) / length
+    def x(at: Nanoseconds) -> int:
+        return round(_LEFT + (_WIDTH - _LEFT) * (at - span.begin) / length)
 
-    def y(pods: float) -> float:
-        return (_HEIGHT - _BOTTOM) * (1 - pods / top / 1.05)
+    def y(pods: float) -> int:
+        return round((_HEIGHT - _BOTTOM) * (1 - pods / top / 1.05))
 
-    area = [(x(span.begin), y(0))]
-    area += [(x(span.begin + place * NEEDED_MINUTES * MINUTE), y(pods)) for place, pods in enumerate(judged.needed)]
-    area.append((x(span.end), y(0)))
+    needed = [(x(span.begin + place * NEEDED_MINUTES * MINUTE), y(pods)) for place, pods in enumerate(judged.needed)]
+    base = y(0)
     ticks = range(-(-span.begin // (24 * HOUR)) * 24 * HOUR, span.end, 24 * HOUR)
     return {
         "width": _WIDTH,
         "height": _HEIGHT,
-        "load": _path(area) + "Z",
-        "today": _path(_steps(judged.week.changes, x, y, x(span.end))),
-        "best": _path(_steps(best.run.changes, x, y, x(span.end))),
+        "load": f"M{_LEFT} {base}" + "".join(f"L{left} {down}" for left, down in needed) + f"L{_WIDTH} {base}Z",
+        "today": _steps([(x(change.at), y(change.ready)) for change in judged.week.changes]),
+        "best": _steps([(x(change.at), y(change.ready)) for change in best.run.changes]),
         "top": f"{top:.0f}",
-        "top_y": f"{y(top):.1f}",
-        "base_y": f"{y(0):.1f}",
+        "top_y": y(top),
+        "base_y": base,
         # A label that the edge would cut is left out.
-        "ticks": [(f"{x(at):.1f}", format_instant(at)[:10] if x(at) < _WIDTH - _LABEL else "") for at in ticks],
+        "ticks": [(x(at), format_instant(at)[:10] if x(at) < _WIDTH - _LABEL else "") for at in ticks],
     }
 
 
-def _steps(changes: Sequence[ReplicaChange], x: Any, y: Any, end: float) -> Iterator[tuple[float, float]]:
-    """Ready pods over time."""
-    before = None
-    for change in changes:
-        if before is not None:
-            yield x(change.at), before
-        before = y(change.ready)
-        yield x(change.at), before
-    if before is not None:
-        yield end, before
-
-
-def _path(points: Any) -> str:
-    return "M" + "L".join(f"{left:.1f},{down:.1f}" for left, down in points)
+def _steps(points: Sequence[tuple[int, int]]) -> str:
+    """
+    A line that keeps each height until the next point. Of the points of one column of pixels, the lowest, the highest
+    and the last are drawn: a week may have ten thousand, for each of hundreds of targets.
+    """
+    (left, down), *_ = points
+    path = f"M{left} {down}"
+    for column, within in groupby(points, lambda point: point[0]):
+        heights = [height for _, height in within]
+        path += f"H{column}" if column != left else ""
+        for height in (min(heights), max(heights), heights[-1]):
+            path += f"V{height}" if height != down else ""
+            down = height
+    return f"{path}H{_WIDTH}"

@@ -7,14 +7,26 @@ import threading
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import cycle
 
 import pytest
 import yaml
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.core.model.instant import format_instant
-from reporting.made_targets import deployment, hpa, points, rush
+from cronhpa.cli.report.html import as_html
+from cronhpa.core.model.instant import DAY, SECOND, format_instant
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.prices import Prices
+from cronhpa.core.model.spec import Span
+from cronhpa.reporting.cases import Suggestion, SuggestionKind
+from cronhpa.reporting.cluster_report import report_of
+from cronhpa.reporting.reported_target import LeftOut
+from cronhpa.reporting.suggestions import JudgedTarget
+from cronhpa.simulation.run import ReplicaChange, Run
+from cronhpa.simulation.score import ScoreAccumulator
+from reporting.made_targets import MONDAY, deployment, hpa, points, rush, target
 
 
 @contextmanager
@@ -106,12 +118,38 @@ def test_the_page_loads_nothing_and_shows_the_week(folder, reported):
     assert 3 == page.count("<path ")
 
 
-def test_a_name_of_the_cluster_is_text_on_the_page(reported):
-    from cronhpa.cli.report.html import as_html
-    from cronhpa.core.model.prices import Prices
-    from cronhpa.reporting.cluster_report import report_of
-    from cronhpa.reporting.reported_target import LeftOut
+def test_a_page_of_two_hundred_restless_targets_can_be_mailed():
+    """A load that moves each 15 s changes the count 5,760 times a day; a column of pixels is twelve minutes wide."""
+    judged = JudgedTarget(
+        target=target(points(3, rush), hpa()),
+        span=Span(MONDAY, MONDAY + 7 * DAY),
+        needed=(3.0,) * 1008,
+        week=_restless_week(range(3, 20)),
+        suggestions=(Suggestion(SuggestionKind.BOUNDS, "minReplicas 2", "why", {}, _restless_week(range(5, 9))),),
+    )
 
+    page = as_html(report_of([judged] * 200, [], [], Prices()))
+
+    assert 600 == page.count("<path ")
+    assert len(page) < 10 * 2**20
+    # The counts between which it moves are both drawn in each column, and ten pictures stand open.
+    lowest, highest = (round(160 * (1 - pods / 19 / 1.05)) for pods in (3, 19))
+    assert f"V{highest}V{lowest}" in page or f"V{lowest}V{highest}" in page
+    assert 190 == page.count("<details>")
+
+
+def _restless_week(counts):
+    """Another count each 15 s."""
+    numbers = cycle(counts)
+    changes = tuple(
+        ReplicaChange(at, count, count)
+        for at, count in zip(range(MONDAY, MONDAY + 7 * DAY, 15 * SECOND), numbers, strict=False)
+    )
+    score = replace(ScoreAccumulator(1.0).score(), span=7 * DAY, most_replicas=max(counts))
+    return Run(score, changes, Memory())
+
+
+def test_a_name_of_the_cluster_is_text_on_the_page(reported):
     page = as_html(report_of([], [LeftOut(SCRIPT, SCRIPT)], [SCRIPT], Prices()))
 
     assert SCRIPT not in page
