@@ -171,6 +171,7 @@ def test_hours_are_restated_in_any_order_and_the_last_week_is_kept():
 
     for _ in range(2):
         tracker.restate({1001: PodHour(2.0, 20.0), 1000: PodHour(3.0, 30.0), 833: PodHour(4.0, 40.0)})
+        tracker.add(1001, PodHour())
 
     assert {1000: PodHour(3.0, 30.0), 1001: PodHour(2.0, 20.0)} == tracker.hours
     assert [1000, 1001] == list(tracker.hours)

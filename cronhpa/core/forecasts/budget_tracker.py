@@ -53,10 +53,9 @@ class BudgetTracker:
             del self.hours[next(iter(self.hours))]
 
     def restate(self, totals: Mapping[int, PodHour]) -> None:
-        """Replace hours by the totals that all processes together counted, in any order."""
-        self.hours = dict(sorted((self.hours | dict(totals)).items()))
-        oldest = max(self.hours, default=0) - WEEK_HOURS
-        self.hours = {hour: counted for hour, counted in self.hours.items() if hour > oldest}
+        """Replace hours by the totals that all processes together counted, in any order; a week of hours is kept."""
+        # By their number, not their distance from the newest: that may be of a clock which was months ahead.
+        self.hours = dict(sorted((self.hours | dict(totals)).items())[-WEEK_HOURS:])
 
     def count(
         self, spec: Spec, observation: Observation, memory: Memory, decision: Decision, now: Nanoseconds

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.situations import NOW, cpu, spec
+from cronhpa.core.forecasts.budget import PodHour
 from cronhpa.core.forecasts.budget_tracker import BudgetTracker
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.model.spec import ForecastSettings, Span
@@ -52,3 +53,14 @@ def test_what_is_counted_is_what_a_run_without_the_forecast_has_less(seed):
     assert counted == pytest.approx(with_it.pod_hours - without.pod_hours, abs=0.01 * without.pod_hours)
     assert base == pytest.approx(without.pod_hours, rel=0.01)
     assert any(hour.extra < 0 for hour in tracker.hours.values()), "an hour in which nothing is spared proves nothing"
+
+
+def test_an_hour_that_a_clock_which_was_ahead_has_left_voids_no_budget():
+    """A week of ten pods, and an hour of a clock a year ahead: a fifth was added, 5 % are allowed."""
+    hour, tracker = NOW // HOUR, BudgetTracker()
+    tracker.restate({hour - back: PodHour(7_200.0, 36_000.0) for back in range(1, 168)} | {hour + 8_760: PodHour()})
+    forecast = asking_for([22], OBJECT, ONE_CORE, NOW)(NOW)
+
+    limited = tracker.limit(replace(OBJECT, forecast=ForecastSettings(budget_percent=5)), forecast, NOW)
+
+    assert "BudgetSpent" == getattr(limited, "reason", "")
