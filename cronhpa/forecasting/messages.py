@@ -145,7 +145,7 @@ def gather(store: Store, subjects: Sequence[ForecastTarget], now: Nanoseconds) -
     pasts = []
     for subject in subjects:
         first, highs = store.loads.history(subject.series, end - STEPS_KEPT, end)
-        extra, base = store.spend.total(subject.series, now - _WEEK)
+        extra, base = store.spend.total(subject.series, now - _WEEK, now)
         pasts.append(
             TrainingData(
                 subject,

@@ -59,18 +59,17 @@ class HourlySpend:
         values = (-(-begin // HOUR),)
         return self._database.read(lambda db: [Spend(Series(*row[:3]), *row[3:]) for row in db.execute(query, values)])
 
-    def total(self, series: Series, since: Nanoseconds) -> tuple[float, float]:
-        """(extra, base) of one series, summed over the hours that begin at `since` or later."""
+    def total(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> tuple[float, float]:
+        """(extra, base) of one series, summed over the hours that begin in [since, until)."""
         query = """
             WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
             SELECT coalesce(sum(extra), 0.0), coalesce(sum(base), 0.0)
             FROM clock CROSS JOIN spend WHERE hour = at AND series = ?
         """
-        first = -(-since // HOUR)
+        first, last = -(-since // HOUR), -(-until // HOUR) - 1
 
         def work(db: Connection) -> tuple[float, float]:
-            (last,) = db.execute("SELECT max(hour) FROM spend").fetchone()
-            if last is None or last < first:
+            if last < first:
                 return 0.0, 0.0
             extra, base = db.execute(query, (first, last, self._database.ids.find(db, series))).fetchone()
             return extra, base

@@ -34,6 +34,8 @@ DECISIONS_BYTES_MAX = 550 * 10**6
 _MINUTES_PER_ROUND = 6 * HOUR // MINUTE
 # Points stay rows for so long: a late batch can still add to them.
 _ROWS_KEPT: Nanoseconds = HOUR
+# Rows are looked up step by step. One that a wrong clock has left in the year 1970 or 2200 must not make that millions.
+_ROWS_AHEAD: Nanoseconds = DAY
 # An object that has too much loses its oldest quarter at once.
 _FORGOTTEN_SHARE = 4
 _TRIMS_AT_ONCE = 200
@@ -163,6 +165,7 @@ class DecisionHistory:
         self._tidied = minute
 
         def work(db: Connection) -> None:
+            db.execute("DELETE FROM point WHERE step < ?", ((now - HOURS_KEPT) // POINT_STEP,))
             for phase in sorted(phases):
                 due = f"SELECT id FROM object WHERE id % {_MINUTES_PER_ROUND} = ?"  # noqa: S608 - a constant
                 for (object_id,) in db.execute(due, (phase,)).fetchall():
@@ -273,7 +276,7 @@ def _point_rows(db: Connection, object_id: int, first: int, end: int) -> list[Po
 
 
 def _tidy(db: Connection, object_id: int, now: Nanoseconds) -> None:
-    newest = _newest(db, object_id)
+    newest = _newest(db, object_id, now)
     if newest is None or newest < now - DECISIONS_KEPT:
         db.execute("DELETE FROM decided WHERE object = ?", (object_id,))
         db.execute("DELETE FROM point WHERE object = ?", (object_id,))
@@ -287,12 +290,11 @@ def _tidy(db: Connection, object_id: int, now: Nanoseconds) -> None:
     db.execute("UPDATE object SET bytes = ? WHERE id = ?", (size or 0, object_id))
 
 
-def _newest(db: Connection, object_id: int) -> Nanoseconds | None:
-    """The last instant that something is kept of for the object; None if nothing is."""
+def _newest(db: Connection, object_id: int, now: Nanoseconds) -> Nanoseconds | None:
+    """The last instant that something is kept of for the object; None if nothing is of the time that is kept."""
     (decided,) = db.execute("SELECT max(last) FROM decided WHERE object = ?", (object_id,)).fetchone()
     (day,) = db.execute("SELECT max(day) FROM points WHERE object = ?", (object_id,)).fetchone()
-    (oldest,) = db.execute("SELECT min(step) FROM point").fetchone()
-    rows = [] if oldest is None else _point_rows(db, object_id, oldest, 2**62)
+    rows = _point_rows(db, object_id, (now - DECISIONS_KEPT) // POINT_STEP, (now + _ROWS_AHEAD) // POINT_STEP)
     ends = (decided, None if day is None else (day + 1) * DAY, rows[-1].at if rows else None)
     return max((end for end in ends if end is not None), default=None)
 

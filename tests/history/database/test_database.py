@@ -36,7 +36,7 @@ def test_every_statement_of_the_parts_is_sql_that_postgresql_knows_too(tmp_path)
     assert store.forecasts.issued_quantiles([WEB], NOON, NOON + HOUR)[WEB] != []
     assert store.loads.packed([WEB], NOON - DAY, NOON + HOUR).minutes.highs != []
     assert store.spend.since(0) != []
-    assert (1.0, 2.0) == store.spend.total(WEB, 0)
+    assert (1.0, 2.0) == store.spend.total(WEB, NOON - DAY, NOON + DAY)
     assert store.compact(NOON + DAY) is None
     store.close()
 

@@ -14,8 +14,11 @@ def test_spend_adds_up_within_an_hour_and_is_kept_for_eight_days(store):
 
     whole = [Spend(WEB, hour, 75.0, 700.0), Spend(API, hour, 0.0, 5.0), Spend(WEB, hour + 1, 1.0, 2.0)]
     assert whole == store.spend.since(NOON)
-    assert [(76.0, 702.0), (0.0, 5.0)] == [store.spend.total(series, NOON) for series in (WEB, API)]
-    assert [(1.0, 2.0), (0.0, 0.0)] == [store.spend.total(WEB, at) for at in (NOON + MINUTE, NOON + DAY)]
+    assert [(76.0, 702.0), (0.0, 5.0)] == [store.spend.total(series, NOON, NOON + DAY) for series in (WEB, API)]
+    assert [(1.0, 2.0), (0.0, 0.0)] == [
+        store.spend.total(WEB, at, NOON + 2 * DAY) for at in (NOON + MINUTE, NOON + DAY)
+    ]
+    assert [(75.0, 700.0), (0.0, 0.0)] == [store.spend.total(WEB, NOON, until) for until in (NOON + HOUR, NOON)]
     assert whole[2:] == store.spend.since(NOON + MINUTE)
     store.compact(NOON + 8 * DAY)
     assert whole == store.spend.since(0)
