@@ -189,6 +189,11 @@ def test_what_was_measured_some_minutes_before_says_when(opened, tmp_path):
         page = opened(url, hash="/object/prod/plain")
         expect(page.locator("#sentence")).to_contain_text("2 replicas, 2 ready, load 0.4 at 11:15")
 
+        page.focus(".picture")
+        page.keyboard.press("Home")
+        # Found: a week before the first point, its replicas were told as those of then.
+        expect(page.locator("#sentence")).to_have_text(re.compile("nothing is kept of this time$"))
+
 
 def test_an_object_of_a_long_namespace_keeps_its_name_and_one_without_metrics_a_whole_sentence(opened, tmp_path):
     """The namespace hid the name; and the sentence began with a comma where no count was decided."""

@@ -87,8 +87,8 @@ function drawing(view, at) {
 
 // The place of the point that holds at an instant; -1 where none does.
 function placeAt(points, at) {
-  const place = points ? Math.max(0, points.at.findLastIndex((instant) => instant <= at)) : -1;
-  return place < 0 || !points.at.length || at - points.at[place] > 2 * STEP ? -1 : place;
+  const place = points ? points.at.findLastIndex((instant) => instant <= at) : -1;
+  return place < 0 || at - points.at[place] > 2 * STEP ? -1 : place;
 }
 
 function sentence(view, at) {
