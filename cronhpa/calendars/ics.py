@@ -229,6 +229,9 @@ def _event(occurrence: Any) -> CalendarEvent | None:
     if str(occurrence.get("STATUS", "")).upper() == "CANCELLED":
         return None
     begin, end = occurrence["DTSTART"].dt, occurrence["DTEND"].dt
+    if begin == end and not isinstance(begin, datetime):
+        # Programs that write an end which does belong to the event mean its day, as calendars show it.
+        end += timedelta(days=1)
     is_zoned = isinstance(begin, datetime) and begin.tzinfo is not None
     opens, closes = max(_wall(begin), _EARLIEST), min(_wall(end), _LATEST)
     # To the minute, never shorter.

@@ -67,6 +67,12 @@ def test_an_event_that_is_cancelled_or_takes_no_time_is_none(lost):
     assert [] == times(f"DTSTART:20261127T090000Z|{lost}")
 
 
+@pytest.mark.parametrize("rule", ["", "|RRULE:FREQ=DAILY;COUNT=1"])
+def test_a_date_that_ends_where_it_begins_is_a_whole_day(rule):
+    """Some programs write it so, and calendars show it; left out, `exclude` would open a window on a closed day."""
+    assert [("12-24T00:00", "12-25T00:00", "")] == times(f"DTSTART;VALUE=DATE:20261224|DTEND;VALUE=DATE:20261224{rule}")
+
+
 def test_a_rule_without_an_end_ends_with_the_days_that_are_read():
     found = read("DTSTART;VALUE=DATE:20200101|RRULE:FREQ=WEEKLY")
 
