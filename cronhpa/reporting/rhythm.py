@@ -11,7 +11,7 @@ day, so its rotated days rise as much as itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -19,6 +19,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.schedules.wall_clock import to_instant
 
 Floats = NDArray[np.float64]
 
@@ -164,11 +165,10 @@ def one_time_peaks(grid: DayGrid) -> list[OneTimePeak]:
         for begin, end in _runs(high):
             if end - begin < _ONCE_STEPS_MIN:
                 continue
-            midnight = _instant(grid, row, 0)
             peaks.append(
                 OneTimePeak(
-                    midnight + begin * STEP,
-                    midnight + end * STEP,
+                    instant_of(grid.days[row], begin * _MINUTES_PER_STEP, grid.zone),
+                    instant_of(grid.days[row], end * _MINUTES_PER_STEP, grid.zone),
                     int(np.nanmax(needed[row, begin:end])),
                     int(np.nanmax(usual[begin:end])),
                 )
@@ -315,7 +315,6 @@ def _runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return [(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
 
 
-def _instant(grid: DayGrid, row: int, step: int) -> Nanoseconds:
-    day = grid.days[row]
-    midnight = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(grid.zone))
-    return round(midnight.timestamp()) * SECOND + step * STEP
+def instant_of(day: date, minute: int, zone: str) -> Nanoseconds:
+    """The instant of a minute of a local day, which may have one hour more or less than others."""
+    return to_instant(datetime.combine(day, time()) + timedelta(minutes=minute), zone, is_end=False)

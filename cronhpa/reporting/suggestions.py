@@ -7,10 +7,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from datetime import datetime
 from itertools import pairwise
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from msgspec import Struct
@@ -49,6 +47,7 @@ from cronhpa.reporting.rhythm import (
     FoundWindow,
     OneTimePeak,
     day_grid,
+    instant_of,
     likely_zone,
     one_time_peaks,
     windows_of,
@@ -263,8 +262,7 @@ def _floor(window: FoundWindow, learnt: Span, grid: DayGrid) -> np.ndarray[Any, 
     floor = np.zeros((learnt.end - learnt.begin) // MINUTE, np.int64)
     length = (window.end_minute - window.start_minute) % (24 * 60)
     for day in (*window.support, *window.skipped):
-        midnight = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(grid.zone)).timestamp()
-        first = (round(midnight) * 10**9 - learnt.begin) // MINUTE + window.start_minute
+        first = (instant_of(day, window.start_minute, grid.zone) - learnt.begin) // MINUTE
         floor[max(first, 0) : max(first + length, 0)] = window.replicas
     return floor
 

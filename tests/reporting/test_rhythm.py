@@ -105,3 +105,14 @@ def test_a_peak_of_one_day_is_no_window_and_is_told_with_what_is_usual():
 
     assert [] == windows_of(grid)
     assert (begin, begin + HOUR, 40, 5) == (peak.begin, peak.end, peak.replicas, peak.usual)
+
+
+@pytest.mark.parametrize(("day", "begin"), [(29, "2026-03-29T08:00:00Z"), (28, "2026-03-28T09:00:00Z")])
+def test_a_peak_of_the_day_of_a_clock_change_is_told_at_its_time(day, begin):
+    """From 10:00 to 11:00 in Berlin, whose clocks go forward at 2:00 on 29 March: the day has 23 hours."""
+    peak_at = from_datetime(datetime(2026, 3, day, 10, tzinfo=ZoneInfo("Europe/Berlin")))
+    load = points(30, lambda at: 12.0 if 0 <= at - peak_at < HOUR else 1.5)
+
+    (peak,) = one_time_peaks(day_grid(load, PER_POD, "Europe/Berlin"))
+
+    assert (parse_instant(begin), HOUR) == (peak.begin, peak.end - peak.begin)
