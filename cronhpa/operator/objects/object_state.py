@@ -168,10 +168,12 @@ class LocalState(Struct):
 
 
 class RecordedChange(Struct):
-    """The last recorded change of the object's decision, and how many more changes may be recorded."""
+    """The last change of the object's decision, and how many more changes may be recorded."""
 
     key: tuple[object, ...] = ()
     """The parts by which the change differs from a repetition of the one before."""
+    waits: bool = False
+    """Whether the change is not recorded yet, because the object changes too often."""
     step: int = -1
     """The step of the last recorded point."""
     allowed: float = BURST
@@ -179,7 +181,7 @@ class RecordedChange(Struct):
     counted_at: Nanoseconds = 0
     """When `allowed` was computed."""
     left_out: int = 0
-    """The changes that were not recorded since."""
+    """The changes that were never recorded, since the last one that was."""
 
 
 class WriteState(Struct):

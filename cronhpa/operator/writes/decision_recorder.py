@@ -80,8 +80,7 @@ class DecisionRecorder:
             reconciliation.owner_problem is None,
             None if failure is None else failure.reason,
         )
-        if _is_new(state, key, reconciliation.record.now):
-            self._note_change(state, generation, key, reconciliation.record.now, status, reconciliation.record)
+        self._note_change(state, generation, key, reconciliation.record.now, status, reconciliation.record)
 
     def note_point(self, state: ObjectState, record: Record, decision: Decision) -> None:
         """Records a point of a reconciliation, if the reconciliation is the first one of its five minutes."""
@@ -89,15 +88,12 @@ class DecisionRecorder:
         if step != state.writes.change.step:
             state.writes.change.step = step
             self._points.append((state.namespace, state.name, point_of(record, decision)))
-            if len(self._points) > self._points_max:
-                self._points.popleft()
-                self.dropped["queue"] += 1
+            self._bound()
 
     def note_unreadable(self, state: ObjectState, status: dict[str, Any], now: Nanoseconds) -> None:
         """Records that nothing is decided, because the spec cannot be read."""
         key = (state.served.generation, *state.served.problems)
-        if _is_new(state, key, now):
-            self._note_change(state, state.served.generation, key, now, status, None)
+        self._note_change(state, state.served.generation, key, now, status, None)
 
     def take(self, at_most: int) -> list[KeptDecision]:
         """Removes and returns the oldest waiting changes."""
@@ -111,6 +107,11 @@ class DecisionRecorder:
     def take_points(self, at_most: int) -> list[tuple[str, str, Point]]:
         return [self._points.popleft() for _ in range(min(at_most, len(self._points)))]
 
+    def put_back_points(self, points: Sequence[tuple[str, str, Point]]) -> None:
+        """Puts points that could not be written back into the queue."""
+        self._points.extendleft(reversed(points))
+        self._bound()
+
     def _note_change(
         self,
         state: ObjectState,
@@ -120,16 +121,23 @@ class DecisionRecorder:
         status: dict[str, Any],
         record: Record | None,
     ) -> None:
+        """Records a decision if it differs from the last one, or as soon as there is room for it."""
         noted = state.writes.change
+        # After the clock was set back the decision is in force from now on as well.
+        if key != noted.key or now < noted.counted_at:
+            if noted.waits:
+                noted.left_out += 1
+                self.dropped["rate"] += 1
+        elif not noted.waits:
+            return
+        noted.key = key
         # Zero if the clock stepped back.
         passed = max(now - noted.counted_at, 0) / _REFILL
         noted.allowed, noted.counted_at = min(noted.allowed + passed, BURST), now
-        if noted.allowed < 1:
-            noted.left_out += 1
-            self.dropped["rate"] += 1
+        noted.waits = noted.allowed < 1
+        if noted.waits:
             return
         noted.allowed -= 1
-        noted.key = key
         try:
             decision = PastDecision(
                 at=now,
@@ -151,11 +159,9 @@ class DecisionRecorder:
         while len(self._changes) > self._changes_max:
             self._changes.popleft()
             self.dropped["queue"] += 1
-
-
-def _is_new(state: ObjectState, key: tuple[object, ...], now: Nanoseconds) -> bool:
-    """Whether a decision differs from the last one; after the clock was set back it is in force from now on as well."""
-    return key != state.writes.change.key or now < state.writes.change.counted_at
+        while len(self._points) > self._points_max:
+            self._points.popleft()
+            self.dropped["queue"] += 1
 
 
 def _body(state: ObjectState, generation: int, status: dict[str, Any]) -> Raw:

@@ -119,7 +119,7 @@ class Writer:
             written is None
             or written.packed is not state.served.packed_status
             or reconciliation.scales
-            or state.writes.change.left_out
+            or state.writes.change.waits
             or (conflict is not None and conflict.is_unnamed)
             or self._claims(state)
             or not self._is_current(state, reconciliation)
