@@ -242,7 +242,7 @@ class Learning:
         self._log_problem(problem)
 
     async def _flush_decisions(self, store: Store, decisions: DecisionRecorder) -> Fault | None:
-        """Writes all waiting decisions. Returns the fault that stopped it; None if all were written."""
+        """Writes all waiting decisions and points. Returns the fault that stopped it; None if all were written."""
         while batch := decisions.take(_DECISIONS_AT_ONCE):
             fault = await asyncio.to_thread(store.decisions.record, batch)
             if fault is not None:
@@ -252,6 +252,7 @@ class Learning:
         while points := decisions.take_points(_POINTS_AT_ONCE):
             fault = await asyncio.to_thread(store.decisions.record_points, points)
             if fault is not None:
+                decisions.put_back_points(points)
                 return fault
         return await asyncio.to_thread(store.decisions.tidy, self._clock.now())
 
@@ -270,9 +271,7 @@ class Learning:
             wanted = [target for state in self._objects if (target := target_of(state)) is not None]
             if self._store is not None and self._is_leading():
                 targets = ((target.series, target.spec.target) for target in wanted)
-                # Anew for each round: its queries are those of the file of sources, which changes meanwhile.
-                async with self._open_prometheus() as prometheus:
-                    await backfills.run_round(prometheus, self._store.loads, targets, self._clock.now)
+                await backfills.run_round(self._open_prometheus, self._store.loads, targets, self._clock.now)
 
     async def keep_fits(self) -> None:
         """Fits the objects whose fit is due, until cancelled."""

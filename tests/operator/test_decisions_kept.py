@@ -168,6 +168,36 @@ def test_a_full_disk_is_told_once_and_what_was_decided_waits_for_room(tmp_path, 
     assert 1 == sum("disk full" in record.message for record in caplog.records)
 
 
+def test_points_of_the_timeline_that_a_full_disk_refused_are_written_once_there_is_room(tmp_path):
+    """Found: what the store refused was gone, and the timeline had a gap."""
+    recorder, _ = lived()
+    answers, written = [Fault("disk full"), Fault("disk full")], []
+    store = Faulty()
+
+    def record_points(points):
+        if answers:
+            return answers.pop()
+        return written.extend(point.at for *_, point in points)
+
+    store.decisions.record_points = record_points
+
+    asyncio.run(flushed(keeper(tmp_path / "history.db", recorder, open_store=lambda _: store), times=3))
+
+    assert 4 <= len(written) <= 5
+    assert sorted(written) == written
+
+
+def test_points_that_wait_for_a_full_disk_are_bounded_and_the_oldest_goes():
+    full, _ = lived()
+    recorder = DecisionRecorder(points_max=2)
+    points = full.take_points(100)
+
+    recorder.put_back_points(points)
+
+    assert points[-2:] == recorder.take_points(100)
+    assert len(points) - 2 == recorder.dropped["queue"]
+
+
 def test_while_nothing_can_be_written_memory_is_bounded_and_what_is_lost_is_counted(tmp_path):
     recorder = DecisionRecorder(decisions_max=2)
     full, _ = lived()

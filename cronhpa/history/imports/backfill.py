@@ -49,22 +49,29 @@ class Backfills:
 
     async def run_round(
         self,
-        prometheus: Prometheus,
+        open_prometheus: Callable[[], Prometheus],
         loads: LoadHistory,
         wanted: Iterable[tuple[Series, TargetRef]],
         now: Callable[[], Nanoseconds],
     ) -> None:
-        """Queries the past of each wanted series that is due, until Prometheus needs a pause."""
+        """
+        Queries the past of each wanted series that is due, until Prometheus needs a pause.
+
+        open_prometheus: called only if a series is due, as its queries may change meanwhile.
+        """
         targets = dict(wanted)
         # Deleted objects are forgotten: tenants choose the names, and there is no end of them.
         self._asked_again_at = {series: at for series, at in self._asked_again_at.items() if series in targets}
-        for series, target in targets.items():
-            begun = self._elapsed_seconds()
-            if begun < self._rests_until:
-                return
-            if begun >= self._asked_again_at.get(series, -math.inf):
-                is_done = await self._ask(prometheus, loads, series, target, now())
+        begun = self._elapsed_seconds()
+        due = [series for series in targets if begun >= self._asked_again_at.get(series, -math.inf)]
+        if not due or begun < self._rests_until:
+            return
+        async with open_prometheus() as prometheus:
+            for series in due:
+                is_done = await self._ask(prometheus, loads, series, targets[series], now())
                 self._asked_again_at[series] = math.inf if is_done else self._elapsed_seconds() + _AGAIN_SECONDS
+                if self._elapsed_seconds() < self._rests_until:
+                    return
 
     async def _ask(
         self, prometheus: Prometheus, loads: LoadHistory, series: Series, target: TargetRef, now: Nanoseconds

@@ -167,20 +167,38 @@ async def test_a_failing_prometheus_is_not_queried_once_for_each_object(store):
         return web.Response(text="<html>Sign in</html>")
 
     clock = Clock()
-    async with served(sign_in) as address, Prometheus(f"http://{address}") as prometheus:
+    async with served(sign_in) as address:
         backfills = Backfills(clock)
         for _ in range(360):
-            await backfills.run_round(prometheus, store.loads, objects(100), lambda: NOON)
+            await backfills.run_round(lambda: Prometheus(f"http://{address}"), store.loads, objects(100), lambda: NOON)
             clock.seconds += 10
 
     assert 9 == len(asked)
 
 
+async def test_a_prometheus_is_opened_only_for_an_object_whose_past_is_due(store):
+    """A client was opened and closed every ten seconds, for ever."""
+    opened = []
+    async with Answering(lambda _: None) as server:
+
+        def open_prometheus():
+            opened.append(server.url)
+            return Prometheus(server.url)
+
+        backfills = Backfills(Clock())
+        for count in (0, 2, 2, 2, 3):
+            await backfills.run_round(open_prometheus, store.loads, objects(count), lambda: NOON)
+
+    assert 2 == len(opened)
+
+
 async def test_an_object_whose_query_is_refused_costs_the_others_nothing(store):
     queries = {"cpu": 'load{of="$name"}'}
     refused = Answering(answer=json.dumps({"status": "error", "error": "no"}), status=400)
-    async with refused as server, Prometheus(server.url, queries) as prometheus:
-        await Backfills(Clock()).run_round(prometheus, store.loads, objects(3), lambda: NOON)
+    async with refused as server:
+        await Backfills(Clock()).run_round(
+            lambda: Prometheus(server.url, queries), store.loads, objects(3), lambda: NOON
+        )
 
     assert [f'load{{of="web-{i}"}}' for i in range(3)] == [query for query, *_ in server.asked]
 
@@ -188,8 +206,8 @@ async def test_an_object_whose_query_is_refused_costs_the_others_nothing(store):
 async def test_an_object_with_an_invalid_name_is_not_queried_and_the_others_are(store):
     attack = TargetRef("apps/v1", "Deployment", 'x"}) or sum(load{namespace="victim')
     wanted = [(Series("shop", "bad", "cpu"), attack), *objects(1)]
-    async with Answering(lambda _: None) as server, Prometheus(server.url) as prometheus:
-        await Backfills(Clock()).run_round(prometheus, store.loads, wanted, lambda: NOON)
+    async with Answering(lambda _: None) as server:
+        await Backfills(Clock()).run_round(lambda: Prometheus(server.url), store.loads, wanted, lambda: NOON)
 
     assert server.asked
     assert not [query for query, *_ in server.asked if "victim" in query]
@@ -205,9 +223,10 @@ async def test_user_and_password_of_the_url_are_sent_and_told_to_nobody(store, c
         seen.append(request.headers["Authorization"])
         return web.Response(status=401, text="who are you?")
 
-    async with served(refuses) as address, Prometheus(f"http://alice:{PASSWORD}@{address}") as prometheus:
+    async with served(refuses) as address:
+        url = f"http://alice:{PASSWORD}@{address}"
         with caplog.at_level(logging.DEBUG):
-            await Backfills(Clock()).run_round(prometheus, store.loads, objects(1), lambda: NOON)
+            await Backfills(Clock()).run_round(lambda: Prometheus(url), store.loads, objects(1), lambda: NOON)
 
     assert ["Basic YWxpY2U6czNjcjN0"] == seen  # base64 of alice:s3cr3t
     assert f"{address}: 401" in caplog.text.replace("http://", "").replace("/api/v1/query_range", "")
