@@ -25,7 +25,7 @@ from pydantic import AfterValidator, Field, model_validator
 from yarl import URL
 
 from cronhpa.core.model.instant import SECOND
-from cronhpa.core.model.printable import without_secrets, without_url_secrets
+from cronhpa.core.model.printable import secret_of, without_secrets, without_url_secrets
 from cronhpa.ports.fair_places import FairPlaces
 from cronhpa.sources.loop_share import LOOP_SHARE, LoopShare, PacedConnector
 from cronhpa.sources.no_answer import BROKEN, FILE_UNREADABLE, UNTRUSTED, NoAnswerError, no_answer_within, unreachable
@@ -230,10 +230,7 @@ def _login(definition: ServerFields) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def _read(path: Path) -> str:
-    text = path.read_text().strip()
-    if not text.isprintable():
-        raise ValueError(f"{path} holds more than one line")
-    return text
+    return secret_of(path.read_text(), path)
 
 
 def _no_answer(error: Exception, seconds: float) -> NoAnswerError:

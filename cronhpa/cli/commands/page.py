@@ -24,6 +24,7 @@ from cronhpa.cli.objects.operator_port import (
     account_token,
     forwarded,
     parse_operators,
+    token_of,
 )
 from cronhpa.cli.past.past_source import OPERATOR
 from cronhpa.cli.terminal.console import complain, fail, say
@@ -204,7 +205,7 @@ async def _token_of(
     Raises OperatorPortError, ClusterError.
     """
     if token_file is not None:
-        return _of_file(token_file)
+        return partial(asyncio.to_thread, token_of, token_file)
     if service_account is not None:
         token, problem = await _of_account(service_account, configuration)
         if token is None:
@@ -225,16 +226,6 @@ async def _token_of(
         "that may get CronHPAs and whose tokens you may create with --service-account NAMESPACE/NAME, or a token with "
         "--token-file"
     )
-
-
-def _of_file(file: Path) -> Token:
-    def read() -> str:
-        try:
-            return file.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as problem:
-            raise OperatorPortError(f"{file}: {problem}") from problem
-
-    return partial(asyncio.to_thread, read)
 
 
 def _own(configuration: Configuration) -> Token:

@@ -19,8 +19,11 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from cronhpa.api.identity import AUDIENCE
+from cronhpa.core.model.printable import secret_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kubernetes.client import Configuration
 
 _FORWARD_SECONDS = 20
@@ -77,6 +80,16 @@ async def account_token(account: str, configuration: Configuration, seconds: int
     }
     async with Client(configuration) as client:
         return (await client.create(path, body, _TokenRequest)).status.token
+
+
+def token_of(file: Path) -> str:
+    """The bearer token that a file holds. Raises OperatorPortError."""
+    try:
+        return secret_of(file.read_text(encoding="ascii"), file)
+    except UnicodeDecodeError:
+        raise OperatorPortError(f"{file} holds no ASCII text: one bearer token is accepted") from None
+    except (OSError, ValueError) as problem:
+        raise OperatorPortError(str(problem)) from None
 
 
 @asynccontextmanager

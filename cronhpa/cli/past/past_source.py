@@ -21,7 +21,7 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from cronhpa.cli.objects.operator_port import OperatorPortError, account_token, forwarded, parse_operators
+from cronhpa.cli.objects.operator_port import OperatorPortError, account_token, forwarded, parse_operators, token_of
 from cronhpa.cli.past.past_of_replicas import PastSource, PastSourceError, Replicas
 from cronhpa.cli.terminal.console import say
 from cronhpa.core.model.instant import Nanoseconds, format_instant_exact
@@ -257,9 +257,9 @@ async def _token(where: PastLocation, configuration: Configuration) -> str:
 
     if where.token_file is not None:
         try:
-            return where.token_file.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as problem:
-            raise PastSourceError(f"{where.token_file}: {problem}") from problem
+            return token_of(where.token_file)
+        except OperatorPortError as problem:
+            raise PastSourceError(str(problem)) from None
     if where.service_account is not None:
         return await account_token(where.service_account, configuration, _TOKEN_SECONDS)
     value = bearer_token(configuration)

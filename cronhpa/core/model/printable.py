@@ -34,6 +34,14 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
+def secret_of(text: str, where: object) -> str:
+    """The token or password that a file holds. Raises ValueError, which repeats nothing of it, for several lines."""
+    secret = text.strip()
+    if not secret.isprintable():
+        raise ValueError(f"{where} holds more than one line: one is accepted")
+    return secret
+
+
 def without_url_secrets(text: str) -> str:
     """The text with scheme, host, port and path of its URLs alone: users, passwords and queries may be secrets."""
     return _URL.sub(_shown, text) if "://" in text else text

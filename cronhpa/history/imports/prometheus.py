@@ -22,7 +22,7 @@ from msgspec import Struct
 from yarl import URL
 
 from cronhpa.core.model.instant import DAY, MINUTE, SECOND, Nanoseconds
-from cronhpa.core.model.printable import shortened, without_secrets, without_url_secrets
+from cronhpa.core.model.printable import secret_of, shortened, without_secrets, without_url_secrets
 from cronhpa.core.model.spec import TargetRef
 from cronhpa.history.imports.promql import Names, QueryError, QueryTemplate
 
@@ -245,8 +245,8 @@ class Prometheus:
             if self._tenant is not None:
                 headers["X-Scope-OrgID"] = self._tenant
             if self._token_file is not None:
-                token = await asyncio.to_thread(self._token_file.read_text)
-                headers["Authorization"], self._secrets = f"Bearer {token.strip()}", (token.strip(),)
+                token = await asyncio.to_thread(_token, self._token_file)
+                headers["Authorization"], self._secrets = f"Bearer {token}", (token,)
             # A redirect would send the credentials and the query to wherever it points.
             async with self._session.post(where, data=form, headers=headers, allow_redirects=False) as response:
                 status = response.status
@@ -284,6 +284,14 @@ def prometheus_url(text: str) -> URL:
     if problem:
         raise PrometheusError(f"the URL of Prometheus: {problem}: http://prometheus.monitoring:9090 is accepted")
     return url
+
+
+def _token(file: Path) -> str:
+    """Raises PrometheusUnusableError."""
+    try:
+        return secret_of(file.read_text(), file)
+    except (OSError, ValueError) as problem:
+        raise PrometheusUnusableError(f"the bearer token for Prometheus: {problem}") from None
 
 
 async def _bounded(response: aiohttp.ClientResponse, where: str) -> bytes:

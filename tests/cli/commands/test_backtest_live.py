@@ -43,7 +43,7 @@ def live(served, cronhpa, tmp_path, monkeypatch):
 
 def test_an_object_of_the_cluster_is_run_on_the_operators_store(live, tmp_path):
     store = Store(tmp_path / "history.db")
-    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
+    import_csv(store.loads.backfill, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
     store.close()
 
     by_variant = scores(live("--history", "history.db"))
@@ -55,7 +55,7 @@ def test_an_object_of_the_cluster_is_run_on_the_operators_store(live, tmp_path):
 def test_in_the_operators_pod_its_own_store_is_the_history(live, tmp_path, monkeypatch):
     """The chart sets both variables there: the store has what a Prometheus has, and more."""
     store = Store(tmp_path / "history.db")
-    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
+    import_csv(store.loads.backfill, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
     store.close()
     monkeypatch.setenv("CRONHPA_STORE", str(tmp_path / "history.db"))
     monkeypatch.setenv("CRONHPA_PROMETHEUS_URL", "http://127.0.0.1:9")
@@ -106,7 +106,7 @@ def test_the_operators_prometheus_is_asked_with_the_operators_queries_and_token(
 def operator_url(tmp_path):
     """The address of an operator that serves prod/shop from its store to users with Anna's token."""
     store = Store(tmp_path / "history.db")
-    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
+    import_csv(store.loads.backfill, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
     store.close()
 
     class Anna:
@@ -141,10 +141,19 @@ def test_a_user_who_may_not_get_the_object_is_told_that_nothing_was_recorded(liv
     assert "cronhpa backtest: the operator recorded no load of prod/shop cpu, or none for you" in ended.stderr
 
 
-def test_an_operator_that_is_not_reached_is_named_with_another_way(live, monkeypatch):
+def test_a_token_file_of_several_lines_is_refused_in_words(live, operator_url):
+    """Found: a traceback of the HTTP client."""
+    ended = live("--operator", operator_url, "--token-file", "load.csv")
+
+    assert 1 == ended.exit_code
+    assert "load.csv holds more than one line: one is accepted" in ended.stderr
+
+
+def test_an_operator_that_is_not_reached_is_named_with_another_way(live, tmp_path, monkeypatch):
+    (tmp_path / "token").write_text("t-anna")
     monkeypatch.setenv("PATH", "/nowhere")
 
-    ended = live("--token-file", "load.csv")
+    ended = live("--token-file", "token")
 
     assert 1 == ended.exit_code
     assert "kubectl is not installed" in ended.stderr
