@@ -96,7 +96,7 @@ def test_a_floor_comes_from_a_forecast_before_the_load_does(web, plant, operator
     plant.add_target(shop.namespace, shop.labels, 1.2)
 
     store = Store(operator.store)
-    import_csv(store.loads, Series(shop.namespace, shop.name, "cpu"), file, now=now)
+    import_csv(store.loads.backfill, Series(shop.namespace, shop.name, "cpu"), file, now=now)
     store.close()
 
     shop.says("ForecastActive", "True", "BeatsReactive", within_s=100)

@@ -332,7 +332,7 @@ def csv(data: bytes) -> None:
     store: Any = Kept()
     for read in (
         lambda: read_points(path),
-        lambda: import_csv(store, Series("prod", "shop", "cpu"), path, now=NOW, shift=HOUR),
+        lambda: import_csv(store.backfill, Series("prod", "shop", "cpu"), path, now=NOW, shift=HOUR),
     ):
         try:
             read()

@@ -22,12 +22,13 @@ from cronhpa.cli.terminal.command_classes import CommandGroup, PlainCommand
 from cronhpa.cli.terminal.console import aligned, fail, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from cronhpa.core.model.spec import TargetRef
     from cronhpa.history.database.address import StoreAddress
-    from cronhpa.history.database.series import Series
-    from cronhpa.history.imports.files import Imported
+    from cronhpa.history.database.database import Fault
+    from cronhpa.history.database.series import RecordedBatch, Series
+    from cronhpa.history.imports.files import Backfill, Imported
     from cronhpa.history.load.load_history import LoadHistory
     from cronhpa.history.store import Store
 
@@ -146,6 +147,16 @@ def _checked(target: str, metric: str, where: ObjectLocation) -> tuple[Series, T
     return Series(given.spec.namespace, given.name, metric), given.spec.target
 
 
+def _backfill(store: StoreAddress) -> Backfill:
+    """Opens the store when there is something to write: none is made for a file or a server that cannot be used."""
+
+    def backfill(series: Series, maxima: Sequence[tuple[int, float]], *, width: int) -> RecordedBatch | Fault:
+        with _opened(store) as opened:
+            return opened.loads.backfill(series, maxima, width=width)
+
+    return backfill
+
+
 def _read_file(store: StoreAddress, series: Series, file: Path, shift_seconds: int) -> Imported:
     import time
 
@@ -153,10 +164,10 @@ def _read_file(store: StoreAddress, series: Series, file: Path, shift_seconds: i
     from cronhpa.core.model.instant import SECOND
     from cronhpa.history.imports.files import HistoryError, import_file
 
-    with _opened(store) as opened, progress("history import", f"reading {file.name}") as report:
+    with progress("history import", f"reading {file.name}") as report:
         try:
             return import_file(
-                opened.loads,
+                _backfill(store),
                 series,
                 file,
                 now=time.time_ns(),
@@ -188,11 +199,11 @@ def _ask(
     from cronhpa.history.imports.backfill import import_range, span_of
     from cronhpa.history.imports.prometheus import Prometheus, PrometheusError, prometheus_url
 
-    async def ask(opened: Store) -> Imported | None:
+    async def ask() -> Imported | None:
         async with Prometheus(url, {}, token_file) as source:
             # With --before-object the target is unknown, and assumed to have the object's name.
             promql = query or source.query_for(series, of or TargetRef("apps/v1", "Deployment", series.name))
-            imported = await import_range(opened.loads, source, series, promql, span_of(days, time.time_ns()))
+            imported = await import_range(_backfill(store), source, series, promql, span_of(days, time.time_ns()))
             if imported is None:
                 _end(f"{shown} knows nothing of {series} over the last {days:g} days: asked was {promql}")
             return imported
@@ -201,9 +212,9 @@ def _ask(
         shown = prometheus_url(url).with_user(None)
     except PrometheusError as problem:
         _end(problem)
-    with _opened(store) as opened, progress("history import", f"asking {shown}"):
+    with progress("history import", f"asking {shown}"):
         try:
-            imported = asyncio.run(ask(opened))
+            imported = asyncio.run(ask())
         except (PrometheusError, StoreError) as problem:
             _end(problem)
     assert imported is not None
@@ -365,6 +376,8 @@ def copy(
     if target == Path("-"):
         _print_file(source)
         return
+    if _is_same(source, target):
+        raise typer.BadParameter(f"{source} is FROM as well: another store is needed", param_hint="TO")
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with (
         _opened_to_read(source) as read,
@@ -386,6 +399,12 @@ def copy(
     say("\n".join(f"{part.table:<9}{part.source:>11,} rows, {part.target:>11,} in {target}" for part in copied))
     if missing := [part.table for part in copied if part.target < part.source]:
         _end(f"{target} has fewer rows of {', '.join(missing)} than {source}, which changed meanwhile: run it again")
+
+
+def _is_same(source: StoreAddress, target: StoreAddress) -> bool:
+    if isinstance(source, Path) and isinstance(target, Path):
+        return source.exists() and target.exists() and source.samefile(target)
+    return source == target
 
 
 def _print_file(address: StoreAddress) -> None:

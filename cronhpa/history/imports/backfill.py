@@ -7,7 +7,7 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-from cronhpa.core.model.instant import DAY, HOUR, Nanoseconds
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.history.database.database import Fault, StoreError
 from cronhpa.history.database.series import STEP, STEPS_KEPT
 from cronhpa.history.imports.files import Imported
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from cronhpa.core.model.spec import TargetRef
     from cronhpa.history.database.series import Series
+    from cronhpa.history.imports.files import Backfill
     from cronhpa.history.imports.prometheus import Prometheus
     from cronhpa.history.load.load_history import LoadHistory
 
@@ -109,7 +110,7 @@ async def backfill(
     asked_until = await asyncio.to_thread(loads.backfilled_until, series)
     begin = now - STEPS_KEPT if asked_until is None else max(asked_until - _OVERLAP, now - STEPS_KEPT)
     query = prometheus.query_for(series, target)
-    imported = await import_range(loads, prometheus, series, query, (begin, now))
+    imported = await import_range(loads.backfill, prometheus, series, query, (begin, now))
     fault = await asyncio.to_thread(loads.note_backfill, series, now)
     if fault is not None:
         raise StoreError(fault.message)
@@ -117,10 +118,12 @@ async def backfill(
 
 
 async def import_range(
-    loads: LoadHistory, prometheus: Prometheus, series: Series, query: str, span: tuple[Nanoseconds, Nanoseconds]
+    record: Backfill, prometheus: Prometheus, series: Series, query: str, span: tuple[Nanoseconds, Nanoseconds]
 ) -> Imported | None:
     """
     Add the answers of a query over (begin, end] to a series; None where the answers have no load.
+
+    record: called for each answer that has values.
 
     A value describes the time up to its instant, so it belongs to the minute that ends there: the value at noon belongs
     to the minute before noon.
@@ -132,7 +135,9 @@ async def import_range(
     steps: set[Nanoseconds] = set()
     async for answers in prometheus.load(query, begin + 1, end + 1):
         points = [(at - 1, value) for at, value in answers]
-        recorded = await asyncio.to_thread(loads.backfill, series, points)
+        if not points:
+            continue
+        recorded = await asyncio.to_thread(record, series, points, width=MINUTE)
         if isinstance(recorded, Fault):
             raise StoreError(recorded.message)
         refused += len(recorded.refused)

@@ -12,18 +12,18 @@ import io
 import math
 import zlib
 from functools import lru_cache, partial
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, Protocol, cast
 
 from msgspec import Struct
 
 from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.printable import shortened
 from cronhpa.history.database.database import Fault
-from cronhpa.history.database.series import STEP, STEPS_KEPT, Series, is_load
+from cronhpa.history.database.series import STEP, STEPS_KEPT, RecordedBatch, Series, is_load
 from cronhpa.history.load.load_history import LoadHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 HEADER = ("timestamp", "value")
@@ -69,8 +69,16 @@ class CsvError(HistoryError):
         super().__init__(path, f"line {line}", finding, accepted)
 
 
+class Backfill(Protocol):
+    """Raises the maxima of a series, as `LoadHistory.backfill` does."""
+
+    def __call__(
+        self, series: Series, maxima: Sequence[tuple[Nanoseconds, float]], /, *, width: Nanoseconds
+    ) -> RecordedBatch | Fault: ...
+
+
 def import_file(
-    loads: LoadHistory,
+    backfill: Backfill,
     series: Series,
     path: Path,
     *,
@@ -84,10 +92,10 @@ def import_file(
     Raises HistoryError, and ImportError where pyarrow is not installed.
     """
     if not is_parquet(path):
-        return import_csv(loads, series, path, now=now, shift=shift, progress=progress)
+        return import_csv(backfill, series, path, now=now, shift=shift, progress=progress)
     from cronhpa.history.imports import parquet  # noqa: PLC0415 - pyarrow, for Parquet alone
 
-    return _import(loads, series, path, parquet.rows(path), now, shift)
+    return _import(backfill, series, path, parquet.rows(path), now, shift)
 
 
 def is_parquet(path: Path) -> bool:
@@ -95,7 +103,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def import_csv(
-    loads: LoadHistory,
+    backfill: Backfill,
     series: Series,
     path: Path,
     *,
@@ -107,12 +115,13 @@ def import_csv(
     Add a file to a series: all of the file, or nothing. Where the store has a value already, the larger one wins.
 
     Minutes are kept if the file has two or more of them a step on average, else steps alone.
+    backfill: called once, after all of the file was read.
     now: values of more than a day later are refused. shift: added to every timestamp, so that an old record can stand
     for the days before now.
     progress: called now and then with bytes read and bytes in all.
     Raises CsvError for a text that cannot be read, OSError where the file or the store cannot be used.
     """
-    return _import(loads, series, path, _lines(path, progress), now, shift)
+    return _import(backfill, series, path, _lines(path, progress), now, shift)
 
 
 # The number of a line or row from 1 on, the instant, the value or None for a gap.
@@ -120,7 +129,7 @@ Row = tuple[int, Nanoseconds, float | None]
 
 
 def _import(
-    loads: LoadHistory, series: Series, path: Path, values: Iterable[Row], now: Nanoseconds, shift: Nanoseconds
+    backfill: Backfill, series: Series, path: Path, values: Iterable[Row], now: Nanoseconds, shift: Nanoseconds
 ) -> Imported:
     """All of the rows into the store, or nothing."""
     minutes: dict[Nanoseconds, float] = {}
@@ -144,7 +153,7 @@ def _import(
     points = sorted((at, high) for at, high in minutes.items() if at >= oldest)
     steps = len({at // STEP for at, _ in points})
     width = MINUTE if len(points) >= _MINUTES_PER_STEP_MIN * steps else STEP
-    outcome = loads.backfill(series, points, width=width)
+    outcome = backfill(series, points, width=width)
     if isinstance(outcome, Fault):
         raise OSError(outcome.message)
     return Imported(rows=rows, gaps=gaps, steps=steps, first=points[0][0] // STEP * STEP, last=last + STEP)

@@ -139,7 +139,7 @@ def test_the_operators_own_store_is_a_history_by_the_minute_where_it_keeps_minut
     """A point of 12 in minute 10:00 stands at 10:00:30: the rise is a line from 09:59:30, at 10 two thirds up it."""
     (tmp_path / "load.csv").write_text(csv())
     store = Store(tmp_path / "history.db")
-    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=MONDAY + DAY)
+    import_csv(store.loads.backfill, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=MONDAY + DAY)
     store.close()
 
     by_variant = scores(backtest(CPU, *REQUEST, *hours("09:30", "11:30"), "--history", "history.db", "-o", "json"))
@@ -151,7 +151,7 @@ def test_five_minute_maxima_in_the_store_are_a_history(backtest, tmp_path):
     """They stand at their middle: the rise is a line from 09:57:30 to 10:02:30, at 10 after two thirds of it."""
     store = Store(tmp_path / "history.db")
     (tmp_path / "load.csv").write_text(csv(minutes=5))
-    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=MONDAY + DAY)
+    import_csv(store.loads.backfill, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=MONDAY + DAY)
     store.close()
 
     by_variant = scores(backtest(CPU, *REQUEST, *hours("09:30", "11:30"), "--history", "history.db", "-o", "json"))

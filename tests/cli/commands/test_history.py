@@ -77,19 +77,70 @@ def test_the_command_shifts_by_seconds(tmp_path, written):
     ("arguments", "code", "said"),
     [
         (("import", "--store", "{tmp}/h.db", "shop/web", "{tmp}/none.csv"), 1, "No such file"),
-        (("import", "--store", "{tmp}/none/h.db", "shop/web", "{tmp}/none.csv"), 1, "writable folder is needed"),
+        (("import", "--store", "{tmp}/none/h.db", "shop/web", "{tmp}/load.csv"), 1, "writable folder is needed"),
         (("import", "--store", "{tmp}/h.db", "web", "{tmp}/none.csv"), 2, "NAMESPACE/NAME is accepted"),
         (("import", "shop/web", "{tmp}/none.csv"), 2, "--store"),
         (("export", "--store", "{tmp}/none.db", "shop/web"), 1, "there is no such file"),
         (("list", "--store", "{tmp}/none.db"), 1, "there is no such file"),
     ],
 )
-def test_the_command_says_what_is_wrong_in_its_exit_code_and_on_stderr(tmp_path, arguments, code, said):
+def test_the_command_says_what_is_wrong_in_its_exit_code_and_on_stderr(tmp_path, written, arguments, code, said):
+    written(GOOD)
+
     outcome = cronhpa_history(*(argument.format(tmp=tmp_path) for argument in arguments))
 
     assert code == outcome.exit_code
     assert said in outcome.stderr
     assert "Traceback" not in outcome.output
+
+
+@pytest.mark.parametrize("lines", [None, ["soon,1"], ["2026-03-01T12:00:00Z,"]])
+def test_a_file_that_cannot_be_used_makes_no_store(tmp_path, written, lines):
+    """Found: `history import` of a missing file left an empty store behind."""
+    path = tmp_path / "none.csv" if lines is None else written(*lines)
+
+    assert 1 == cronhpa_history("import", "--store", tmp_path / "h.db", "shop/web", path).exit_code
+    assert not (tmp_path / "h.db").exists()
+
+
+@pytest.mark.parametrize("other", ["h.db", "./h.db", "link.db"])
+def test_a_store_is_not_copied_to_itself(tmp_path, written, monkeypatch, other):
+    """Found: it ended with 0, and had done nothing."""
+    monkeypatch.chdir(tmp_path)
+    cronhpa_history("import", "--store", "h.db", "shop/web", written(GOOD))
+    (tmp_path / "link.db").symlink_to("h.db")
+
+    ended = cronhpa_history("copy", "h.db", other)
+
+    assert (2, "") == (ended.exit_code, ended.stdout)
+    assert "h.db is FROM as well: another store is needed" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [("t-anna\nt-bob", "holds more than one line: one is accepted"), (None, "No such file")],
+)
+def test_a_token_file_that_holds_no_token_is_named_and_its_text_is_not(tmp_path, token, said):
+    if token is not None:
+        (tmp_path / "token").write_text(token)
+
+    ended = cronhpa_history(
+        "import",
+        "--store",
+        tmp_path / "h.db",
+        "shop/web",
+        "--prometheus",
+        "http://127.0.0.1:9",
+        "--token-file",
+        tmp_path / "token",
+    )
+
+    assert 1 == ended.exit_code
+    assert "the bearer token for Prometheus: " in ended.stderr
+    assert f"{tmp_path}/token" in ended.stderr
+    assert said in " ".join(ended.stderr.split())
+    assert "anna" not in ended.stderr
+    assert not (tmp_path / "h.db").exists()
 
 
 def test_exporting_an_unknown_series_ends_with_a_hint(tmp_path, written):

@@ -60,7 +60,7 @@ def test_minutes_become_five_minute_maxima_and_gaps_stay_gaps(loads, written, na
         "2026-03-01T12:10:00Z,0", name=name,
     )  # fmt: skip
 
-    outcome = import_csv(loads, WEB, path, now=LATER)
+    outcome = import_csv(loads.backfill, WEB, path, now=LATER)
 
     assert Imported(rows=3, gaps=1, steps=2, first=NOON, last=NOON + 3 * STEP) == outcome
     assert [(NOON, 2.5), (NOON + 2 * STEP, 0.0)] == everything(loads)
@@ -70,7 +70,7 @@ def test_a_file_by_the_minute_is_kept_by_the_minute(loads, written):
     """The spike hazard is fitted to single minutes: a file provides nine days of them at once."""
     path = written("timestamp,value", *[f"2026-03-01T12:0{minute}:00Z,{minute}" for minute in range(10)])
 
-    import_csv(loads, WEB, path, now=LATER)
+    import_csv(loads.backfill, WEB, path, now=LATER)
 
     assert pytest.approx([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], abs=0.02) == list(loads.minute_history(WEB, 0, 2**63)[1])
 
@@ -83,7 +83,7 @@ def test_five_minute_maxima_that_come_back_change_no_minute(loads, written, tmp_
     text = io.StringIO()
     export_csv(loads, WEB, text)
 
-    import_csv(loads, WEB, written(*text.getvalue().splitlines()), now=LATER)
+    import_csv(loads.backfill, WEB, written(*text.getvalue().splitlines()), now=LATER)
 
     assert [1.0, 1.0, 1.0, 10.0, 1.0] == pytest.approx([high for _, high in by_minute], abs=0.02)
     assert by_minute == loads.minutes(WEB, 0, 2**63)
@@ -92,15 +92,15 @@ def test_five_minute_maxima_that_come_back_change_no_minute(loads, written, tmp_
 def test_importing_twice_changes_nothing(loads, written):
     path = written("timestamp,value", "2026-03-01T12:00:00Z,1.5", "2026-03-01T12:05:00Z,2.5")
 
-    import_csv(loads, WEB, path, now=LATER)
+    import_csv(loads.backfill, WEB, path, now=LATER)
     once = everything(loads)
-    import_csv(loads, WEB, path, now=LATER)
+    import_csv(loads.backfill, WEB, path, now=LATER)
 
     assert once == everything(loads)
 
 
 def test_a_shift_moves_every_value(loads, written):
-    import_csv(loads, WEB, written("timestamp,value", "2026-03-01T12:00:00Z,1.5"), now=LATER, shift=DAY + STEP)
+    import_csv(loads.backfill, WEB, written("timestamp,value", "2026-03-01T12:00:00Z,1.5"), now=LATER, shift=DAY + STEP)
 
     assert [(NOON + DAY + STEP, 1.5)] == everything(loads)
 
@@ -108,7 +108,7 @@ def test_a_shift_moves_every_value(loads, written):
 def test_loads_more_than_28_days_before_the_newest_are_not_kept(loads, written):
     path = written("timestamp,value", "2026-02-01T11:55:00Z,1", "2026-02-01T12:05:00Z,2", "2026-03-01T12:00:00Z,3")
 
-    assert 2 == import_csv(loads, WEB, path, now=LATER).steps
+    assert 2 == import_csv(loads.backfill, WEB, path, now=LATER).steps
     assert [2.0, 3.0] == [high for _, high in everything(loads)]
 
 
@@ -116,14 +116,14 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read_over(loads, tmp_path):
     path = tmp_path / "load.csv"
     path.write_bytes("\ufefftimestamp,value\r\n2026-03-01T12:00:00Z,1.5\r\n".encode())
 
-    import_csv(loads, WEB, path, now=LATER)
+    import_csv(loads.backfill, WEB, path, now=LATER)
 
     assert [(NOON, 1.5)] == everything(loads)
 
 
 def test_a_gap_may_be_written_as_pandas_and_prometheus_do(loads, written):
     import_csv(
-        loads,
+        loads.backfill,
         WEB,
         written("timestamp,value", "2026-03-01T12:00:00Z,1", "2026-03-01T12:05:00Z,NaN", "2026-03-01T12:10:00Z,nan"),
         now=LATER,
@@ -156,7 +156,7 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_is_imported(loads, writ
     path = written(*lines)
 
     with pytest.raises(HistoryError) as raised:
-        import_csv(loads, WEB, path, now=LATER)
+        import_csv(loads.backfill, WEB, path, now=LATER)
 
     assert str(path) in str(raised.value)
     assert said in str(raised.value)
@@ -181,14 +181,14 @@ def test_a_file_that_is_no_text_is_refused(loads, tmp_path, content):
     path.write_bytes(content)
 
     with pytest.raises(CsvError, match="is accepted"):
-        import_csv(loads, WEB, path, now=LATER)
+        import_csv(loads.backfill, WEB, path, now=LATER)
 
 
 def test_progress_of_a_long_file_rises_to_its_size(loads, written):
     path = written("timestamp,value", *[GOOD] * 25_000)
     seen = []
 
-    import_csv(loads, WEB, path, now=LATER, progress=lambda done, total: seen.append((done, total)))
+    import_csv(loads.backfill, WEB, path, now=LATER, progress=lambda done, total: seen.append((done, total)))
 
     size = path.stat().st_size
     assert [size] * 3 == [total for _, total in seen]
@@ -207,7 +207,7 @@ def test_exported_loads_are_imported_again_to_the_last_digit(tmp_path_factory, h
     text = io.StringIO()
     export_csv(loads, WEB, text)
     (folder / "load.csv").write_text(text.getvalue())
-    import_csv(again, WEB, folder / "load.csv", now=LATER)
+    import_csv(again.backfill, WEB, folder / "load.csv", now=LATER)
 
     assert everything(loads) == everything(again)
     # A header, and a line for each step from the first to the last, known or not.
@@ -219,7 +219,10 @@ def test_exported_loads_are_imported_again_to_the_last_digit(tmp_path_factory, h
 @pytest.mark.parametrize("unit", ["s", "ns"])
 def test_parquet_in_and_out_gives_what_csv_gives(loads, written, tmp_path, unit):
     import_csv(
-        loads, WEB, written("timestamp,value", GOOD, "2026-03-01T12:05:00Z,", "2026-03-01T12:10:00Z,2.5"), now=LATER
+        loads.backfill,
+        WEB,
+        written("timestamp,value", GOOD, "2026-03-01T12:05:00Z,", "2026-03-01T12:10:00Z,2.5"),
+        now=LATER,
     )
     other = Store(tmp_path / "again.db")
     again = other.loads
@@ -228,7 +231,7 @@ def test_parquet_in_and_out_gives_what_csv_gives(loads, written, tmp_path, unit)
     frame = pd.read_parquet(tmp_path / "load.parquet")
     frame["timestamp"] = frame["timestamp"].dt.as_unit(unit).dt.tz_convert("Asia/Tokyo")
     frame.to_parquet(tmp_path / "other.parquet")
-    outcome = import_file(again, WEB, tmp_path / "other.parquet", now=LATER)
+    outcome = import_file(again.backfill, WEB, tmp_path / "other.parquet", now=LATER)
 
     assert Imported(rows=2, gaps=1, steps=2, first=NOON, last=NOON + 3 * STEP) == outcome
     assert everything(loads) == everything(again)
@@ -263,7 +266,7 @@ def test_a_parquet_file_that_is_no_history_is_refused(loads, tmp_path, frame, sa
     pd.DataFrame(frame).to_parquet(path)
 
     with pytest.raises(HistoryError) as raised:
-        import_file(loads, WEB, path, now=LATER)
+        import_file(loads.backfill, WEB, path, now=LATER)
 
     assert str(path) in str(raised.value)
     assert said in str(raised.value)
@@ -284,7 +287,7 @@ def test_a_file_that_is_no_parquet_is_refused(loads, tmp_path):
     path.write_text("timestamp,value\n")
 
     with pytest.raises(HistoryError, match="a Parquet file is needed"):
-        import_file(loads, WEB, path, now=LATER)
+        import_file(loads.backfill, WEB, path, now=LATER)
 
 
 def test_a_damaged_parquet_file_is_refused(loads, tmp_path):
@@ -294,7 +297,7 @@ def test_a_damaged_parquet_file_is_refused(loads, tmp_path):
     path.write_bytes(content.replace(b"PAR1\x15", b"PAR1\xff"))
 
     with pytest.raises(HistoryError, match="a Parquet file is needed"):
-        import_file(loads, WEB, path, now=LATER)
+        import_file(loads.backfill, WEB, path, now=LATER)
 
 
 def test_the_pandas_metadata_of_a_parquet_file_is_ignored(loads, tmp_path):
@@ -303,7 +306,7 @@ def test_the_pandas_metadata_of_a_parquet_file_is_ignored(loads, tmp_path):
     table = pa.table({"timestamp": times("2026-03-01"), "value": [1.0], "note": ["x" * 1000]})
     pq.write_table(table.replace_schema_metadata({"pandas": b"\xff"}), path)
 
-    assert 1 == import_file(loads, WEB, path, now=LATER).rows
+    assert 1 == import_file(loads.backfill, WEB, path, now=LATER).rows
 
 
 @pytest.mark.parametrize(
@@ -317,7 +320,7 @@ def test_a_load_more_than_a_day_ahead_is_refused(tmp_path, written, loads, now, 
     """One line of the year 2261 would drop the 28 days before today, as they are older than 28 days then."""
     path = written("timestamp,value", GOOD)
     try:
-        told = f"{import_csv(loads, WEB, path, now=parse_instant(now)).rows} values"
+        told = f"{import_csv(loads.backfill, WEB, path, now=parse_instant(now)).rows} values"
     except HistoryError as problem:
         told = str(problem)
 
@@ -326,7 +329,7 @@ def test_a_load_more_than_a_day_ahead_is_refused(tmp_path, written, loads, now, 
 
 def test_a_shift_into_the_future_is_refused(loads, written):
     with pytest.raises(HistoryError, match=r"2026-03-03T12:00:00Z is yet to come: .* is dropped"):
-        import_csv(loads, WEB, written("timestamp,value", GOOD), now=NOON, shift=2 * DAY)
+        import_csv(loads.backfill, WEB, written("timestamp,value", GOOD), now=NOON, shift=2 * DAY)
 
 
 def test_a_parquet_row_of_the_future_is_refused(loads, tmp_path):
@@ -334,7 +337,7 @@ def test_a_parquet_row_of_the_future_is_refused(loads, tmp_path):
     pd.DataFrame({"timestamp": times("2026-03-01", "2261-01-01"), "value": [1.0, 1.0]}).to_parquet(path)
 
     with pytest.raises(HistoryError, match=r"row 2: 2261-01-01T00:00:00Z is yet to come"):
-        import_file(loads, WEB, path, now=NOON)
+        import_file(loads.backfill, WEB, path, now=NOON)
 
 
 @pytest.mark.slow
@@ -346,7 +349,7 @@ def test_of_years_by_the_minute_the_newest_28_days_are_kept(loads, tmp_path, new
     path = tmp_path / "load.csv"
     path.write_text("\n".join(["timestamp,value", *(reversed(lines) if newest_first else lines)]))
 
-    imported = import_csv(loads, WEB, path, now=LATER)
+    imported = import_csv(loads.backfill, WEB, path, now=LATER)
 
     assert (150_000, 28 * 288) == (imported.rows, imported.steps)
     assert 149_999.0 == everything(loads)[-1][1]
@@ -356,14 +359,14 @@ def test_a_line_longer_than_any_is_refused(loads, written):
     path = written("timestamp,value", f"2026-03-01T12:00:00Z,{'0' * 65_536}1")
 
     with pytest.raises(CsvError, match="line 2: more than 65,536 characters"):
-        import_csv(loads, WEB, path, now=LATER)
+        import_csv(loads.backfill, WEB, path, now=LATER)
 
 
 def test_an_error_quotes_a_field_shortened(loads, written):
     path = written("timestamp,value", f"2026-03-01T12:00:00Z,{'x' * 60_000}")
 
     with pytest.raises(CsvError) as raised:
-        import_csv(loads, WEB, path, now=LATER)
+        import_csv(loads.backfill, WEB, path, now=LATER)
 
     assert len(str(raised.value)) < 600
 
