@@ -18,6 +18,8 @@ from cronhpa.migration.documents.manifest import cron_hpa, unique_names, zone_pr
 
 GROUP, KIND = "gcp", "Autoscaler"
 _WITH_YEAR = 6
+# The second one is the former name.
+_ONLY_UP = ("ONLY_SCALE_OUT", "ONLY_UP")
 _PREDICTIVE = "OPTIMIZE_AVAILABILITY"
 
 
@@ -42,11 +44,7 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
         raise policy.unconvertible("maxNumReplicas", "there is none", "Google Cloud refuses it too")
     cpu = policy.mapping("cpuUtilization")
     metrics = _metrics(cpu)
-    mode = policy.text("mode", "ON")
-    if mode == "OFF":
-        policy.remark("mode", "found OFF", "took Preview, which scales nothing either")
-    elif mode != "ON":
-        policy.remark("mode", f"found {mode}", "left out: mode of a CronHPA is Active or Preview")
+    mode = _mode(policy)
     for key in ("coolDownPeriodSec", "scaleInControl", "customMetricUtilizations", "loadBalancingUtilization"):
         if policy.raw(key):
             policy.remark(key, "found a setting", "there is no counterpart: see behavior and metrics")
@@ -62,10 +60,23 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
             "minReplicas": bounds[0],
             "maxReplicas": highest,
             "metrics": metrics,
+            "behavior": {"scaleDown": {"selectPolicy": "Disabled"}} if mode in _ONLY_UP else None,
             "schedules": unique_names(readable) or None,
             "forecast": _forecast(cpu, metrics),
         },
     )
+
+
+def _mode(policy: FieldReader) -> str:
+    mode = policy.raw("mode")
+    if isinstance(mode, bool):  # YAML's reading of ON and OFF without quotes
+        mode = "ON" if mode else "OFF"
+    mode = "ON" if mode is None else str(mode)
+    if mode == "OFF":
+        policy.remark("mode", "found OFF", "took Preview, which scales nothing either")
+    elif mode != "ON" and mode not in _ONLY_UP:
+        policy.remark("mode", f"found {mode}", "left out: mode of a CronHPA is Active or Preview")
+    return mode
 
 
 def _metrics(cpu: FieldReader) -> list[Json] | None:

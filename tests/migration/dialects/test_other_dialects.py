@@ -176,11 +176,30 @@ def test_a_desired_capacity_alone_is_a_minimum_and_says_so():
     assert any("which its policies change" in str(remark) for remark in conversion.remarks)
 
 
-def test_an_autoscaler_of_google_cloud_that_is_off_becomes_a_preview():
-    conversion = converted(changed("gcp", ('"ON"', '"OFF"')))
+@pytest.mark.parametrize("off", ['"OFF"', "OFF"])
+def test_an_autoscaler_of_google_cloud_that_is_off_becomes_a_preview(off):
+    """Found: OFF without quotes is false in YAML, and was refused as no text."""
+    conversion = converted(changed("gcp", ('"ON"', off)))
 
     assert "Preview" == only(conversion)["mode"]
     assert "found OFF" == remarks(conversion)["policy.mode"].finding
+
+
+@pytest.mark.parametrize("on", ['"ON"', "ON"])
+def test_an_autoscaler_of_google_cloud_that_is_on_is_active(on):
+    conversion = converted(changed("gcp", ('"ON"', on)))
+
+    assert "mode" not in only(conversion)
+    assert "policy.mode" not in remarks(conversion)
+
+
+@pytest.mark.parametrize("mode", ["ONLY_SCALE_OUT", "ONLY_UP"])
+def test_an_autoscaler_of_google_cloud_that_only_scales_out_never_scales_down(mode):
+    conversion = converted(changed("gcp", ("ON", mode)))
+
+    assert {"scaleDown": {"selectPolicy": "Disabled"}} == only(conversion)["behavior"]
+    assert "mode" not in only(conversion)
+    assert "policy.mode" not in remarks(conversion)
 
 
 def test_the_group_that_gcloud_describes_has_its_autoscaler_within():
