@@ -8,10 +8,14 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
+from cronhpa.core.model.printable import shortened
+
 # No number in these objects has more digits. PyYAML multiplies out base 60, and Python refuses to print the result.
 _DIGITS_MAX = 64
 # A text counts as one value for each so many characters: aliases put long texts as often as short ones.
 _TEXT_OF_A_VALUE = 256
+# How much of a key an error quotes.
+_KEY_MAX = 80
 _MERGE = "tag:yaml.org,2002:merge"
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 
@@ -22,6 +26,10 @@ class Repeated(Struct, frozen=True):
     key: str
     first_line: int
     line: int
+
+    def told(self, lines: int = 0) -> str:
+        """What was found and what to do, in words. lines: those before the text that was read."""
+        return f"{shortened(self.key, _KEY_MAX)}: it stands in line {lines + self.first_line} already: leave one"
 
 
 def line_of(node: yaml.Node) -> int:

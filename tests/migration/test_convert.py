@@ -195,6 +195,21 @@ def test_what_is_unreadable_costs_only_itself(tmp_path):
     assert "missing.yaml: No such file" in result.stderr
 
 
+def test_a_key_that_stands_twice_is_told_and_costs_only_its_document(tmp_path):
+    """Found: the later of two maxReplicas was taken without a word."""
+    twice = yaml.safe_dump(hpa("b")) + "spec: {}\n"
+    (tmp_path / "in.yaml").write_text("---\n".join([yaml.safe_dump(hpa()), twice]))
+
+    result = run(app, ["convert", str(tmp_path / "in.yaml")])
+
+    before = yaml.safe_dump(hpa()).count("\n") + 1
+    first = twice.split("\n").index("spec:") + 1
+    assert 2 == result.exit_code
+    assert ["shop"] == [body["metadata"]["name"] for body in yaml.safe_load_all(result.stdout)]
+    told = f"in.yaml:{before + twice.count(chr(10))}: spec: it stands in line {before + first} already: leave one"
+    assert told in result.stderr
+
+
 def test_a_name_given_twice_costs_only_itself(tmp_path):
     documents = [hpa(), hpa(maxReplicas=9), hpa("b")]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cronhpa.cli.objects.manifests import flattened
+from cronhpa.cli.objects.manifests import flattened, repeated_in
 from cronhpa.cli.objects.yaml_documents import UnreadableFileError, name_of, read_text, read_with_lines
 from cronhpa.core.model.planned_event import PlannedEvent
 
@@ -61,10 +61,11 @@ def read_events(paths: Sequence[Path], namespace: str) -> list[EventDocument]:
 
     out: list[EventDocument] = []
     problems: list[str] = []
-    for body, node, file in _bodies(paths, problems):
+    for body, node, repeated, file in _bodies(paths, problems):
         of = next((one for one in (PLANNED_EVENT, CLUSTER_PLANNED_EVENT) if one.kind == body.get("kind")), None)
         if of is None:
             continue
+        problems += [f"{file}:{line}: {text}" for line, text in repeated_in(node, repeated)]
         meta = body.get("metadata")
         name = meta.get("name") if isinstance(meta, Mapping) else None
         if not isinstance(meta, Mapping) or not isinstance(name, str) or not name:
@@ -90,12 +91,12 @@ def read_events(paths: Sequence[Path], namespace: str) -> list[EventDocument]:
     return out
 
 
-def _bodies(paths: Sequence[Path], problems: list[str]) -> Iterator[tuple[Mapping[str, Any], Any, str]]:
-    """The objects of files, also those of Lists; problems: takes those of files that cannot be read."""
+def _bodies(paths: Sequence[Path], problems: list[str]) -> Iterator[tuple[Mapping[str, Any], Any, Sequence[Any], str]]:
+    """The objects of files and Lists, with the keys that stand twice; problems: takes those of unreadable files."""
     for path in paths:
         try:
             for document in read_with_lines(path):
                 for body, node in flattened(document.body, document.node):
-                    yield body, node, name_of(path)
+                    yield body, node, document.repeated, name_of(path)
         except UnreadableFileError as error:
             problems.append(str(error))

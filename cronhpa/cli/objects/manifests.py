@@ -205,15 +205,19 @@ def flattened(body: Any, node: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
         yield body, node
 
 
-def _field_problems(body: Mapping[str, Any], node: Any, repeated: Iterable[Repeated]) -> Iterator[tuple[int, str]]:
-    """Line and text of each problem outside a spec that is readable."""
+def repeated_in(node: Any, repeated: Iterable[Repeated]) -> Iterator[tuple[int, str]]:
+    """Line and text of each key that stands twice in an object of a document."""
     from cronhpa.kube.yaml_loader import line_of
 
     first, last = (1, sys.maxsize) if node is None else (line_of(node), int(node.end_mark.line) + 1)
     for key_twice in repeated:
         if first <= key_twice.first_line <= last:
-            name = shortened(key_twice.key, _TOLD_MAX)
-            yield key_twice.line, f"{name}: it stands in line {key_twice.first_line} already: leave one"
+            yield key_twice.line, key_twice.told()
+
+
+def _field_problems(body: Mapping[str, Any], node: Any, repeated: Iterable[Repeated]) -> Iterator[tuple[int, str]]:
+    """Line and text of each problem outside a spec that is readable."""
+    yield from repeated_in(node, repeated)
     for key in body:
         if key not in _TOP_LEVEL:
             meant = nearest(str(key), _TOP_LEVEL)

@@ -64,7 +64,11 @@ def read_each(path: Path) -> Iterator[Any]:
             try:
                 while loader.check_node():
                     # deep=True: PyYAML then refuses a value that contains itself.
-                    yield loader.construct_object(loader.get_node(), deep=True)
+                    body = loader.construct_object(loader.get_node(), deep=True)
+                    if loader.repeated:
+                        twice, loader.repeated = loader.repeated[0], []
+                        body = UnreadableFileError(f"{name_of(path)}:{before + twice.line}: {twice.told(before)}")
+                    yield body
             finally:
                 left -= loader.nodes
                 loader.dispose()

@@ -54,6 +54,16 @@ def test_each_object_has_a_row_and_the_sums_follow(preview):
     assert ["2", "objects", "10", "20", "short", "of", "5"] == lines[-1]
 
 
+def test_a_key_of_an_event_that_stands_twice_is_told(tmp_path):
+    """Found: the later of two reasons was taken without a word."""
+    (tmp_path / "sale.yaml").write_text(yaml.safe_dump(EVENT, sort_keys=False) + "  reason: Cyber Monday\n")
+
+    answer = CliRunner().invoke(app, ["preview", str(tmp_path / "sale.yaml")])
+
+    assert 1 == answer.exit_code
+    assert "reason: it stands in line 10 already: leave one" in answer.stderr
+
+
 def test_for_programs_it_is_json(preview):
     answer = preview(EVENT, cron_hpa("shop", 4, 20), options=("-o", "json"))
 
