@@ -501,6 +501,24 @@ def ports_out(objects):
     return {port["port"] for rule in only(objects, "NetworkPolicy")["spec"]["egress"] for port in rule["ports"]}
 
 
+@pytest.mark.parametrize(
+    ("url", "ports"),
+    [
+        ("postgresql://app@db-1:6432,db-2:6433,db-3/x", {6432, 6433, 5432}),
+        ("postgresql://db-1,db-2/x", {5432}),
+        ("postgresql://app@[fd00::1]:6432,[fd00::2]/x", {6432, 5432}),
+        ("postgresql://db/x?port=6432&sslmode=require", {6432}),
+        ("postgresql:///x?host=db-1,db-2&port=6432,6433", {6432, 6433}),
+        ("postgresql://db-1,db-2/x?sslmode=require&port=6432%2C6433", {6432, 6433}),
+    ],
+)
+def test_every_port_that_the_stores_url_names_is_open(url, ports):
+    """As libpq reads it: a port of each host, or those of ?port=. Found: one port was opened, that of the last host."""
+    rules = only(render(store={"postgresql": {"url": url}}), "NetworkPolicy")["spec"]["egress"]
+
+    assert [ports] == [{port["port"] for port in rule["ports"]} for rule in rules[2:]]
+
+
 @pytest.mark.parametrize("url", ["mysql://db/x", "postgresql://app:geheim@db/x", "postgresql://a@b@db/x"])
 def test_a_store_that_is_no_postgresql_or_holds_a_password_is_refused(url):
     """What stands in the values stands in the release's Secret and in the pod."""

@@ -64,7 +64,8 @@ def test_calendars_take_no_right():
 def test_the_network_policy_opens_the_port_of_a_feed():
     egress = only(rendered_chart(values={"calendars": CALENDARS}), "NetworkPolicy")["spec"]["egress"]
 
-    assert [8443] == [rule["ports"][0]["port"] for rule in egress[2:]]
+    # Of the calendar whose address is a secret, the port of HTTPS.
+    assert [443, 8443] == [rule["ports"][0]["port"] for rule in egress[2:]]
 
 
 @pytest.mark.parametrize(

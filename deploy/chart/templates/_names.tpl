@@ -82,7 +82,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The port of a URL, else the port of its scheme. */}}
 {{- define "cronhpa.portOf" -}}
 {{- $named := urlParse . | dig "host" "" | regexFind ":[0-9]+$" | trimPrefix ":" -}}
-{{- $named | default (hasPrefix "postgres" . | ternary "5432" (hasPrefix "https" . | ternary "443" "80")) -}}
+{{- $named | default (hasPrefix "https" . | ternary "443" "80") -}}
+{{- end -}}
+
+{{/* The ports of a PostgreSQL's URL, separated by spaces: those of ?port=, else one of each host. */}}
+{{- define "cronhpa.portsOfPostgres" -}}
+{{- $stated := regexFind "[?&]port=[^&]+" . | regexFind "[^=]+$" | replace "%2C" "," | replace "%2c" "," -}}
+{{- $hosts := regexFind "//[^/?]*" . | regexFind "[^@/]*$" -}}
+{{- $ports := list -}}
+{{- range splitList "," ($stated | default $hosts) -}}
+{{- $ports = append $ports (regexFind "(^|:)[0-9]+$" . | trimPrefix ":" | default "5432") -}}
+{{- end -}}
+{{- uniq $ports | join " " -}}
 {{- end -}}
 
 {{/* The names of the operator's pods, separated by commas. */}}
