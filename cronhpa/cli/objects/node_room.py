@@ -6,11 +6,13 @@ import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from cronhpa.core.model.spec import Spec
+    from cronhpa.core.model.spec import Spec, TargetRef
     from cronhpa.kube.client import Client
+    from cronhpa.kube.discovery import Discovery
 
 # The labels by which clouds and autoscalers name the pool of a node.
 _POOL_LABELS = (
@@ -22,6 +24,10 @@ _POOL_LABELS = (
     "node.cluster.x-k8s.io/machine-pool",
 )
 Amounts = dict[str, int]
+
+
+class _NoTemplateError(Exception):
+    """A target does not tell what its pods are."""
 
 
 class Room(Struct, frozen=True):
@@ -37,7 +43,7 @@ async def room_for(client: Client, added: Iterable[tuple[Spec, int]]) -> Room | 
     """
     What the nodes have free (allocatable less requests), beside what the added pods of targets request.
 
-    A text where the caller may not see it.
+    A text where the caller may not see it, or a target does not tell.
     """
     from cronhpa.kube.errors import ClusterError
 
@@ -46,6 +52,8 @@ async def room_for(client: Client, added: Iterable[tuple[Spec, int]]) -> Room | 
         needed = await _needed(client, added)
     except ClusterError as error:
         return f"what the nodes can hold is not known: {error.message}"
+    except _NoTemplateError as problem:
+        return f"what the added pods request is not known: {problem}"
     free = _nothing()
     for of_pool in pools.values():
         _add(free, of_pool, 1)
@@ -78,15 +86,58 @@ async def _free(client: Client) -> dict[str, Amounts]:
 
 
 async def _needed(client: Client, added: Iterable[tuple[Spec, int]]) -> Amounts:
+    """Raises ClusterError, and _NoTemplateError."""
     from cronhpa.kube.discovery import Discovery
 
     needed = _nothing()
     discovery = Discovery(client)
     for spec, pods in added:
-        resource = await discovery.resource(spec.target.api_version, spec.target.kind)
-        target = await client.get(resource.path(spec.namespace, spec.target.name), dict)
-        _add(needed, _requests(target.get("spec", {}).get("template", {}).get("spec", {})), pods)
+        template = await _template(client, discovery, spec.namespace, spec.target, follows=True)
+        _add(needed, _requests(_defaulted(template)), pods)
     return needed
+
+
+async def _template(
+    client: Client, discovery: Discovery, namespace: str, of: TargetRef, *, follows: bool
+) -> dict[str, Any]:
+    """
+    The spec of a workload's pods, with the overhead of their RuntimeClass.
+
+    follows: to the workload that a Rollout of Argo takes its pods from.
+    """
+    from cronhpa.core.model.spec import TargetRef
+    from cronhpa.kube.client import path_of
+
+    resource = await discovery.resource(of.api_version, of.kind)
+    workload = (await client.get(resource.path(namespace, of.name), dict)).get("spec") or {}
+    template: dict[str, Any] = (workload.get("template") or {}).get("spec") or {}
+    if not template and follows and (ref := workload.get("workloadRef")):
+        named = TargetRef(*(str(ref.get(key)) for key in ("apiVersion", "kind", "name")))
+        return await _template(client, discovery, namespace, named, follows=False)
+    if not template:
+        raise _NoTemplateError(f"{of.kind} {namespace}/{of.name} has no template of its pods")
+    if runtime_class := template.get("runtimeClassName"):
+        found = await client.get(path_of("apis", "node.k8s.io", "v1", "runtimeclasses", runtime_class), dict)
+        return {**template, "overhead": (found.get("overhead") or {}).get("podFixed")}
+    return template
+
+
+def _defaulted(template: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec that the API server makes of a template: what has a limit and no request requests its limit."""
+    out = dict(template)
+    requested: set[str] = set()
+    for key in ("containers", "initContainers"):
+        out[key] = [{**one, "resources": {"requests": _with_limits(one)}} for one in template.get(key) or ()]
+        requested.update(*(one["resources"]["requests"] for one in out[key]))
+    own = _with_limits(template)
+    stated = (template.get("resources") or {}).get("requests") or {}
+    out["resources"] = {"requests": {name: own[name] for name in own if name in stated or name not in requested}}
+    return out
+
+
+def _with_limits(part: Mapping[str, Any]) -> dict[str, Any]:
+    resources = part.get("resources") or {}
+    return {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
 
 
 def _nothing() -> Amounts:
@@ -104,8 +155,9 @@ def _amounts(quantities: Any) -> Amounts:
     return {name: parse_milli(str(quantities[name])) for name in ("cpu", "memory") if name in (quantities or {})}
 
 
-def _requests(pod: Mapping[str, Any]) -> Amounts:
-    total = _nothing()
-    for container in pod.get("containers") or ():
-        _add(total, _amounts(container.get("resources", {}).get("requests")), 1)
-    return total
+def _requests(pod_spec: Mapping[str, Any]) -> Amounts:
+    from cronhpa.core.metrics.pod_counts import scheduled_request
+    from cronhpa.kube.pods import RawPod, pod_from
+
+    pod = pod_from(msgspec.convert({"spec": pod_spec}, RawPod))
+    return {name: scheduled_request(pod, name) for name in _nothing()}

@@ -185,14 +185,21 @@ def _is_pod_level(resource: str) -> bool:
 
 
 def _pod_level_request(pod: Pod, resource: str) -> int | str:
-    """The pod's effective request: its own, else the sum of its containers or its largest init step."""
-    assert pod.pod_requests is not None
-    if resource in pod.pod_requests:
-        return pod.pod_requests[resource] + pod.overhead.get(resource, 0)
-    running = [c for c in pod.containers if not c.is_init or c.restartable]
-    if resource not in pod.overhead and not any(resource in c.requests for c in pod.containers):
+    parts = (pod.pod_requests or {}, pod.overhead, *(c.requests for c in pod.containers))
+    if not any(resource in requests for requests in parts):
         return f"missing pod-level request for {resource} in Pod {pod.name}"
-    total = sum(c.requests.get(resource, 0) for c in running)
+    return scheduled_request(pod, resource)
+
+
+def scheduled_request(pod: Pod, resource: str) -> int:
+    """
+    The milli-units that the scheduler finds a node for; 0 if nothing is requested.
+
+    The pod's own request, else the sum of its containers or its largest init step; and its overhead.
+    """
+    if pod.pod_requests is not None and resource in pod.pod_requests:
+        return pod.pod_requests[resource] + pod.overhead.get(resource, 0)
+    total = sum(c.requests.get(resource, 0) for c in pod.containers if not c.is_init or c.restartable)
     sidecars = peak = 0
     for step in (c for c in pod.containers if c.is_init):
         if step.restartable:
