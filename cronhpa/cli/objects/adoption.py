@@ -6,12 +6,15 @@ A text says what is missing; None if nothing is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from cronhpa.core.model.instant import Nanoseconds
 
 Json = dict[str, Any]
+# As operator.objects.owners has it.
+_OWNED_BY = re.compile(r"HorizontalPodAutoscaler (\S+(?:, \S+)*) scales ")
 
 
 class Stopped(Exception):  # noqa: N818 - a decision, with its reason
@@ -115,7 +118,7 @@ def until_it_agrees(hpa: Json | None, chpa: Json | None) -> str | None:
     if (chpa.get("status") or {}).get("observedGeneration") != wanted:
         return "the operator has not looked at the CronHPA: is it running, and is this namespace its own?"
     owned = by_type.get("TargetOwned", {})
-    if owned.get("status") != "False" or hpa["metadata"]["name"] not in owned.get("message", ""):
+    if owned.get("status") != "False" or hpa["metadata"]["name"] not in _hpas_in(owned.get("message", "")):
         return f"the operator does not say that it holds because of the HPA: {owned.get('message')}"
     if by_type.get("SpecAccepted", {}).get("status") != "True":
         return f"the operator cannot read the spec: {by_type.get('SpecAccepted', {}).get('message')}"
@@ -124,6 +127,12 @@ def until_it_agrees(hpa: Json | None, chpa: Json | None) -> str | None:
         if active.get("status") != "True":
             return f"the {name} has no metrics to scale by: {active.get('message', 'it has not looked at its target')}"
     return _disagreement(hpa, chpa)
+
+
+def _hpas_in(message: str) -> list[str]:
+    """The HPAs because of which a CronHPA holds, by the message of its TargetOwned."""
+    named = _OWNED_BY.match(message)
+    return [] if named is None else named[1].split(", ")
 
 
 def _disagreement(hpa: Json, chpa: Json) -> str | None:

@@ -7,10 +7,14 @@ What a real control plane makes of it is shown in tests/cluster/test_adopt.py.
 
 import json
 
+import msgspec
 import pytest
 from aiohttp import web
 
 from cronhpa.cli.objects.adoption import until_the_hpa_scales
+from cronhpa.core.model.spec import Spec, TargetRef
+from cronhpa.operator.objects.object_state import ObjectState
+from cronhpa.operator.objects.owners import Hpa, Owners
 
 HPAS = "/apis/autoscaling/v2/namespaces/prod/horizontalpodautoscalers"
 CRON_HPAS = "/apis/cronhpa.io/v1alpha1/namespaces/prod/cronhpas"
@@ -86,11 +90,20 @@ class Played:
         metric = said("ScalingActive", is_true=self.has_metric(hpa_is_there), message="the queue")
         if path == HPAS:
             return body | {"status": {"conditions": [metric], "desiredReplicas": self.wants[0], "currentReplicas": 4}}
-        owned = said("TargetOwned", is_true=not hpa_is_there, message="HPA shop scales it")
+        owned = said("TargetOwned", is_true=not hpa_is_there, message=held_by("shop"))
         ready = said("Ready", is_true=not hpa_is_there and self.has_metric(hpa_is_there))
         conditions = [metric, owned, ready, said("SpecAccepted", is_true=True)]
         status = {"conditions": conditions, "observedGeneration": 1, "desiredReplicas": self.wants[1]}
         return body | {"status": status | {"currentReplicas": 4}}
+
+
+def held_by(*hpas):
+    """Why a CronHPA holds, in the words of the operator."""
+    owners, state = Owners(), ObjectState("prod", "shop", "uid", 0)
+    state.served.spec = Spec(TargetRef(REF["apiVersion"], REF["kind"], REF["name"]), 1, 9)
+    for name in hpas:
+        owners.note_hpa("prod", name, msgspec.convert({"spec": {"scaleTargetRef": REF}}, Hpa))
+    return owners.problem(state, ())
 
 
 def adopt(cronhpa, *options):
@@ -291,6 +304,41 @@ def test_an_hpa_that_has_no_metric_leaves_the_cron_hpa_in_charge(served, cronhpa
     assert "so the HPA is deleted again, and the CronHPA acts as before" in " ".join(result.stderr.split())
     assert [("create", HPAS), ("delete", HPAS)] == played.calls
     assert [CRON_HPAS] == list(played.bodies)
+
+
+@pytest.mark.parametrize("others", [("shop-2", "web-shop"), ()])
+def test_an_hpa_goes_only_if_the_cron_hpa_holds_because_of_it(served, cronhpa, others):
+    """Found: a part of a word was enough, such as the name of another HPA or of the target."""
+
+    class HeldByOthers(Played):
+        def seen(self, path):
+            body = super().seen(path)
+            if path == CRON_HPAS:
+                owned = next(one for one in body["status"]["conditions"] if one["type"] == "TargetOwned")
+                owned["message"] = (
+                    held_by(*others) if others else "CronHPA old is older and scales Deployment/shop too: delete one"
+                )
+            return body
+
+    played = HeldByOthers(served)
+
+    result = adopt(cronhpa)
+
+    assert 1 == result.exit_code
+    assert "the operator does not say that it holds because of the HPA" in " ".join(result.stderr.split())
+    assert ("delete", HPAS) not in played.calls
+
+
+def test_an_hpa_goes_if_the_cron_hpa_holds_because_of_it_and_others(served, cronhpa):
+    class HeldByThree(Played):
+        def seen(self, path):
+            text = json.dumps(super().seen(path))
+            return json.loads(text.replace(held_by("shop"), held_by("jobs", "shop", "web")))
+
+    played = HeldByThree(served)
+
+    assert 0 == adopt(cronhpa).exit_code
+    assert ("delete", HPAS) in played.calls
 
 
 def body(**conditions):
