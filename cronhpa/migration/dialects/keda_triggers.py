@@ -90,7 +90,8 @@ def read_triggers(
         except Unconvertible as refusal:
             lost = True
             trigger.ignore("metadata", "metricType", "authenticationRef")
-            trigger.remark("", f"{kind}: {refusal.finding}", refusal.meaning)
+            field = refusal.path.removeprefix(trigger.path).removeprefix(".")
+            trigger.remark(field, f"{kind}: {refusal.finding}", refusal.meaning)
     if formula:
         has_external = True
         from_keda.append(_composite(advanced, hpa))

@@ -119,7 +119,7 @@ def test_without_the_metric_that_would_wake_it_it_does_not_sleep():
     conversion = converted(scaled_object(f"{MYSQL}, {cron()}"))
 
     assert {12: (10, 100), 19: (1, 100)} == {hour: bounds(conversion.manifests[0], hour) for hour in (12, 19)}
-    assert "kubectl get scaledobject,hpa" in remarks(conversion)["spec.triggers[0]"].meaning
+    assert "kubectl get scaledobject,hpa" in remarks(conversion)["spec.triggers[0].type"].meaning
     assert "minReplicas is 1" in remarks(conversion)["spec.minReplicaCount"].meaning
 
 
@@ -176,26 +176,21 @@ def test_an_end_on_other_days_than_the_start_is_told_with_dates():
 
 
 @pytest.mark.parametrize(
-    ("trigger", "words"),
+    ("metadata", "field", "words"),
     [
-        ("{type: cron, metadata: {start: 0 8 * * *, end: 0 9 * * *, desiredReplicas: '2'}}", "there is no timezone"),
-        (
-            "{type: cron, metadata: {timezone: Mars/Base, start: 0 8 * * *, end: 0 9 * * *, desiredReplicas: '2'}}",
-            "Mars/Base",
-        ),
-        (
-            "{type: cron, metadata: {timezone: UTC, start: 0 8 * * *, end: 0 25 * * *, desiredReplicas: '2'}}",
-            "0 25 * * *",
-        ),
-        ("{type: cron, metadata: {timezone: UTC, start: 0 8 * * *, end: 0 8 * * *, desiredReplicas: '2'}}", "both"),
-        ("{type: cron, metadata: {timezone: UTC, start: 0 8 * * *, end: 0 9 * * *}}", "there is no desiredReplicas"),
+        ("start: 0 8 * * *, end: 0 9 * * *, desiredReplicas: '2'", "timezone", "there is no timezone"),
+        ("timezone: Mars/Base, start: 0 8 * * *, end: 0 9 * * *, desiredReplicas: '2'", "timezone", "Mars/Base"),
+        ("timezone: UTC, start: 0 8 * * *, end: 0 25 * * *, desiredReplicas: '2'", "end", "0 25 * * *"),
+        ("timezone: UTC, start: 0 8 * * *, end: 0 8 * * *, desiredReplicas: '2'", "end", "both"),
+        ("timezone: UTC, start: 0 8 * * *, end: 0 9 * * *", "desiredReplicas", "there is no desiredReplicas"),
     ],
 )
-def test_a_cron_trigger_that_cannot_be_read_is_left_out_and_named(trigger, words):
-    conversion = converted(scaled_object(f"{CPU}, {trigger}", minReplicaCount=1))
+def test_a_cron_trigger_that_cannot_be_read_is_left_out_and_its_field_is_named(metadata, field, words):
+    """Found: the remark named the trigger alone."""
+    conversion = converted(scaled_object(f"{CPU}, {{type: cron, metadata: {{{metadata}}}}}", minReplicaCount=1))
 
     assert "schedules" not in only(conversion)
-    assert words in remarks(conversion)["spec.triggers[1]"].finding
+    assert words in remarks(conversion)[f"spec.triggers[1].metadata.{field}"].finding
 
 
 def test_pauses_are_carried_over():

@@ -150,7 +150,7 @@ def test_predictkube_is_its_query_with_a_forecast():
 def test_a_queue_is_asked_by_way_of_an_exporter_if_its_prometheus_is_known(trigger, query):
     without, with_url = (converted(scaled_object(trigger, prometheus()), prometheus=url) for url in (None, "http://p"))
 
-    told = remarks(without)["spec.triggers[0]"].meaning
+    told = remarks(without)["spec.triggers[0].type"].meaning
     assert "convert it together with KEDA's own HPA" in told or "no exporter" in told
     assert any("--prometheus" in remark.meaning and "https://" in remark.meaning for remark in without.remarks)
     (made,) = (
@@ -165,7 +165,7 @@ def test_a_queue_is_asked_by_way_of_an_exporter_if_its_prometheus_is_known(trigg
 def test_a_scaler_that_no_exporter_serves_is_named():
     conversion = converted(scaled_object("{type: external-push, metadata: {scalerAddress: 'a:1'}}", prometheus()))
 
-    assert "no exporter in common use serves it" in remarks(conversion)["spec.triggers[0]"].meaning
+    assert "no exporter in common use serves it" in remarks(conversion)["spec.triggers[0].type"].meaning
     assert 1 == len(only(conversion)["metrics"])
 
 
@@ -176,7 +176,7 @@ def test_a_threshold_that_says_nothing_is_refused(threshold):
     conversion = converted(scaled_object(trigger))
 
     assert () == conversion.manifests
-    assert "spec.triggers[0]" in remarks(conversion)
+    assert "spec.triggers[0].metadata.threshold" in remarks(conversion)
     assert {} == conversion.sources
 
 
@@ -187,7 +187,7 @@ def test_a_threshold_that_says_nothing_costs_its_own_trigger_alone(threshold):
     conversion = converted(scaled_object(odd, prometheus()))
 
     assert 1 == len(only(conversion)["metrics"])
-    assert f'found "{threshold}"' in remarks(conversion)["spec.triggers[0]"].finding
+    assert f'found "{threshold}"' in remarks(conversion)["spec.triggers[0].metadata.threshold"].finding
 
 
 def queue(kind, fields):
