@@ -45,7 +45,7 @@ def conflicts(spec: Spec, now: Nanoseconds) -> tuple[Conflict, ...]:
     The conflicts among the windows that are open at `now` and the next window of each schedule.
 
     First contradictions between bounds, each at its first occurrence, in order of time. Then windows that never open,
-    that never close in spite of an `end`, or that are longer than the time between their starts.
+    that are not known to close in spite of an `end`, or that are longer than the time between their starts.
     """
     readable = [schedule for schedule in spec.schedules if schedule.problem is None and not schedule.suspend]
     # Only floors above the lowest cap can contradict, and caps below the highest floor: most objects have none.
@@ -113,7 +113,7 @@ def _oddities(schedule: Schedule, now: Nanoseconds) -> Iterator[Conflict]:
     if windows.never_opens(window, now):
         yield odd("NeverOpens", "never opens: exclude and only leave it no start")
     if window.end is not None and windows.never_closes(window, now):
-        yield odd("NeverCloses", "never closes: each of its ends comes at the instant of a start")
+        yield odd("NeverCloses", "is not known to close: each end that was looked at comes at the instant of a start")
     if window.duration is not None and windows.overlaps_itself(window, now - now % _LOOK_AGAIN) is not None:
         yield odd(
             "OverlapsItself",
