@@ -63,7 +63,8 @@ def read_ics(text: bytes, span: Span) -> tuple[CalendarEvent, ...]:
     if len(text) > BYTES_MAX:
         raise IcsError(f"it has more than {BYTES_MAX >> 20} MiB: name a calendar with fewer events")
     begin, end = to_datetime(span.begin), to_datetime(span.end)
-    found = {event for calendar in _calendars(text) for event in _events(calendar, begin, end)}
+    calendars = _without_cancelled(_calendars(text))
+    found = {event for calendar in calendars for event in _events(calendar, begin, end)}
     if len(found) > OCCURRENCES_MAX:
         raise IcsError(_TOO_MANY)
     return tuple(sorted(found, key=lambda event: (event.opens, event.closes, event.title, event.zone)))
@@ -93,6 +94,42 @@ def _calendars(text: bytes) -> list[Any]:
     return calendars
 
 
+def _without_cancelled(calendars: list[Any]) -> list[Any]:
+    """
+    The calendars without those of METHOD:CANCEL, and without what these cancel: events, or single instances of one.
+
+    RFC 5546, 3.2.5: a cancellation need not state DTSTART, and states STATUS only if it is for all attendees.
+    """
+    kept, cancelled = list[Any](), dict[str, list[Any]]()
+    for calendar in calendars:
+        if str(_first(calendar.get("METHOD"))).upper() != "CANCEL":
+            kept.append(calendar)
+            continue
+        for event in calendar.walk("VEVENT"):
+            _check_once(event)
+            cancelled.setdefault(str(event.get("UID", "")), []).append(event)
+    for calendar in kept if cancelled else ():
+        for event in calendar.walk("VEVENT"):
+            _check_once(event)
+            for cancellation in cancelled.get(str(event.get("UID", "")), ()):
+                if _sequence(event) <= _sequence(cancellation):
+                    _cancel(calendar, event, cancellation)
+    return kept
+
+
+def _cancel(calendar: Any, event: Any, cancellation: Any) -> None:
+    of, instance = cancellation.get("RECURRENCE-ID"), event.get("RECURRENCE-ID")
+    if of is None or (instance is not None and instance.dt == of.dt):
+        event["STATUS"] = "CANCELLED"
+    elif instance is None:
+        of_series = {name: event[name] for name in ("UID", "SEQUENCE") if name in event}
+        calendar.add_component(type(event)({**of_series, "RECURRENCE-ID": of, "DTSTART": of, "STATUS": "CANCELLED"}))
+
+
+def _sequence(event: Any) -> int:
+    return int(event.get("SEQUENCE", 0))
+
+
 def _events(calendar: Any, begin: datetime, end: datetime) -> Iterator[CalendarEvent]:
     import recurring_ical_events  # noqa: PLC0415 - as above
 
@@ -120,13 +157,8 @@ def _events(calendar: Any, begin: datetime, end: datetime) -> Iterator[CalendarE
 
 def _check(event: Any) -> None:
     """Raises IcsError for an event whose times would be guessed, and for one that recurs without measure."""
-    where = f"event {_shown(_first(event.get('SUMMARY')) or event.get('UID') or 'without a name')}"
-    for name, problem in event.errors:
-        if name in {None, *_NUMBERED}:
-            raise IcsError(f"{where}: {name or 'a line'}: {_said(problem)}")
-    for name in _ONCE:
-        if isinstance(event.get(name), list):
-            raise IcsError(f"{where}: {name} stands there {len(event[name])} times: once is accepted")
+    _check_once(event)
+    where = _named(event)
     if event.get("DTSTART") is None:
         raise IcsError(f"{where}: DTSTART is missing: an event says when it begins")
     if event.get("EXRULE") is not None:
@@ -142,6 +174,21 @@ def _check(event: Any) -> None:
                     " Europe/Berlin, or send its VTIMEZONE"
                 )
     _check_length(where, event)
+
+
+def _named(event: Any) -> str:
+    return f"event {_shown(_first(event.get('SUMMARY')) or event.get('UID') or 'without a name')}"
+
+
+def _check_once(event: Any) -> None:
+    """Raises IcsError for lines that cannot be read, and for one that stands there twice."""
+    where = _named(event)
+    for name, problem in event.errors:
+        if name in {None, *_NUMBERED}:
+            raise IcsError(f"{where}: {name or 'a line'}: {_said(problem)}")
+    for name in _ONCE:
+        if isinstance(event.get(name), list):
+            raise IcsError(f"{where}: {name} stands there {len(event[name])} times: once is accepted")
 
 
 def _check_rule(where: str, rule: Any) -> None:
@@ -199,7 +246,7 @@ def _tell_apart(events: list[Any]) -> None:
     for number, event in enumerate(events):
         if event.get("RECURRENCE-ID") is not None:
             continue
-        key = (str(event.get("UID", "")), int(event.get("SEQUENCE", 0)))
+        key = (str(event.get("UID", "")), _sequence(event))
         if key in seen:
             event["UID"] = f"{key[0]}#{number}"
         seen.add(key)

@@ -73,6 +73,55 @@ def test_a_date_that_ends_where_it_begins_is_a_whole_day(rule):
     assert [("12-24T00:00", "12-25T00:00", "")] == times(f"DTSTART;VALUE=DATE:20261224|DTEND;VALUE=DATE:20261224{rule}")
 
 
+CANCEL = "METHOD:CANCEL"
+DAILY = "SUMMARY:Sale|SEQUENCE:3|DTSTART;TZID=Europe/Berlin:20261201T090000|DURATION:PT1H|RRULE:FREQ=DAILY;COUNT=4"
+
+
+@pytest.mark.parametrize("method", ["METHOD:CANCEL", "METHOD:cancel"])
+@pytest.mark.parametrize("event", [HOUR, f"{HOUR}|STATUS:CANCELLED", "SUMMARY:Sale", CLOSED])
+def test_what_a_cancellation_holds_is_no_event(method, event):
+    """RFC 5546, 3.2.5: STATUS and DTSTART may be missing. Found: a cancelled sale opened its window."""
+    assert [] == times(event, more=method)
+
+
+@pytest.mark.parametrize(
+    ("cancellation", "days"),
+    [
+        ("SEQUENCE:4", []),
+        ("SEQUENCE:3|STATUS:CANCELLED", []),
+        ("SEQUENCE:2", [1, 2, 3, 4]),
+        ("SEQUENCE:4|RECURRENCE-ID;TZID=Europe/Berlin:20261202T090000", [1, 3, 4]),
+        ("SEQUENCE:4|RECURRENCE-ID:20261202T080000Z", [1, 3, 4]),
+        ("SEQUENCE:4|RECURRENCE-ID;TZID=Europe/Berlin;RANGE=THISANDFUTURE:20261203T090000", [1, 2]),
+        ("SEQUENCE:4|RECURRENCE-ID;TZID=Europe/Berlin:20261205T090000", [1, 2, 3, 4]),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_cancellation_beside_a_calendar_cancels_its_event_or_an_instance_of_it(cancellation, days, is_first):
+    """Not an event of a later SEQUENCE, which was announced anew."""
+    both = [ics(DAILY), ics(cancellation, more=CANCEL)]
+
+    found = read_ics(b"".join(reversed(both) if is_first else both), around(NOW))
+
+    assert days == [int(event.opens[8:10]) for event in found]
+
+
+def test_a_cancellation_of_a_moved_instance_cancels_it():
+    moved = "RECURRENCE-ID;TZID=Europe/Berlin:20261202T090000|DTSTART:20261202T150000Z|DURATION:PT1H"
+    series = ics(DAILY, moved).replace(b"UID:1", b"UID:0")
+    cancelled = ics("SEQUENCE:4|RECURRENCE-ID;TZID=Europe/Berlin:20261202T090000", more=CANCEL)
+
+    opens = [[event.opens[8:] for event in read_ics(text, around(NOW))] for text in (series, series + cancelled)]
+
+    assert [["01T08:00", "02T15:00", "03T08:00", "04T08:00"], ["01T08:00", "03T08:00", "04T08:00"]] == opens
+
+
+def test_a_cancellation_of_one_event_leaves_the_others():
+    text = ics(HOUR, CLOSED) + ics("SUMMARY:Sale", more=CANCEL)
+
+    assert ["Closed"] == [event.title for event in read_ics(text, around(NOW))]
+
+
 def test_a_rule_without_an_end_ends_with_the_days_that_are_read():
     found = read("DTSTART;VALUE=DATE:20200101|RRULE:FREQ=WEEKLY")
 
