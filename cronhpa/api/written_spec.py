@@ -22,10 +22,11 @@ from cronhpa.core.model.spec import ControllerOptions, Spec
 from cronhpa.core.schedules.calendar_days import unread
 
 
-def written_spec(body: Mapping[str, Any]) -> Spec:
+def written_spec(body: Mapping[str, Any], options: ControllerOptions | None = None) -> Spec:
     """
-    The spec of a manifest, with the upstream's defaults in place of the operator's settings.
+    The spec of a manifest.
 
+    options: the operator's; None: they are not known, and the upstream's defaults take their place.
     Raises SpecError with everything that the API server or the operator would refuse, including unreadable schedules.
     An API server runs no rules after a wrong type; here the rules run on the spec without the fields of a wrong type.
     """
@@ -38,7 +39,7 @@ def written_spec(body: Mapping[str, Any]) -> Spec:
     readable = _Readable.of(text)
     problems += [SpecProblem(*_with_zone(text, *broken)) for broken in readable.applying(broken_rules(readable.text))]
     try:
-        spec = parse_spec(readable.text, body["metadata"].get("namespace") or "", ControllerOptions())
+        spec = parse_spec(readable.text, body["metadata"].get("namespace") or "", options or ControllerOptions())
     except SpecError as error:
         raise SpecError(problems or error.problems) from error
     problem_paths = {problem.path for problem in problems}

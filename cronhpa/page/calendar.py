@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.page.event_lanes import event_lanes
 from cronhpa.page.objects import LiveObject, Objects
 from cronhpa.page.questions import ENCODER, SPAN, BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
@@ -47,8 +48,17 @@ class _FleetEdges(Struct, frozen=True):
 
 
 class FleetCalendar:
-    def __init__(self, objects: Objects, worker: PageWorker, now: Callable[[], Nanoseconds]) -> None:
+    """options: by which the operator decides; None: the upstream's defaults."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        worker: PageWorker,
+        now: Callable[[], Nanoseconds],
+        options: ControllerOptions | None = None,
+    ) -> None:
         self._objects, self._worker, self._now = objects, worker, now
+        self._options = options or ControllerOptions()
         self._newest: _FleetEdges | None = None
         self._work: asyncio.Task[_FleetEdges] | None = None
         self._done = 0.0
@@ -79,7 +89,7 @@ class FleetCalendar:
         unread = cut = 0
         for first in range(0, len(objects), _AT_ONCE):
             self._done = first / len(objects)
-            question = EdgesQuestion(objects[first : first + _AT_ONCE], now, now + SPAN, calendars)
+            question = EdgesQuestion(objects[first : first + _AT_ONCE], now, now + SPAN, calendars, self._options)
             part = _ANSWERS.decode(await self._worker.run(coming_edges, ENCODER.encode(question)))
             edges += [replace(edge, object=edge.object + first) for edge in part.edges]
             minimums += part.minimums

@@ -36,7 +36,7 @@ def edges_of(question: EdgesQuestion) -> EdgesAnswer:
         tuple[bytes, bytes, Nanoseconds | None, NodeStart | None, tuple[Lead, ...], Crowd | None], _ObjectEdges | None
     ] = {}
     for place, scheduled in enumerate(question.objects):
-        memory = parse_memory({"memory": scheduled.memory} if scheduled.memory else {})
+        memory = parse_memory({"memory": scheduled.memory} if scheduled.memory else {}, question.options)
         key = (scheduled.spec, scheduled.events, memory.start_up, memory.node_start, memory.leads, memory.crowd)
         if key not in edges_by_spec:
             edges_by_spec[key] = _edges(scheduled, memory, question)
@@ -59,7 +59,7 @@ def _edges(scheduled: ScheduledObject, memory: Memory, question: EdgesQuestion) 
     """The minimum now, the edges and the schedules open now of an object; None for a spec that cannot be read."""
     try:
         text = msgspec.json.decode(zlib.decompress(scheduled.spec))
-        spec = effective_spec(text, scheduled.namespace, scheduled.events, question.calendars)
+        spec = effective_spec(text, scheduled.namespace, question.options, scheduled.events, question.calendars)
     except (SpecError, ValueError, TypeError, zlib.error):
         return None
     if not spec.is_timed:

@@ -16,9 +16,15 @@ from cronhpa.core.schedules.calendar_days import with_calendars
 _SCHEDULES = msgspec.msgpack.Decoder(tuple[Schedule, ...])
 
 
-def effective_spec(text: Any, namespace: str, events: bytes, calendars: Sequence[Calendar] = ()) -> Spec:
-    """The spec of a written one, with events packed as in `LiveObject`. Raises SpecError."""
-    return with_packed(parse_spec(text, namespace, ControllerOptions()), events, calendars)
+def effective_spec(
+    text: Any, namespace: str, options: ControllerOptions, events: bytes, calendars: Sequence[Calendar] = ()
+) -> Spec:
+    """
+    The spec of a written one.
+
+    options: the operator's. events: packed as in `LiveObject`. Raises SpecError.
+    """
+    return with_packed(parse_spec(text, namespace, options), events, calendars)
 
 
 def with_packed(spec: Spec, events: bytes, calendars: Sequence[Calendar] = ()) -> Spec:

@@ -53,10 +53,10 @@ def view_of(question: ViewQuestion) -> bytes:
     status: Json = body.get("status") or {}
     problems: list[str] = []
     try:
-        spec = effective_spec(body["spec"], question.namespace, question.events, question.calendars)
+        spec = effective_spec(body["spec"], question.namespace, question.options, question.events, question.calendars)
     except SpecError as error:
         spec, problems = None, [str(problem) for problem in error.problems]
-    memory = parse_memory(status)
+    memory = parse_memory(status, question.options)
     metric = None if spec is None else measured_metric(spec)
     past: Json = {}
     try:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from cronhpa.core.model.calendar import Calendar
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.core.model.prices import Prices
+from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.history.database.address import PortableAddress
 
 # Shown back and ahead of now: as long as every decision is kept.
@@ -33,6 +34,8 @@ class ViewQuestion(Struct, frozen=True):
     """As of `LiveObject`."""
     calendars: tuple[Calendar, ...] = ()
     """As of `LiveObject`."""
+    options: ControllerOptions = ControllerOptions()
+    """The operator's."""
 
 
 class DecisionQuestion(Struct, frozen=True):
@@ -65,6 +68,8 @@ class EdgesQuestion(Struct, frozen=True):
     until: Nanoseconds
     calendars: tuple[Calendar, ...] = ()
     """Those that the objects name."""
+    options: ControllerOptions = ControllerOptions()
+    """The operator's."""
 
 
 class BoundsEdge(Struct, frozen=True, array_like=True, gc=False):
@@ -109,6 +114,8 @@ class RerunQuestion(Struct, frozen=True):
     """As of `LiveObject`: they hold in both runs."""
     calendars: tuple[Calendar, ...] = ()
     """Those that there are."""
+    options: ControllerOptions = ControllerOptions()
+    """The operator's."""
     prices: Prices = Prices()
     progress: str = ""
     """A file into which the task writes the share that is done, from 0 to 1; "" for none."""

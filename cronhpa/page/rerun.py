@@ -20,7 +20,7 @@ from cronhpa.api.status_memory import parse_memory
 from cronhpa.api.written_spec import written_spec
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.memory import START_UP_UNKNOWN, Memory
-from cronhpa.core.model.spec import Mode, Span, Spec
+from cronhpa.core.model.spec import ControllerOptions, Mode, Span, Spec
 from cronhpa.forecasting.backtest import (
     POINTS_MIN,
     NotRunnableError,
@@ -75,8 +75,12 @@ def rerun_of(question: RerunQuestion) -> bytes:
         return _ENCODER.encode({"problems": [str(error)]})
 
 
-def spec_of(text: str, namespace: str) -> Spec:
-    """The spec of a manifest, or a spec alone. Raises NotReadableError with all problems, as `preview` lists them."""
+def spec_of(text: str, namespace: str, options: ControllerOptions) -> Spec:
+    """
+    The spec of a manifest, or a spec alone.
+
+    options: the operator's. Raises NotReadableError with all problems, as `preview` lists them.
+    """
     document, node = _document(text)
     spec, is_alone = document.get("spec"), False
     if spec is None and "scaleTargetRef" in document:
@@ -84,7 +88,7 @@ def spec_of(text: str, namespace: str) -> Spec:
     if not isinstance(spec, Mapping):
         raise NotReadableError(["spec: a CronHPA, or its spec alone, is read"])
     try:
-        return written_spec({"metadata": {"namespace": namespace}, "spec": spec})
+        return written_spec({"metadata": {"namespace": namespace}, "spec": spec}, options)
     except SpecError as error:
         located = [
             (line_at(node, problem.path.removeprefix("spec.") if is_alone else problem.path), problem)
@@ -118,13 +122,15 @@ def _document(text: str) -> tuple[Mapping[str, Any], yaml.Node]:
 
 
 def _rerun(question: RerunQuestion) -> Json:
-    wanted = _acting(with_packed(spec_of(question.text, question.namespace), question.events, question.calendars))
+    options = question.options
+    changed_spec = spec_of(question.text, question.namespace, options)
+    wanted = _acting(with_packed(changed_spec, question.events, question.calendars))
     body: Json = msgspec.json.decode(question.body)
     try:
-        live = _acting(effective_spec(body["spec"], question.namespace, question.events, question.calendars))
+        live = _acting(effective_spec(body["spec"], question.namespace, options, question.events, question.calendars))
     except SpecError as error:
         raise NotRunnableError(f"the object as it is cannot be read: {error}") from error
-    memory = parse_memory(body.get("status") or {})
+    memory = parse_memory(body.get("status") or {}, options)
     requests = memory.request_per_pod
     try:
         metric, changed = loaded_metric(live, requests), loaded_metric(wanted, requests)

@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.prices import Prices
+from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.core.schedules.wall_clock import zone_problem
 from cronhpa.history.database.address import PortableAddress, StoreAddress, portable
 from cronhpa.page.assets import load_assets
@@ -89,6 +90,8 @@ class PageSettings(Struct, frozen=True):
     """None for clear text."""
     limits: ConnectionLimits = ConnectionLimits()
     prices: Prices = Prices()
+    options: ControllerOptions = ControllerOptions()
+    """By which the operator decides."""
 
 
 class _RunText(Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,7 +123,7 @@ class PageServer:
         self._fleet = FleetRows(objects, now)
         self._views = PageWorker(_VIEWS_WAITING, _VIEW_SECONDS)
         self._runs = PageWorker(RUNS_MAX, _RUN_SECONDS)
-        self._calendar = FleetCalendar(objects, self._views, now)
+        self._calendar = FleetCalendar(objects, self._views, now, settings.options)
         self._what_if = WhatIf(self._runs)
         self._assets = load_assets(settings.authentication.mode)
         self._server: web.Server | None = None
@@ -267,7 +270,16 @@ class PageServer:
         _, live = await self._allowed(request, namespace, name)
         zone = _zone(request, live)
         question = ViewQuestion(
-            self._store, namespace, name, live.zone, zone, self._now(), _body(live), live.events, live.calendars
+            self._store,
+            namespace,
+            name,
+            live.zone,
+            zone,
+            self._now(),
+            _body(live),
+            live.events,
+            live.calendars,
+            self._settings.options,
         )
         return await answered(request, await self._views.run(object_view, ENCODER.encode(question), namespace))
 
@@ -306,7 +318,8 @@ class PageServer:
             texts.yaml,
             live.events,
             tuple(self._objects.calendars()),
-            prices=self._settings.prices,
+            self._settings.options,
+            self._settings.prices,
         )
         run = self._what_if.begin(caller.label, question)
         return await answered(request, _ENCODER.encode({"run": run}))

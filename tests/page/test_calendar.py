@@ -8,6 +8,7 @@ import pytest
 
 from cronhpa.core.model.calendar import Calendar
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, format_instant, parse_instant
+from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.page import calendar
 from cronhpa.page.calendar import FleetCalendar
 from cronhpa.page.edges import EDGES_MAX
@@ -53,6 +54,18 @@ def fleet():
 
 async def told(made, scope=ALL, worker=None):
     return json.loads(await FleetCalendar(made, worker or Inline(), lambda: NOW).answer(scope))
+
+
+async def test_the_edges_of_leads_are_those_of_the_operators_own_settings():
+    """A lead takes a sync period: of 15 s, or of 3 min. Edges are told to the minute."""
+    day = {"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 10}
+    made = MadeObjects([live("prod", "shop", {**SPEC, "minReplicas": 2, "schedules": [day]}, {})])
+
+    async def first(**options):
+        shown = FleetCalendar(made, Inline(), lambda: NOW, ControllerOptions(**options))
+        return next(instant["at"] for instant in json.loads(await shown.answer(ALL))["instants"] if instant["leads"])
+
+    assert 120 <= await first() - await first(sync_period=3 * MINUTE)
 
 
 async def test_edges_of_one_instant_are_counted_together():

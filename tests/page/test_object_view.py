@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from cronhpa.api.written_spec import as_written
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.history.past.past_decision import PastDecision
 from cronhpa.history.store import Store
 from cronhpa.page.object_view import commands, manifest_text, usual_loads
@@ -46,9 +47,9 @@ def lived(tmp_path_factory):
     return path, lived_week(path, period=5 * MINUTE)
 
 
-def view(path, shop, spec=None):
-    body = shop.body() | ({"spec": spec} if spec is not None else {})
-    asked = ViewQuestion(str(path), shop.namespace, shop.name, shop.zone, shop.zone, NOW, msgspec.json.encode(body))
+def view(path, shop, spec=None, **more):
+    body = msgspec.json.encode(shop.body() | ({"spec": spec} if spec is not None else {}))
+    asked = ViewQuestion(str(path), shop.namespace, shop.name, shop.zone, shop.zone, NOW, body, **more)
     return json.loads(object_view(ENCODER.encode(asked)))
 
 
@@ -74,6 +75,16 @@ def test_the_windows_to_come_say_when_they_are_asked_for(shown):
     ((_, lead, start, leads, floor, _), (_, opens, closes, is_lead, _, _)) = sale
     assert (True, False, 34) == (leads, is_lead, floor)
     assert (900, 12 * 3600) == (start - lead, closes - opens)
+
+
+def test_the_windows_to_come_are_asked_for_by_the_operators_own_settings(lived, shown):
+    """A lead takes a sync period. Found: the page had the default of 15 s, whatever the operator's was."""
+    slow = view(*lived, options=ControllerOptions(sync_period=60 * SECOND))
+
+    def first_lead(document):
+        return next(lane[1] for lane in document["ahead"]["lanes"] if lane[0] == "working-hours" and lane[3])
+
+    assert 45 <= first_lead(shown) - first_lead(slow)
 
 
 def test_the_bounds_to_come_name_who_set_them(shown):

@@ -12,6 +12,7 @@ from cli.glance import body, pods_of, stated
 from cronhpa.core.model.calendar import Calendar, CalendarEvent
 from cronhpa.core.model.instant import DAY
 from cronhpa.core.model.prices import Prices
+from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.forecasting.pool import WorkerError
 from cronhpa.page.questions import ENCODER, RerunQuestion, rerun
 from cronhpa.page.rerun import NotReadableError, spec_of
@@ -67,6 +68,15 @@ def test_the_week_is_decided_as_it_is_and_as_it_would_be(lived, tmp_path):
     assert (0.5, "") == (document["podPrice"], document["unpriced"])
 
 
+@pytest.mark.slow
+def test_both_weeks_are_decided_by_the_operators_own_settings(lived):
+    """A tolerance of half a target scales seldom. Found: both ran by the defaults."""
+    usual, tolerant = (result(lived, options=ControllerOptions(tolerance=share)) for share in (0.1, 0.5))
+
+    for week in ("asItIs", "changed"):
+        assert len(tolerant[week]["replicas"]) < len(usual[week]["replicas"])
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -101,7 +111,7 @@ spec:
   - {name: day, start: 0 25 * * *, end: 0 18 * * *, minReplicas: 3}
 """
     with pytest.raises(NotReadableError) as caught:
-        spec_of(text, "prod")
+        spec_of(text, "prod", ControllerOptions())
 
     assert [
         "line 5: spec.minReplica: there is no such field: did you mean minReplicas?",
@@ -133,14 +143,14 @@ def test_without_a_known_request_the_page_says_so_and_names_no_option_of_a_comma
 
 
 def test_a_spec_may_stand_alone_and_its_fields_may_be_empty():
-    assert 3 == spec_of(yaml.safe_dump({**SPEC, "behavior": None}), "prod").min_replicas
+    assert 3 == spec_of(yaml.safe_dump({**SPEC, "behavior": None}), "prod", ControllerOptions()).min_replicas
 
 
 def test_only_the_spec_of_a_text_counts():
     """The page has reviewed only the object of the request, in its own namespace."""
     text = yaml.safe_dump({"metadata": {"name": "other", "namespace": "secret"}, "spec": PLAIN})
 
-    assert "prod" == spec_of(text, "prod").namespace
+    assert "prod" == spec_of(text, "prod", ControllerOptions()).namespace
 
 
 def test_a_run_that_cannot_be_made_says_why(lived, tmp_path):
@@ -158,7 +168,7 @@ def test_an_unreadable_schedule_is_named():
     wrong = {**PLAIN, "schedules": [{"name": "day", "start": "0 25 * * *", "end": "0 18 * * *", "minReplicas": 3}]}
 
     with pytest.raises(NotReadableError) as caught:
-        spec_of(yaml.safe_dump(wrong), "prod")
+        spec_of(yaml.safe_dump(wrong), "prod", ControllerOptions())
     assert any("25" in problem for problem in caught.value.problems)
 
 

@@ -355,7 +355,7 @@ def _bounds_at(body: Json, at: Nanoseconds, spec: Spec | None) -> tuple[str, str
             return "", ""
         if hidden := hidden_sources(spec, status):
             return "", f"the bounds then rest on {hidden}, which the operator knows: see its page"
-    memory = parse_memory(status)
+    memory = parse_memory(status, spec.options)
     bounds = resolve(spec, at, memory.lead_start_up(spec), memory.leads, memory.crowd)
     return range_text(bounds.minimum, bounds.maximum), ""
 

@@ -139,6 +139,7 @@ def page_server(
         _tls(settings),
         ConnectionLimits(connections, per_peer=connections * 3 // 4),
         Prices(settings.pod_price, settings.core_price, settings.gib_price),
+        settings.controller_options,
     )
     return PageServer(page_settings, objects, rights, now)
 

@@ -2,8 +2,10 @@
 cronhpa.operator.readers.page_service: the page of an operator: its objects, the rights of callers, and valid settings.
 """
 
+import asyncio
 import ssl
 
+import aiohttp
 import msgspec
 import pytest
 import trustme
@@ -127,8 +129,10 @@ def test_settings_of_the_page_that_protect_nothing_are_refused(stated, told):
         Settings(page_port=0, **stated)
 
 
-def opened(**stated):
+def opened(*bodies, **stated):
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
+    for body in bodies:
+        inventory.put(body)
     objects = InventoryObjects(inventory, OnlyReplica())
     return page_server(Settings(**stated), objects, AccessReviews(Reviews(), Clock()), lambda: SECOND, 1024)
 
@@ -139,6 +143,32 @@ def test_without_a_port_there_is_no_page():
 
 def test_the_page_is_at_loopback_unless_settings_say_more():
     assert "127.0.0.1" == opened(page_port=0).address[0]
+
+
+@pytest.mark.parametrize("path", ["/api/objects/prod/shop", "/api/calendar"])
+async def test_the_page_asks_by_the_settings_of_its_operator(path):
+    """The clock is at 0:00:01; at 2:00 a window opens, a lead of start-up time and sync period ahead."""
+    meta = {"name": "shop", "namespace": "prod", "uid": "u", "creationTimestamp": "2026-11-23T08:00:00Z"}
+    night = {"name": "night", "start": "0 2 * * *", "durationMinutes": 60, "minReplicas": 3}
+    body = {"metadata": {**meta, "resourceVersion": "7"}, "spec": {**SPEC, "schedules": [night]}, "status": {}}
+
+    async def begin_of_lead(sync_period):
+        page = opened(body, page_port=0, page_authentication="none", sync_period=sync_period)
+        running = asyncio.create_task(page.run())
+        try:
+            async with (
+                aiohttp.ClientSession() as client,
+                client.get(f"http://127.0.0.1:{page.address[1]}{path}") as got,
+            ):
+                document = await got.json()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        if "instants" in document:
+            return next(instant["at"] for instant in document["instants"] if instant["leads"])
+        return next(lane[1] for lane in document["ahead"]["lanes"] if lane[3])
+
+    assert 120 <= await begin_of_lead("15s") - await begin_of_lead("180s")
 
 
 def test_a_secret_that_can_be_guessed_is_refused(tmp_path):
@@ -177,5 +207,5 @@ def test_the_page_knows_the_calendars_that_an_object_names_and_tells_its_events_
     assert (COMPANY, MARKETING) == live.calendars
     assert (event,) == msgspec.msgpack.decode(live.events, type=tuple[Schedule, ...])
     assert {"company", "marketing", "other"} == {calendar.name for calendar in shown.calendars()}
-    effective = effective_spec(live.body()["spec"], "prod", live.events, live.calendars)
+    effective = effective_spec(live.body()["spec"], "prod", ControllerOptions(), live.events, live.calendars)
     assert inventory.items["prod", "shop"].served.spec.schedules == effective.schedules
