@@ -125,7 +125,6 @@ class FleetHandover:
     async def synced(self) -> None:
         started = self._clock.monotonic()
         while not self.is_ready:
-            self._control_loop.note_tick()
             await asyncio.sleep(0.05)
             if self._clock.monotonic() - started > _SYNC_SECONDS:
                 LOG.warning("the first lists are still not there after %d s", _SYNC_SECONDS)

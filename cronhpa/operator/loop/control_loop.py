@@ -128,10 +128,6 @@ class ControlLoop:
         """How long the longest reconciliation under way has taken, without its waits for a place; 0 without one."""
         return max(self._clock() - min(self._queue.under_way.values(), default=self._clock()), 0)
 
-    def note_tick(self) -> None:
-        """Notes that the process makes progress, for /healthz."""
-        self.metrics.last_tick = self._clock()
-
     async def run(self, *, goes_on: bool = False) -> None:
         """
         Reconciles until cancelled.
@@ -140,19 +136,25 @@ class ControlLoop:
         """
         if not goes_on:
             self._looked = None
-        while True:
-            now = self.metrics.last_tick = self._look()
-            for namespace, due in self._queue.pop(now).items():
-                self._begin(namespace, due, now)
-            at = self._queue.next_at()
-            wait = 1.0 if at is None else min(1.0, max(0.0, (at - self._clock()) / SECOND))
-            # A timer of its own rather than a timeout: this is done every second of a quiet life.
-            timer = asyncio.get_running_loop().call_later(wait, self._has_new.set)
-            try:
-                await self._has_new.wait()
-            finally:
-                timer.cancel()
-            self._has_new.clear()
+        try:
+            while True:
+                await self._tick()
+        finally:
+            self.metrics.last_tick = None
+
+    async def _tick(self) -> None:
+        now = self.metrics.last_tick = self._look()
+        for namespace, due in self._queue.pop(now).items():
+            self._begin(namespace, due, now)
+        at = self._queue.next_at()
+        wait = 1.0 if at is None else min(1.0, max(0.0, (at - self._clock()) / SECOND))
+        # A timer of its own rather than a timeout: this is done every second of a quiet life.
+        timer = asyncio.get_running_loop().call_later(wait, self._has_new.set)
+        try:
+            await self._has_new.wait()
+        finally:
+            timer.cancel()
+        self._has_new.clear()
 
     def _look(self) -> Nanoseconds:
         """The wall clock, which is followed if it was set since the last look."""

@@ -36,8 +36,8 @@ class LoopMetrics(Struct):
     reconciles: int = 0
     errors: int = 0
     """Counters for /metrics."""
-    last_tick: Nanoseconds = 0
-    """When the loop ran last, for /healthz."""
+    last_tick: Nanoseconds | None = None
+    """When the loop ran last, for /healthz; None while it does not run, as in a replica that waits for the Lease."""
     tick_duration: Nanoseconds = 0
     """Duration of the last group of reconciliations."""
     lag: LagHistogram = field(default_factory=LagHistogram)

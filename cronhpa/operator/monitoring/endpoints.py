@@ -47,7 +47,8 @@ class Endpoints:
 
     def _healthz(self) -> Answer:
         loop = self._controller.control_loop
-        silent = (self._clock.now() - loop.metrics.last_tick) / SECOND
+        tick = loop.metrics.last_tick
+        silent = 0.0 if tick is None else (self._clock.now() - tick) / SECOND
         if silent > STUCK_SECONDS:
             return response(HTTPStatus.SERVICE_UNAVAILABLE, f"no tick for {silent:.0f} s\n")
         oldest = loop.oldest_reconcile() / SECOND

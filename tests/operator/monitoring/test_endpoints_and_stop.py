@@ -40,12 +40,14 @@ class Silent:
 class Process:
     """`Operator.run` as the command runs it, without kopf: the operator sees only the first list of the objects."""
 
-    def __init__(self, api, tmp_path, watch=None, tracing=None):
+    def __init__(self, api, tmp_path, watch=None, tracing=None, replica=None):
         self.client = ModelClient(api, timeout_seconds=3)
         self.stepped = 0
         settings = Settings(store=tmp_path / "history.db", listen_host="127.0.0.1", listen_port=0, probe_port=0)
         clock = Clock(lambda: time.time_ns() + self.stepped, time.monotonic)
-        self.operator = Operator(settings, self.client, clock, watch=watch or Silent(), tracing=tracing)
+        self.operator = Operator(
+            settings, self.client, clock, watch=watch or Silent(), tracing=tracing, replica=replica
+        )
         self.loop = self.operator.controller.control_loop
         self.stop = asyncio.Event()
 
@@ -105,6 +107,9 @@ class Waiting(OnlyReplica):
     holder = "gone"
     free_in = None
 
+    async def acquired(self):
+        await asyncio.Event().wait()
+
 
 async def test_a_waiting_replica_says_who_leads_and_when_it_takes_a_lease_that_is_not_renewed(tmp_path):
     async with Process(shop(), tmp_path) as process:
@@ -116,6 +121,15 @@ async def test_a_waiting_replica_says_who_leads_and_when_it_takes_a_lease_that_i
 
         said = "ok, waiting: gone leads, and does not renew the Lease: this replica takes it in 42 s\n"
         assert (200, said) == await process.get("/readyz")
+
+
+async def test_a_waiting_replica_is_healthy_however_long_it_waits(tmp_path):
+    """Found: its loop does not run, so "no tick" was told after half a minute, and the kubelet restarted it."""
+    async with Process(shop(), tmp_path, replica=Waiting()) as process:
+        await process.ready()
+        process.stepped = 3600 * SECOND
+
+        assert (200, "ok\n") == await process.get("/healthz")
 
 
 async def test_a_reconciliation_that_never_ends_is_not_healthy(tmp_path):
@@ -137,11 +151,12 @@ async def test_a_reconciliation_that_never_ends_is_not_healthy(tmp_path):
 
 
 async def test_a_loop_that_stands_still_is_not_healthy(tmp_path):
-    """The loop of an operator that does not run ticks no more."""
+    """Half a minute passes without a tick."""
     now = [time.time_ns()]
     process = Process(shop(), tmp_path)
     controller = process.operator.controller
-    controller.control_loop.note_tick()
+    running = asyncio.create_task(controller.control_loop.run())
+    await asyncio.sleep(0)
     objects = ObjectMetrics(controller.inventory, controller.targets.ready)
     own = OperatorMetrics(controller, process.client, (), WorkCounts(), None, "unknown")
     healthz = Endpoints(own, objects, controller, Clock(lambda: now[0], time.monotonic)).probes["/healthz"]
@@ -150,6 +165,7 @@ async def test_a_loop_that_stands_still_is_not_healthy(tmp_path):
     assert [b"ok\n"] == healthz().body
     now[0] += SECOND
     assert [b"no tick for 31 s\n"] == healthz().body
+    running.cancel()
 
 
 async def test_the_metrics_can_be_read_by_prometheus(tmp_path):
