@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
+from http import HTTPStatus
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -195,8 +196,14 @@ class EventRecorder:
         stamp = format_instant(now)
         if sent.exists:
             change = {"count": sent.count, "lastTimestamp": stamp}
-            await self._client.merge_patch(path + path_of(sent.name), change, dict)
-            return
+            try:
+                await self._client.merge_patch(path + path_of(sent.name), change, dict)
+            except ClusterError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+                sent.exists, sent.count = False, 1  # it has expired, after an hour by default: this is a new one
+            else:
+                return
         body = {
             "apiVersion": "v1",
             "kind": "Event",
