@@ -1,6 +1,7 @@
 """cronhpa.operator.controller, cronhpa.operator.objects.inventory: the memories of a replica between two terms."""
 
 import asyncio
+import json
 
 import pytest
 from lives import Life, cronhpa, deployment, one_pod_each, rules, timeline, until
@@ -128,6 +129,34 @@ def test_a_scale_that_was_under_way_at_the_end_of_a_term_counts_if_it_was_done(i
     else:
         assert 1 == len(changes)
         assert 40 <= changes[0][0] <= 56
+
+
+def test_who_leads_again_records_a_decision_that_it_made_before_another_leader_made_others():
+    """
+    Two pods, then four by another leader, then two again. Found: the second two was a repetition to who had decided the
+    first one, and of the time since then the store told that four are in force.
+    """
+    nine = {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 9, "periodSeconds": 15}]}
+
+    async def scenario():
+        api = a_shop(2, 1000, behavior=rules(nine, nine))
+        replica = SometimesLeader()
+        async with Life(api, replica=replica) as life:
+            recorder = life.controller.writer.decisions
+            await until(100)
+            replica.end()
+            api.load["prod", "shop"] = 2000
+            async with Life(api):
+                await until(200)
+            api.load["prod", "shop"] = 1000
+            first = recorder.take(100)
+            replica.lead_again(others_led=True)
+            await until(300)
+            recorded = (first, recorder.take(100))
+        assert [(2, 4), (4, 2)] == [(before, after) for _, before, after in timeline(api)]
+        return [[json.loads(bytes(one.decision.body))["status"]["desiredReplicas"] for one in of] for of in recorded]
+
+    assert [[2], [2]] == live(scenario)
 
 
 @pytest.mark.parametrize("end", [lambda replica, _: replica.end(), lambda _, inventory: inventory.drop_all(bool)])

@@ -373,6 +373,7 @@ class Inventory:
         local.under_provisioned = UnderProvisioned()
         writes.scale_unknown = local.memory.intent is not None
         writes.status_at = writes.reported = None  # the other process wrote the events of its statuses
+        writes.change.key = ()  # and recorded its decisions: an equal one of ours is in force from now on
 
     def _parse(self, state: ObjectState, spec: msgspec.Raw) -> None:
         """Parses the spec, or records its problems: an invalid spec affects only its own object."""
