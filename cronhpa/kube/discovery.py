@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -72,6 +72,9 @@ class Discovery:
         self._client = client
         self._groups: dict[str, tuple[float, list[str]]] = {}
         self._resources: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
+        # The requests under way, by path. Objects that wait for the same answer share one: the kinds of an aggregated
+        # API that hangs would take all places of the client.
+        self._under_way: dict[str, asyncio.Task[Any]] = {}
 
     async def resource(self, api_version: str, kind: str) -> Resource:
         """The resource of a kind. Raises ClusterError when the API does not serve it."""
@@ -104,7 +107,7 @@ class Discovery:
         if cached is not None and now - cached[0] < _KEEP_VERSIONS_SECONDS:
             return cached[1]
         try:
-            names = (await self._client.get(path_of("apis", group), _Group)).names
+            names = (await self._asked(path_of("apis", group), _Group)).names
         except ClusterError as error:
             if error.status != _NOT_FOUND:
                 raise
@@ -119,7 +122,7 @@ class Discovery:
             return cached[1]
         path = Resource(group, version, "").root
         try:
-            answer = await self._client.get(path, _ResourceList)
+            answer = await self._asked(path, _ResourceList)
             kinds = {entry.kind: entry.name for entry in answer.resources if "/" not in entry.name}
         except ClusterError as error:
             if error.status != _NOT_FOUND:
@@ -128,6 +131,21 @@ class Discovery:
             return {}
         _keep(self._resources, (group, version), (now, kinds))
         return kinds
+
+    async def _asked(self, path: str, kind: type[V]) -> V:
+        """The answer of the request for a path that is under way, else of a new one."""
+        task: asyncio.Task[V] | None = self._under_way.get(path)
+        if task is None:
+            task = self._under_way[path] = asyncio.create_task(self._ask(path, kind))
+            # Whoever asked may have given up, and asyncio would log an error that nobody has heard of.
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return await asyncio.shield(task)
+
+    async def _ask(self, path: str, kind: type[V]) -> V:
+        try:
+            return await self._client.get(path, kind)
+        finally:
+            del self._under_way[path]
 
 
 def _keep(cache: dict[K, V], key: K, value: V) -> None:

@@ -148,6 +148,7 @@ STATE = {
     "kube.throttles:Throttles._throttled": "paths that the API server throttles now",
     "kube.discovery:Discovery._groups": "1,000 groups",
     "kube.discovery:Discovery._resources": "1,000 groups",
+    "kube.discovery:Discovery._under_way": "one each group that is asked for",
     "kube.pod_indexer:PodIndexer._entries": "a pod's deletion",
     "kube.pod_indexer:PodIndexer._by_label": "a pod's deletion; 100 keys a namespace",
     "kube.pod_indexer:PodIndexer._templates": "a pod's deletion",

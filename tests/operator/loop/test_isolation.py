@@ -188,6 +188,28 @@ def test_a_scale_subresource_that_hangs_delays_its_own_object(kind):
     live(scenario)
 
 
+def test_an_api_that_hangs_delays_those_whose_targets_it_serves():
+    """
+    A hundred objects ask which resource their kind is. Found: each sent a request of its own, so that all places of the
+    client were taken, and the scaling of others waited for minutes.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        healthy(api, "cpu")
+        for number in range(100):
+            target = {"apiVersion": "example.com/v1", "kind": "Widget", "name": f"slow-{number}"}
+            cronhpa(api, f"slow-{number}", scaleTargetRef=target)
+        api.faults = [Fault("GET", "/apis/example.com/v1$", hangs=True, times=None)]
+        async with Life(api):
+            await until(50)
+            api.load["prod", "good"] = 2000
+            await until(66)
+        return [(name, replicas) for _, name, _, replicas in api.scalings]
+
+    assert [("prod/good", 4)] == live(scenario)
+
+
 def test_what_is_in_doubt_and_cannot_be_read_delays_its_own_object():
     """Three answers were lost, and the reads that would tell hang."""
 
