@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import msgspec
@@ -34,8 +34,9 @@ _CONFLICT = 409
 # Whoever writes the target's status in the seconds after a step makes a write conflict. After so long the decision is
 # old. On a busy API server three attempts took 12 s, and the next reconciliation as long.
 _ATTEMPT_SECONDS = 30.0
-# Reads of targets of one kind, each by a request of its own. Writes share the client's places with them.
-_READS_AT_ONCE = 16
+# Reads of targets of one kind, each by a request of its own, and of all kinds that are not watched: one aggregated API
+# may serve many. Writes share the client's places with them.
+_READS_AT_ONCE, _UNWATCHED_READS_AT_ONCE = 16, 32
 # A selector of the longest accepted text is shorter than this as JSON, with quotes and braces.
 _SELECTOR_JSON_MAX = 8 * SELECTOR_LENGTH_MAX
 # Kinds whose objects contain everything that their scale contains.
@@ -174,6 +175,7 @@ class Targets:
         self._tasks: list[asyncio.Task[None]] = []
         # By resource: one whose reads hang delays no target of another.
         self._reads: dict[Resource, asyncio.Semaphore] = {}
+        self._unwatched_reads = asyncio.Semaphore(_UNWATCHED_READS_AT_ONCE)
 
     @property
     def informers(self) -> list[Informer[Workload]]:
@@ -208,7 +210,8 @@ class Targets:
             if fresh:
                 return _scale_target(await self._get(resource, namespace, ref.name))
             if informer is None or not informer.is_current:
-                async with self._reads.setdefault(resource, asyncio.Semaphore(_READS_AT_ONCE)):
+                of_kind = self._reads.setdefault(resource, asyncio.Semaphore(_READS_AT_ONCE))
+                async with of_kind, self._unwatched_reads if informer is None else nullcontext():
                     return _scale_target(await self._get(resource, namespace, ref.name))
             target = self._seen.get((namespace, resource.group, ref.kind, ref.name))
             if target is None:

@@ -210,6 +210,27 @@ def test_an_api_that_hangs_delays_those_whose_targets_it_serves():
     assert [("prod/good", 4)] == live(scenario)
 
 
+def test_an_api_of_several_kinds_whose_scales_hang_delays_no_other():
+    """Four kinds, of each more targets than are read at once. Found: four times 16 reads took all 64 places."""
+
+    async def scenario():
+        api = ModelApi()
+        healthy(api, "cpu")
+        for kind in ("Rotor", "Stator", "Shaft", "Gear"):
+            api.kinds["/apis/example.com/v1", f"{kind.lower()}s"] = kind
+            for number in range(20):
+                target = {"apiVersion": "example.com/v1", "kind": kind, "name": f"slow-{number}"}
+                cronhpa(api, f"{kind.lower()}-{number}", scaleTargetRef=target)
+        api.faults = [Fault("GET", "slow-.*/scale$", hangs=True, times=None)]
+        async with Life(api):
+            await until(50)
+            api.load["prod", "good"] = 2000
+            await until(66)
+        return [(name, replicas) for _, name, _, replicas in api.scalings]
+
+    assert [("prod/good", 4)] == live(scenario)
+
+
 def test_what_is_in_doubt_and_cannot_be_read_delays_its_own_object():
     """Three answers were lost, and the reads that would tell hang."""
 
