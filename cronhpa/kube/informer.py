@@ -123,11 +123,14 @@ class Informer(Generic[T]):
         self._scope.on_change(self._on_rescope)
 
     @property
+    def is_asking(self) -> bool:
+        """Whether there is anything to watch, and it was listed once."""
+        return bool(self._heard) and not self._scope.is_empty
+
+    @property
     def silent_seconds(self) -> float:
         """Seconds since the last answer of the API server; 0 before the first list, and while nothing is watched."""
-        if not self._heard or self._scope.is_empty:
-            return 0.0
-        return asyncio.get_running_loop().time() - self._heard
+        return asyncio.get_running_loop().time() - self._heard if self.is_asking else 0.0
 
     @property
     def is_current(self) -> bool:

@@ -407,7 +407,9 @@ class SimulatedClient(Client):
                 raise ConnectionAbortedError(FENCED)
             answer = await self._world.answer_to(asked, until)
             await self.reachable(until)
+            self.succeeded_at = self._world.seconds()
         except RefusedError as refusal:
+            self.succeeded_at = self._world.seconds()
             seconds = 2.0 if refusal.status == 429 else None
             raise ClusterError(refusal.status, refusal.reason, refusal.message, (), seconds) from refusal
         except (OSError, TimeoutError) as error:

@@ -164,7 +164,8 @@ class PlannedEvents:
         self._client, self._inventory, self._now = client, inventory, now
         self._expected = expected
         self._namespaces: dict[str, dict[str, str]] = {}
-        self._informers: list[Informer[Any]] = []
+        self.informers: list[Informer[Any]] = []
+        """Those of events and of namespaces."""
         # Those of them that list the namespaces of this replica's shards.
         self._scoped: list[Informer[Any]] = []
         # Paths of kinds that the API does not serve, or does not let us list.
@@ -192,7 +193,7 @@ class PlannedEvents:
 
     def _follow(self, path: str, kind: type[Any], changed: Callable[..., None], scope: ShardScope | None) -> None:
         informer = Informer(self._client, path, kind, changed, keep=False, scope=scope, may_vanish=kind is RawEvent)
-        self._informers.append(informer)
+        self.informers.append(informer)
         if scope is not None:
             self._scoped.append(informer)
 
@@ -206,7 +207,7 @@ class PlannedEvents:
         if not self._was_synced:
             self._was_synced = self._is_idle and all(
                 informer.synced.is_set() or informer.path in self._absent | self._unreadable
-                for informer in self._informers
+                for informer in self.informers
             )
         return self._was_synced
 
@@ -233,7 +234,7 @@ class PlannedEvents:
 
     async def run(self) -> None:
         """Keeps the events up to date, and the specs of the objects with them, until cancelled."""
-        each = (part for informer in self._informers for part in (self._watch(informer), self._doubt(informer)))
+        each = (part for informer in self.informers for part in (self._watch(informer), self._doubt(informer)))
         await asyncio.gather(self._refresh_always(), self._give_place(), *each)
 
     @property

@@ -187,6 +187,28 @@ def test_a_load_that_changes_during_the_handover_is_scaled_for():
     live(story)
 
 
+def test_who_is_cut_off_for_good_says_so_although_it_watches_nothing_any_more():
+    """
+    It loses its shards, and so has nothing to watch. Found: it was taken for a replica without a shard, so /healthz
+    never failed, and nobody started it anew with the address or the certificate that the API server has by now.
+    """
+
+    async def story():
+        cluster = Cluster(SHARDS + 1)
+        await until(800)
+        idle, *_, serving = sorted(cluster.processes, key=lambda process: len(process.served))
+        assert not idle.served
+        assert serving.served
+        assert idle.controller.unanswered_seconds < 100
+        serving.cut()
+        await until(1500)
+        assert not serving.served
+        assert 600 < serving.controller.unanswered_seconds
+        await cluster.stop()
+
+    live(story)
+
+
 def test_a_kind_of_target_that_may_not_be_listed_keeps_nobody_from_serving():
     """
     Its targets are read one by one, with or without shards.
