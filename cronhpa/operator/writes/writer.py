@@ -423,7 +423,8 @@ class Writer:
             error = await self._patch_status(state, status, merge_patch(before, status), now)
         if error is None:
             return True
-        if error.status == HTTPStatus.NOT_FOUND:
+        # An API server that starts, and does not serve the kind yet, has no object in its 404.
+        if error.status == HTTPStatus.NOT_FOUND and error.reason == "NotFound":
             self._inventory.drop(state.key, state.uid)
         is_conflict = _is_conditional(patch) and error.status == HTTPStatus.CONFLICT
         state.writes.status_unknown = is_ambiguous(error) or is_conflict

@@ -55,6 +55,27 @@ def test_a_write_that_waits_does_not_hasten_the_next_step():
     assert second[0] - first[0] >= 30
 
 
+def test_an_api_server_that_does_not_serve_the_kind_yet_takes_no_object_away():
+    """
+    For 30 s, as at the start of an API server, status writes have a 404 that is none of the object. Found: the object
+    was taken for deleted, and decided again after the next list, five minutes later.
+    """
+
+    async def story():
+        api = shop(behavior=None)
+        async with Life(api):
+            await until(60)
+            api.load["prod", "shop"] = 2000
+            api.faults = [Fault("PATCH", "cronhpas/shop/status$", status=404, times=None)]
+            await until(90)
+            api.faults = []
+            api.load["prod", "shop"] = 4000
+            await until(120)
+        return [new for _, _, new in timeline(api)]
+
+    assert [4, 8] == live(story)
+
+
 @LOST
 @pytest.mark.parametrize("write", ["/scale$", "cronhpas/shop/status$"])
 @pytest.mark.parametrize(("replicas", "load", "goal"), [(2, 3000, 6), (6, 1000, 2)], ids=["up", "down"])
