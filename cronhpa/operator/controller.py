@@ -292,7 +292,19 @@ class Controller:
 
     def _on_object(self, key: Key) -> None:
         state = self.inventory.items[key]
-        forecast_target = target_of(state)
+        # While it cannot be read it may ask for the same: what was learned and spent for it stays.
+        if state.served.spec is not None:
+            self._note_forecast(state)
+        self._note_room(state)
+        self.control_loop.enqueue(key)
+        # Another object on the target may have to hold from now on, so it is due at once. If the target has very many
+        # objects, they wait for their next reconciliations: otherwise each change of one would make all of them due.
+        if state.target is not None and self.inventory.count_on(state.target) <= RIVALS_FEW:
+            for rival in self.inventory.on_target(state.target):
+                self.control_loop.enqueue(rival.key)
+
+    def _note_forecast(self, state: ObjectState) -> None:
+        key, forecast_target = state.key, target_of(state)
         series = None if forecast_target is None else forecast_target.series
         before = self._forecast_series.pop(key, None)
         if before is not None and series != before:
@@ -301,13 +313,6 @@ class Controller:
             self.forecast_objects.pop(key, None)
         else:
             self.forecast_objects[key], self._forecast_series[key] = state, series
-        self._note_room(state)
-        self.control_loop.enqueue(key)
-        # Another object on the target may have to hold from now on, so it is due at once. If the target has very many
-        # objects, they wait for their next reconciliations: otherwise each change of one would make all of them due.
-        if state.target is not None and self.inventory.count_on(state.target) <= RIVALS_FEW:
-            for rival in self.inventory.on_target(state.target):
-                self.control_loop.enqueue(rival.key)
 
     def _note_room(self, state: ObjectState) -> None:
         spec = state.served.spec

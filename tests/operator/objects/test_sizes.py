@@ -186,6 +186,31 @@ def test_an_edit_of_the_forecast_metric_leaves_nothing_of_the_series_before_it()
     live(scenario)
 
 
+def test_a_spec_that_cannot_be_read_for_a_while_loses_no_forecast_and_no_spend():
+    """Found: a slip of the keyboard gave the forecast a new budget for the week."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, "web")
+        cronhpa(api, "web", forecast={})
+        async with Life(api) as life:
+            await until(2)
+            api.edit("cronhpas", "prod", "web", spec={"maxReplicas": "many"})
+            await until(10)
+            api.edit("cronhpas", "prod", "web", spec={"maxReplicas": 10})
+            await until(20)
+            assert [("prod", "web")] == [*life.controller.forecast_objects]
+            assert [] == life.forecasts.forgotten
+            api.edit("cronhpas", "prod", "web", spec={"maxReplicas": "many"})
+            await until(30)
+            api.delete("cronhpas", "prod", "web")
+            await until(31)
+        assert ["cpu"] == [series.metric for series in life.forecasts.forgotten]
+        assert not life.controller.forecast_objects
+
+    live(scenario)
+
+
 @pytest.mark.slow
 def test_targets_that_are_not_there_cost_no_request():
     """A tenant's 500 objects name Deployments that the watch of Deployments does not have."""
