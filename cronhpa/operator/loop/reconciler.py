@@ -122,6 +122,9 @@ class Reconciler:
         if problem == state.local.other_operator:
             return not problem
         if problem:
+            # What was decided here last is told no longer: the other one decides.
+            self.forget(state)
+            state.local.latest = state.local.standing = None
             self._writer.report_other_operator(state, problem, self._clock())
         else:
             LOG.info("%s/%s is taken over: the operator that served it is gone", *state.key)
@@ -135,7 +138,7 @@ class Reconciler:
         return is_ours and state.served.spec is None
 
     def forget(self, state: ObjectState) -> None:
-        """An object is gone: deleted, or another replica decides on it and does not know the load of this minute."""
+        """An object is gone, or somebody else decides on it, who does not know the load of this minute."""
         self.loads.flush(state)
         self.crowds.forget(state.key)
 

@@ -270,7 +270,8 @@ class PlaceholderWriter:
             if key in wanted or not self._serves(key[0]):
                 continue
             self._has_some = True
-            if key in asking and not _is_decided(asking[key]):
+            state = asking.get(key)
+            if state is not None and not _is_decided(state) and not state.local.other_operator:
                 continue  # what another process made stays until this one knows
             self._told.pop(key, None)  # each rise has its own lines
             self._made.discard(key)

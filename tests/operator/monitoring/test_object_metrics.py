@@ -101,6 +101,28 @@ def test_nothing_is_decided_of_an_object_that_was_never_decided_upon():
     assert 1 == samples["condition"]["Ready", "False"]
 
 
+def test_an_object_that_another_installation_serves_by_now_is_told_as_its_status_is():
+    """Found: the counts that this one had decided last were told for ever, and the pods were too few all the time."""
+    texts = []
+
+    async def scenario():
+        api = shop(20_000)
+        async with Life(api) as life:
+            await until(5)
+            status = {"operator": "elsewhere/cronhpa", "currentReplicas": 7, "desiredReplicas": 9}
+            api.create("leases", "elsewhere", "cronhpa", spec={"holderIdentity": "it"})
+            api.edit("cronhpas", "prod", "shop", status=status)
+            await until(30)
+            texts.append(b"".join(await ObjectMetrics(life.inventory, lambda *_: None).parts(api.now())).decode())
+
+    live(scenario)
+    samples = parsed(texts[0])
+
+    assert (7, 9) == (samples["current_replicas"][()], samples["desired_replicas"][()])
+    assert "under_provisioned_seconds_total" not in samples
+    assert {("Deployment", "shop", "Active", "elsewhere/cronhpa"): 1} == samples["info"]
+
+
 def test_a_desired_count_that_cannot_be_written_differs_from_the_current_one():
 
     def refused():

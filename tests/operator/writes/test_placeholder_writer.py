@@ -287,6 +287,24 @@ def test_one_is_removed_with_its_object_and_by_a_replica_that_never_knew_it():
     assert [[10], []] == live(scenario)
 
 
+def test_those_of_an_object_that_another_installation_serves_by_now_go():
+    api = world()
+
+    async def scenario() -> list[list[int]]:
+        shop(api)
+        seen = []
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN + 30)
+            seen.append(counts(api))
+            api.create("leases", "elsewhere", "cronhpa", spec={"holderIdentity": "it"})
+            api.edit("cronhpas", "prod", "shop", status={"operator": "elsewhere/cronhpa"})
+            await until(BEGIN + 55)
+            seen.append(counts(api))
+        return seen
+
+    assert [[10], []] == live(scenario)
+
+
 def test_the_next_operator_keeps_what_it_finds():
     """Killed at 07:13:10, started anew, and for 20 s the target cannot be read: the same one, of the same size."""
     api = world()
