@@ -103,7 +103,8 @@ class Crowds:
         one by one.
         """
         member = self._members.get(key)
-        if member is None or self._since is None or now - self._since < _COLLECTED:
+        # Before it where the clock was set back: the objects were decided all the same.
+        if member is None or self._since is None or 0 <= now - self._since < _COLLECTED:
             return None
         start = member[0]
         if not now < start <= now + _KNOWN_BEFORE:

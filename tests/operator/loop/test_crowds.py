@@ -12,7 +12,7 @@ from virtual_time import live
 
 from core.situations import NOW, pod, schedule, spec
 from cronhpa.core.model.decision import Decision, DecisionKind, Window, WindowState
-from cronhpa.core.model.instant import MINUTE, SECOND
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import POD_RATE_UNKNOWN, Crowd
 from cronhpa.operator.loop.crowds import Crowds
@@ -86,6 +86,11 @@ def test_a_new_process_believes_the_remembered_crowds_until_all_objects_were_dec
 
     assert crowds.crowd_of(("prod", "app-7"), NOW + MINUTE - 1) is None
     assert crowds.crowd_of(("prod", "app-7"), NOW + MINUTE) is not None
+
+
+def test_a_clock_that_is_set_back_makes_no_new_process():
+    """Found: for the hours by which it was set back no start had a crowd."""
+    assert fleet(100).crowd_of(("prod", "app-7"), NOW - 3 * HOUR) is not None
 
 
 def test_from_its_start_on_a_crowd_is_as_it_was_remembered():
