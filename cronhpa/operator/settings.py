@@ -194,7 +194,7 @@ class Settings(BaseSettings):
     store_password_file: Path | None = Field(None, description="A file with the password of the PostgreSQL.")
     listen_host: str = Field(
         "",
-        description="Address of both ports. Empty: 0.0.0.0 in a container, else 127.0.0.1.",
+        description="Address of both ports. Empty: all in a container, else 127.0.0.1.",
     )
     listen_port: int = Field(
         8080, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics; 0 takes a free one."
@@ -401,7 +401,8 @@ class Settings(BaseSettings):
 
     @property
     def listen_address(self) -> str:
-        return self.listen_host or ("0.0.0.0" if _is_in_container() else "127.0.0.1")  # noqa: S104 - as described
+        # Of a cluster without IPv4 the kubelet and Prometheus come by IPv6.
+        return self.listen_host or ("::" if _is_in_container() else "127.0.0.1")
 
     @property
     def store_address(self) -> StoreAddress:

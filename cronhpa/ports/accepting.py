@@ -36,9 +36,15 @@ H = TypeVar("H", bound=OpenConnection)
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address; port 0 takes a free one. Raises OSError if it cannot be bound."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    """
+    A socket that listens at an address, "::" for all of them, also those of IPv4; port 0 takes a free one.
+
+    Raises OSError if it cannot be bound.
+    """
     is_dual = host == "::" and socket.has_dualstack_ipv6()
+    if host == "::" and not is_dual:
+        host = "0.0.0.0"  # noqa: S104 - a kernel without IPv6
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
     except OSError as error:

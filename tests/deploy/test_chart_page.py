@@ -56,7 +56,7 @@ def test_the_account_of_the_page_can_be_left_out(values):
 def test_with_a_certificate_it_is_served_to_those_who_are_named():
     objects = render(page={"tlsSecret": "page-tls", "from": INGRESS})
 
-    assert "0.0.0.0" == settings_of(objects).page_host
+    assert "::" == settings_of(objects).page_host
     assert {"name": "page", "containerPort": 8083} in container(objects)["ports"]
     (port,) = named(objects, "Service", "cronhpa-page")["spec"]["ports"]
     assert ("https", 443, "page") == (port["name"], port["port"], port["targetPort"])

@@ -95,7 +95,7 @@ def test_outside_of_a_container_only_this_machine_is_served(monkeypatch):
     assert "10.1.2.3" == Settings(listen_host="10.1.2.3").listen_address
 
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    assert "0.0.0.0" == Settings().listen_address
+    assert "::" == Settings().listen_address
 
 
 def test_a_variable_that_is_no_setting_is_named_with_the_one_that_was_meant():
