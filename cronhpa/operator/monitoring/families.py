@@ -115,7 +115,7 @@ POD_METRICS_LISTS = _counter("pod_metrics_lists", "Lists asked of metrics.k8s.io
 STATUS_WRITES = _counter("status_writes", "Writes of a status.")
 SCALE_WRITES = _counter("scale_writes", "Scale writes done.", "direction")
 SCALE_FAILURES = _counter("scale_failures", "Scale writes that the API refused.")
-EVENTS_DROPPED = _counter("events_dropped", "Events over an object's budget.")
+EVENTS_DROPPED = _counter("events_dropped", "Events not written.")
 API_REQUESTS = _counter(
     "api_requests",
     "Requests to the API server, by the code of the answer; error for one without an answer.",

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from http import HTTPStatus
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from cronhpa.api.events import Event
 from cronhpa.api.identity import API_VERSION
 from cronhpa.core.model.instant import MINUTE, Nanoseconds, format_instant
 from cronhpa.kube.client import Client, path_of
-from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.errors import ClusterError, is_ambiguous
 from cronhpa.operator.writes.write_places import WritePlaces
 
 LOG = logging.getLogger(__name__)
@@ -39,6 +39,9 @@ _WRITERS = 4
 _CALM_SECONDS = 1.0
 _WAITED_SECONDS = 10.0
 _MESSAGE_MAX = 1024
+# An API server that is restarted, or refuses for a while what is not urgent, has the events all the same. Another event
+# is written meanwhile: what is refused may be that of one namespace.
+_AGAIN_SECONDS = (5.0, 20.0, 60.0)
 
 
 class InvolvedObject(Protocol):
@@ -65,8 +68,14 @@ class _SentEvent:
         self.name, self.at, self.count, self.exists = name, at, 1, False
 
 
-# With the instant at which it was queued, by the event loop's clock.
-_Queued = tuple[InvolvedObject, Event, Nanoseconds, _SentEvent, float]
+class _Queued(NamedTuple):
+    involved: InvolvedObject
+    event: Event
+    at: Nanoseconds
+    sent: _SentEvent
+    queued_at: float
+    """By the event loop's clock."""
+    failures: int = 0
 
 
 class _Queue:
@@ -81,7 +90,7 @@ class _Queue:
 
     def put(self, queued: _Queued) -> _Queued | None:
         """Queues an event. Returns the one dropped for lack of room: this one, the newest other one, or None."""
-        is_warning = queued[1].type == "Warning"
+        is_warning = queued.event.type == "Warning"
         rank = self._warnings if is_warning else self._others
         if len(self._warnings) + len(self._others) < self._most:
             rank.append(queued)
@@ -112,6 +121,8 @@ class EventRecorder:
         self._known_of: dict[str, set[Event]] = {}
         self._spent: dict[str, tuple[float, Nanoseconds]] = {}
         self._queue = _Queue(_QUEUE)
+        # The events that failed, and are queued again later.
+        self._held_back = 0
 
     def record(self, involved: InvolvedObject, event: Event, now: Nanoseconds) -> None:
         """Queues an event; only counts a recent repetition; drops it if the object's budget is spent."""
@@ -135,10 +146,13 @@ class EventRecorder:
             self._known_of.setdefault(involved.uid, set()).add(event)
             if len(self._known) > _KEPT:
                 self._drop(*next(iter(self._known)))
-        crowded_out = self._queue.put((involved, event, now, sent, asyncio.get_running_loop().time()))
+        self._put(_Queued(involved, event, now, sent, asyncio.get_running_loop().time()))
+
+    def _put(self, queued: _Queued) -> None:
+        crowded_out = self._queue.put(queued)
         if crowded_out is not None:
             self.dropped += 1
-            self._drop(crowded_out[0].uid, crowded_out[1])
+            self._drop(crowded_out.involved.uid, crowded_out.event)
 
     def forget(self, involved: InvolvedObject) -> None:
         self._spent.pop(involved.uid, None)
@@ -174,18 +188,34 @@ class EventRecorder:
 
     async def _write_on(self) -> None:
         while True:
-            involved, event, now, sent, queued_at = await self._queue.get()
-            if asyncio.get_running_loop().time() - queued_at < _WAITED_SECONDS:
+            queued = await self._queue.get()
+            if asyncio.get_running_loop().time() - queued.queued_at < _WAITED_SECONDS:
                 await self._places.calm(_CALM_SECONDS)
+            involved, event = queued.involved, queued.event
             try:
-                await self._write(involved, event, now, sent)
+                await self._write(involved, event, queued.at, queued.sent)
             except ClusterError as error:
-                self._drop(involved.uid, event)
                 LOG.debug("event %s of %s/%s: %s", event.reason, involved.namespace, involved.name, error.message)
+                self._note_failed(queued, error)
             except Exception:
                 LOG.exception("an event of %s/%s could not be written", involved.namespace, involved.name)
             finally:
                 self._queue.task_done()
+
+    def _note_failed(self, queued: _Queued, error: ClusterError) -> None:
+        """Queues an event again where that may help; else the next one of its words is a new one."""
+        is_passing = is_ambiguous(error) or error.status == HTTPStatus.TOO_MANY_REQUESTS
+        if is_passing and queued.failures < len(_AGAIN_SECONDS) and self._held_back < _QUEUE:
+            self._held_back += 1
+            again = queued._replace(failures=queued.failures + 1)
+            asyncio.get_running_loop().call_later(_AGAIN_SECONDS[queued.failures], self._put_again, again)
+        else:
+            self.dropped += 1
+            self._drop(queued.involved.uid, queued.event)
+
+    def _put_again(self, queued: _Queued) -> None:
+        self._held_back -= 1
+        self._put(queued)
 
     async def _write(self, involved: InvolvedObject, event: Event, now: Nanoseconds, sent: _SentEvent) -> None:
         # More events may wait than are kept to be counted.
@@ -223,7 +253,11 @@ class EventRecorder:
             "lastTimestamp": stamp,
             "count": sent.count,
         }
-        await self._client.post(path, body)
+        try:
+            await self._client.post(path, body)
+        except ClusterError as error:
+            if error.status != HTTPStatus.CONFLICT:  # written, and the answer was lost
+                raise
         sent.exists = True
 
     def _spend(self, uid: str, now: Nanoseconds) -> bool:
