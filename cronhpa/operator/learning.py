@@ -38,7 +38,8 @@ LOG = logging.getLogger(__name__)
 
 # Between two passes of the event loop: a millisecond or so.
 _OBJECTS_PER_PASS = 500
-# In one transaction of the store: encoding and packing more of them would take long.
+# In one transaction of the store: two minutes of 10,000 objects; and of what is encoded and packed, which takes longer.
+_LOADS_AT_ONCE = 20_000
 _DECISIONS_AT_ONCE = 500
 _POINTS_AT_ONCE = 5000
 
@@ -219,16 +220,14 @@ class Learning:
         """
         Writes loads, spend and decisions to the store.
 
-        If it cannot be written, the loads are lost; spend and decisions wait, within bounds.
+        If it cannot be written, all of them wait, within bounds.
         """
         store = self._store
         if store is None:
             return
-        batch, spend = list(self._loads), self._budgets.drain()
-        self._loads.clear()
-        recorded = await asyncio.to_thread(store.loads.record, batch) if batch else None
+        spend = self._budgets.drain()
+        problem = await self._flush_loads(store)
         # After one failure nothing else is written in this flush: wait for a slow store only once.
-        problem = recorded if isinstance(recorded, Fault) else None
         if problem is None and spend:
             problem = await asyncio.to_thread(store.spend.add, spend)
         if problem is not None:
@@ -240,6 +239,18 @@ class Learning:
             if problem is None:
                 self._reports.are_stored(reports)
         self._log_problem(problem)
+
+    async def _flush_loads(self, store: Store) -> Fault | None:
+        """Writes all waiting loads. Returns the fault that stopped it; None if all were written."""
+        loads = self._loads
+        while batch := [loads.popleft() for _ in range(min(_LOADS_AT_ONCE, len(loads)))]:
+            recorded = await asyncio.to_thread(store.loads.record, batch)
+            if isinstance(recorded, Fault):
+                # Beyond the bound the oldest give way.
+                room = len(batch) if loads.maxlen is None else loads.maxlen - len(loads)
+                loads.extendleft(reversed(batch[max(len(batch) - room, 0) :]))
+                return recorded
+        return None
 
     async def _flush_decisions(self, store: Store, decisions: DecisionRecorder) -> Fault | None:
         """Writes all waiting decisions and points. Returns the fault that stopped it; None if all were written."""

@@ -87,3 +87,59 @@ def test_what_keeps_the_history_from_being_written_is_told_once(tmp_path, caplog
     asyncio.run(scenario())
 
     assert 2 == sum("disk full" in record.message for record in caplog.records)
+
+
+def test_loads_wait_while_the_store_cannot_be_written_and_the_oldest_give_way(tmp_path):
+    """
+    Room for three. Found: what the store refused was lost, so that minutes of a database that was down were gaps in the
+    past of every object.
+    """
+    store, recorded = FullDisk(), []
+    answers = iter([Fault("down"), Fault("down"), RecordedBatch(3)])
+
+    def record(batch):
+        answer = next(answers)
+        recorded.extend(batch if isinstance(answer, RecordedBatch) else ())
+        return answer
+
+    store.loads.record = record
+    loads = deque(maxlen=3)
+    keeper = learning(tmp_path / "history.db", loads, open_store=lambda _: store)
+
+    async def scenario():
+        keeping = asyncio.create_task(keeper.keep_history())
+        while not keeper.is_open:  # noqa: ASYNC110 - a thread opens it
+            await asyncio.sleep(0)
+        keeping.cancel()
+        for first in (0, 2, 4):
+            loads.extend(LoadSample(SERIES, 10**18 + number, 3.0) for number in (first, first + 1))
+            await keeper.flush()
+
+    asyncio.run(scenario())
+
+    assert [3, 4, 5] == [sample.at - 10**18 for sample in recorded]
+    assert not loads
+
+
+def test_loads_that_come_while_others_are_refused_stay_behind_them(tmp_path):
+    """Two wait, and two more come while the store is asked: of the four there is room for three."""
+    loads, store = deque(maxlen=3), FullDisk()
+    keeper = learning(tmp_path / "history.db", loads, open_store=lambda _: store)
+
+    def refuse(_):
+        loads.extend(LoadSample(SERIES, number, 3.0) for number in (2, 3))
+        return Fault("down")
+
+    store.loads.record = refuse
+
+    async def scenario():
+        keeping = asyncio.create_task(keeper.keep_history())
+        while not keeper.is_open:  # noqa: ASYNC110 - a thread opens it
+            await asyncio.sleep(0)
+        keeping.cancel()
+        loads.extend(LoadSample(SERIES, number, 3.0) for number in (0, 1))
+        await keeper.flush()
+
+    asyncio.run(scenario())
+
+    assert [1, 2, 3] == [sample.at for sample in loads]
