@@ -54,6 +54,9 @@ _ERROR_BYTES = 2**18
 _MESSAGE_MAX = 4096
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,255}")
 _UNQUOTED = re.compile(r"[A-Za-z0-9_.~*:-]+")
+# Of a connection between the API server and a server behind it: another one each time, and the text is written to the
+# status of each object that asked.
+_OWN_PORT = re.compile(r"(?<=[0-9a-f\]]):[0-9]{1,5}(?=->)")
 TOO_LARGE = "TooLarge"
 # Only so many answers longer than this are read at once, for each metrics API and for everything else: all of them
 # together would take a gigabyte. The others stay in the sender's buffers meanwhile.
@@ -394,5 +397,5 @@ def _error(response: aiohttp.ClientResponse, answer: bytes, path: str) -> Cluste
     causes = () if failure.details is None else failure.details.causes
     # It becomes the reason of a condition, and the API refuses a status with a malformed reason.
     reason = failure.reason if _REASON.fullmatch(failure.reason) else f"HTTP{status}"
-    message = shortened(without_url_secrets(message), _MESSAGE_MAX)
+    message = shortened(without_url_secrets(_OWN_PORT.sub("", message)), _MESSAGE_MAX)
     return ClusterError(status, reason, message, causes, retry_after(status, response.headers.get("Retry-After")))

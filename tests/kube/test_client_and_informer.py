@@ -320,6 +320,29 @@ async def test_a_refusal_has_the_reason_and_message_of_the_api_server():
     assert (404, "NotFound", "/nowhere not found") == (caught.value.status, caught.value.reason, caught.value.message)
 
 
+@pytest.mark.parametrize("own", ["10.244.0.1", "[fd00::1]"])
+async def test_equal_failures_of_a_server_behind_the_api_server_have_equal_words(own):
+    """
+    The port of the API server's own end differs each time. Found: with each reconciliation the status of each object
+    that asked an adapter was written, and had a new event, for as long as connections to it were reset.
+    """
+    api, ports = FakeApi(), iter((37624, 52342))
+
+    async def refusing(_):
+        text = f"error trying to reach service: read tcp {own}:{next(ports)}->10.244.1.5:6443: connection reset by peer"
+        return web.json_response({"kind": "Status", "message": text, "reason": "ServiceUnavailable"}, status=503)
+
+    api.answers["/adapter"] = refusing
+    said = []
+    async with api.client() as client:
+        for _ in range(2):
+            with pytest.raises(ClusterError) as caught:
+                await client.read("/adapter")
+            said.append(caught.value.message)
+
+    assert [f"error trying to reach service: read tcp {own}->10.244.1.5:6443: connection reset by peer"] * 2 == said
+
+
 @pytest.mark.parametrize(
     "body",
     [b'{"message": "\xd1"}', b'{"a": ' + b"[" * 100_000, b"\xff", b""],
