@@ -463,6 +463,25 @@ def test_events_of_thousands_of_namespaces_that_end_together_do_not_hold_up_the_
     assert live(scenario) < 1
 
 
+def test_a_clock_that_was_ahead_for_an_hour_holds_no_report_back():
+    """Found: numbers that were written by the wrong clock stayed until it was so late again."""
+    api = api_with_events()
+
+    async def scenario():
+        api.clock_offset = 3600 * SECOND
+        deployment(api, "shop", replicas=10)
+        api.load["prod", "shop"] = 9000
+        cronhpa(api, "shop", maxReplicas=10)
+        api.create("plannedevents", "prod", "sale", spec=sale(minReplicas=10))
+        async with Life(api):
+            for second, offset in ((300, 0), (900, 0)):
+                await until(second)
+                api.clock_offset = offset
+        return api.objects["plannedevents"]["prod", "sale"]["status"]["report"]["minutesAtMax"]
+
+    assert 12 <= live(scenario) <= 15
+
+
 def test_reports_count_each_minute_though_looks_at_all_events_take_many(monkeypatch):
     """For two hours an object is at its maximum. Each look at one of ten events rests for half a minute."""
     seconds = itertools.count(step=0.5)

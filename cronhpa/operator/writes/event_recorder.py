@@ -132,7 +132,7 @@ class EventRecorder:
         if sent is not None:
             sent.count += 1
             self._known.move_to_end((involved.uid, event))
-            if now - sent.at < _REPEAT:
+            if 0 <= now - sent.at < _REPEAT:  # not where the clock was set back since
                 return
             sent.at = now
         if not self._spend(involved.uid, now):

@@ -237,7 +237,8 @@ class EventStatusWriter:
             return True
         if ("closed" in (before.get("report") or {})) != ("closed" in (status.get("report") or {})):
             return True
-        return before != status and now - self._written_at.get(seen.event.key, 0) >= _DRIFT - SECOND
+        # The clock may step back.
+        return before != status and not 0 <= now - self._written_at.get(seen.event.key, 0) < _DRIFT - SECOND
 
     async def _write(self, seen: SeenEvent, status: dict[str, Any]) -> bool:
         """Writes a status; whether it was written. Another one may have come first: the next look begins with that."""

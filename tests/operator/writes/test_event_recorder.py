@@ -139,6 +139,17 @@ def test_an_event_that_repeats_is_counted_and_written_again_after_five_minutes()
     assert ([("FailedGetScale", GONE.message, 41)], 0) == written(record)
 
 
+def test_a_clock_that_was_ahead_for_a_day_keeps_no_event_back():
+    """Found: an event with the words of one of tomorrow was counted alone, until it was tomorrow."""
+
+    async def record(recorder):
+        recorder.record(item(), GONE, START + DAY)
+        await recorder.flushed()
+        recorder.record(item(), GONE, START)
+
+    assert ([("FailedGetScale", GONE.message, 2)], 0) == written(record)
+
+
 def test_an_event_that_comes_again_after_the_former_one_expired_is_there():
     """
     The API server forgets an event after an hour; a window opens each week with the same words. Found: of two such
