@@ -241,6 +241,7 @@ class ObjectState:
     def follow_clock(self, step: Nanoseconds) -> None:
         """The clock was set by `step`: what the memory holds is as old as before."""
         self.replace_memory(self.local.memory.shifted(step))
+        self.local.under_provisioned.follow_clock(step)
         self.local.clock_step += step
 
     def memory_after(self, change: Callable[[Memory], Memory]) -> Memory:

@@ -25,6 +25,11 @@ class UnderProvisioned:
             self._total += max(now - self._since, 0)
         self._since = now if is_short else None
 
+    def follow_clock(self, step: Nanoseconds) -> None:
+        """The clock was set by `step`, in which no time has passed."""
+        if self._since is not None:
+            self._since += step
+
     @property
     def is_short(self) -> bool:
         """Whether the pods are too few since the newest reconciliation."""

@@ -318,6 +318,21 @@ def test_of_an_average_of_one_value_all_pods_of_the_target_count(proposal, short
     assert short == under_provisioned.seconds(60 * SECOND)
 
 
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_is_set_is_no_time_with_too_few_pods(hours):
+    """Too few from the start on, and nothing can be done. The clock is set after two minutes, of three."""
+
+    async def scenario():
+        api = shop(20_000, maxReplicas=2)
+        async with Life(api) as life:
+            await until(120)
+            api.clock_offset = hours * 3600 * SECOND
+            await until(180)
+            return life.inventory.items["prod", "shop"].local.under_provisioned.seconds(api.now())
+
+    assert 160 <= live(scenario) <= 181
+
+
 def test_a_metric_that_is_absent_asks_for_nothing():
     under_provisioned = UnderProvisioned()
     decision = Decision(0, DecisionKind.HELD, 2, 2, metrics=(Absent("FailedGetResourceMetric", "none"),))
