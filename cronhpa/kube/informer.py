@@ -297,13 +297,10 @@ class Informer(Generic[T]):
                 continue
             if not self._is_watched(raw):
                 continue
-            changed = self._decode(raw)
-            if changed is None:
-                continue
-            if kind == "DELETED":
-                self._seen.note(version_number(changed.metadata.resource_version))
-                self._drop((changed.metadata.namespace, changed.metadata.name))
-            else:
+            if kind == "DELETED":  # by the metadata alone: also one of which nothing else can be read
+                self._seen.note(version_of(raw))
+                self._drop(self._key(raw))
+            elif (changed := self._decode(raw)) is not None:
                 self._put(changed, self.note)
 
     def _decode(self, raw: msgspec.Raw) -> T | None:

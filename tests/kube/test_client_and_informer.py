@@ -91,6 +91,18 @@ async def test_an_informer_lists_and_then_watches():
         await eventually(lambda: watched.replicas("shop") == 3)
 
 
+async def test_an_object_that_could_not_be_read_any_more_is_dropped_with_its_deletion():
+    """Found: it stayed as it was last read until the next list, up to twelve minutes."""
+    api = FakeApi()
+    api.answers[DEPLOYMENTS] = listing(deployment("shop", 5), deployment("odd", 6))
+    unreadable = {**deployment("odd", 11), "spec": {"replicas": "many"}}
+    api.watches[DEPLOYMENTS] = [[{"type": "MODIFIED", "object": unreadable}, {"type": "DELETED", "object": unreadable}]]
+
+    async with Watched(api) as watched:
+        await eventually(lambda: watched.gone == ["odd"])
+        assert watched.replicas("shop") is not None
+
+
 async def test_the_next_list_drops_objects_that_were_deleted_while_nobody_watched():
     api = FakeApi()
     lists = [listing(deployment("shop", 5), deployment("old", 6)), listing(deployment("shop", 5))]
