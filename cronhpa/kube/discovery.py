@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -79,7 +80,7 @@ class Discovery:
     async def resource(self, api_version: str, kind: str) -> Resource:
         """The resource of a kind. Raises ClusterError when the API does not serve it."""
         group, _, version = api_version.rpartition("/")
-        kinds = await self._kinds(group, version)
+        kinds = await self._kinds(group, version, kind)
         if kind not in kinds:
             raise ClusterError(_NOT_FOUND, "NoKindMatch", f'no matches for kind "{kind}" in version "{api_version}"')
         return Resource(group, version, kinds[kind])
@@ -87,7 +88,7 @@ class Discovery:
     async def resource_in(self, group: str, kind: str) -> Resource:
         """The resource of a kind in whichever version the API serves it, as the upstream maps a described object."""
         for version in await self._versions(group):
-            kinds = await self._kinds(group, version)
+            kinds = await self._kinds(group, version, kind)
             if kind in kinds:
                 return Resource(group, version, kinds[kind])
         full = f"{kind}.{group}" if group else kind
@@ -107,7 +108,8 @@ class Discovery:
         if cached is not None and now - cached[0] < _KEEP_VERSIONS_SECONDS:
             return cached[1]
         try:
-            names = (await self._asked(path_of("apis", group), _Group)).names
+            path = path_of("apis", group)
+            names = (await asyncio.shield(self._asked(path, lambda: self._client.get(path, _Group)))).names
         except ClusterError as error:
             if error.status != _NOT_FOUND:
                 raise
@@ -115,37 +117,48 @@ class Discovery:
         _keep(self._groups, group, (now, names))
         return names
 
-    async def _kinds(self, group: str, version: str) -> dict[str, str]:
-        now = asyncio.get_running_loop().time()
-        cached = self._resources.get((group, version))
-        if cached is not None and now - cached[0] < _KEEP_SECONDS:
-            return cached[1]
-        path = Resource(group, version, "").root
-        try:
-            answer = await self._asked(path, _ResourceList)
-            kinds = {entry.kind: entry.name for entry in answer.resources if "/" not in entry.name}
-        except ClusterError as error:
-            if error.status != _NOT_FOUND:
-                raise
-            # Absence is not cached: the CRD of a group may be created at any moment.
-            return {}
-        _keep(self._resources, (group, version), (now, kinds))
+    async def _kinds(self, group: str, version: str, wanted: str) -> dict[str, str]:
+        """The resources of a version by kind. wanted: the kind that is looked for."""
+        at, kinds = self._resources.get((group, version), (-math.inf, {}))
+        age = asyncio.get_running_loop().time() - at
+        if wanted not in kinds and age >= _KEEP_VERSIONS_SECONDS:  # a group may get another kind
+            return await asyncio.shield(self._asked_kinds(group, version))
+        if age >= _KEEP_SECONDS:
+            self._asked_kinds(group, version)  # nobody waits: what is known serves as long as nothing else is
         return kinds
 
-    async def _asked(self, path: str, kind: type[V]) -> V:
-        """The answer of the request for a path that is under way, else of a new one."""
+    def _asked_kinds(self, group: str, version: str) -> asyncio.Task[dict[str, str]]:
+        path = Resource(group, version, "").root
+        return self._asked(path, lambda: self._ask_kinds(group, version, path))
+
+    async def _ask_kinds(self, group: str, version: str, path: str) -> dict[str, str]:
+        now, key = asyncio.get_running_loop().time(), (group, version)
+        try:
+            answer = await self._client.get(path, _ResourceList)
+        except ClusterError as error:
+            known = self._resources.pop(key, None)
+            if error.status == _NOT_FOUND:
+                return {}  # absence is not cached: the CRD of a group may be created at any moment
+            if known is not None:
+                _keep(self._resources, key, (now - _KEEP_SECONDS + _KEEP_VERSIONS_SECONDS, known[1]))
+            raise
+        kinds = {entry.kind: entry.name for entry in answer.resources if "/" not in entry.name}
+        _keep(self._resources, key, (now, kinds))
+        return kinds
+
+    def _asked(self, path: str, ask: Callable[[], Coroutine[Any, Any, V]]) -> asyncio.Task[V]:
+        """The request for a path that is under way, else a new one."""
         task: asyncio.Task[V] | None = self._under_way.get(path)
         if task is None:
-            task = self._under_way[path] = asyncio.create_task(self._ask(path, kind))
-            # Whoever asked may have given up, and asyncio would log an error that nobody has heard of.
-            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        return await asyncio.shield(task)
+            task = self._under_way[path] = asyncio.create_task(ask())
+            task.add_done_callback(lambda ended: self._end(path, ended))
+        return task
 
-    async def _ask(self, path: str, kind: type[V]) -> V:
-        try:
-            return await self._client.get(path, kind)
-        finally:
-            del self._under_way[path]
+    def _end(self, path: str, ended: asyncio.Task[Any]) -> None:
+        del self._under_way[path]
+        # Whoever asked may have given up, and asyncio would log an error that nobody has heard of.
+        if not ended.cancelled():
+            ended.exception()
 
 
 def _keep(cache: dict[K, V], key: K, value: V) -> None:

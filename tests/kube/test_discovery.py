@@ -1,6 +1,10 @@
 """cronhpa.kube.discovery: the resource that serves a kind, and how long the answer is remembered."""
 
+import asyncio
+
 import pytest
+from model_api import Fault, ModelApi, ModelClient
+from virtual_time import live
 
 from cronhpa.kube.discovery import Discovery, Resource
 from cronhpa.kube.errors import ClusterError
@@ -102,3 +106,58 @@ async def test_a_server_that_fails_is_not_taken_for_an_absence():
             await Discovery(client).resource("apps/v1", "Deployment")
 
     assert 500 == caught.value.status
+
+
+def asking(story):
+    """What story(api, discovery) returns, in virtual time."""
+
+    async def scenario():
+        api = ModelApi()
+        return await story(api, Discovery(ModelClient(api)))
+
+    return live(scenario)
+
+
+def test_a_kind_that_is_known_is_not_lost_while_the_api_server_does_not_say_what_it_serves():
+    """
+    It is asked for anew each ten minutes. Found: a request for /apis/apps/v1 that failed then made all Deployments
+    unreachable, and one that hung held up each decision.
+    """
+
+    async def story(api, discovery):
+        before = await discovery.resource("apps/v1", "Deployment")
+        path = "/apis/apps/v1$"
+        api.faults = [Fault("GET", path, status=500, times=10), Fault("GET", path, hangs=True, times=None)]
+        for _ in range(100):
+            await asyncio.sleep(15)
+            async with asyncio.timeout(1):
+                assert before == await discovery.resource("apps/v1", "Deployment")
+        return api.count("GET", "/apis/apps/v1")
+
+    # Each ten minutes, and twice a minute once it has failed.
+    assert 20 <= asking(story) <= 40
+
+
+def test_a_kind_that_goes_is_gone_after_the_answer_that_says_so():
+    async def story(api, discovery):
+        await discovery.resource("example.com/v1", "Widget")
+        del api.kinds["/apis/example.com/v1", "widgets"]
+        await asyncio.sleep(601)
+        await discovery.resource("example.com/v1", "Widget")
+        await asyncio.sleep(1)
+        with pytest.raises(ClusterError, match="no matches"):
+            await discovery.resource("example.com/v1", "Widget")
+
+    asking(story)
+
+
+def test_another_kind_of_a_known_group_is_found_within_half_a_minute():
+    """Found: for up to ten minutes it was no kind, because those of its group were known."""
+
+    async def story(api, discovery):
+        await discovery.resource("example.com/v1", "Widget")
+        api.kinds["/apis/example.com/v1", "gears"] = "Gear"
+        await asyncio.sleep(31)
+        return await discovery.resource("example.com/v1", "Gear")
+
+    assert "gears" == asking(story).name
