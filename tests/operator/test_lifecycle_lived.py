@@ -333,3 +333,42 @@ def test_watches_that_are_cut_again_and_again_are_begun_anew_at_a_pace():
 
     # In a minute: 12 of the objects, 8 or 9 of each other kind.
     assert 20 < live(scenario) <= 45
+
+
+def test_objects_end_with_their_kind_though_nobody_heard_of_it():
+    """
+    Somebody removes the CRD, and the watch is frozen. Found: with the next load the target of an object that is gone
+    was scaled.
+    """
+
+    async def scenario():
+        api = shop()
+        async with Life(api) as life:
+            await until(100)
+            api.freeze_watches("cronhpas")
+            kind = next(of for of in api.kinds if of[1] == "cronhpas")
+            del api.kinds[kind]
+            api.objects["cronhpas"].clear()
+            # The next list is due five minutes after the first one.
+            await until(400)
+            api.load["prod", "shop"] = 4000
+            await until(500)
+            return timeline(api), life.inventory.items
+
+    assert ([], {}) == live(scenario)
+
+
+def test_a_kind_that_is_not_served_for_half_a_minute_is_not_gone():
+    """An API server that starts says 404, too."""
+
+    async def scenario():
+        api = shop()
+        async with Life(api) as life:
+            await until(290)
+            api.faults = [Fault("GET", "/cronhpas$", status=404, times=None)]
+            await until(330)
+            api.faults = []
+            await until(400)
+            return list(life.inventory.items)
+
+    assert [("prod", "shop")] == live(scenario)

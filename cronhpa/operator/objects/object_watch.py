@@ -31,6 +31,8 @@ LOG = logging.getLogger(__name__)
 
 # At 2,000 objects kopf takes up to two points of a core and 45 MB more than the informer (docs/scale.md).
 _OBJECTS_BY_KOPF_MAX = 2000
+# A server that starts, and has not read its kinds yet, may say 404, too.
+_VANISHED_SECONDS = 60.0
 
 
 class WatchPauses(Struct, frozen=True):
@@ -91,6 +93,8 @@ class ObjectWatch:
         self._listing = asyncio.Lock()
         self._yield = CooperativeYield()
         self._is_informer_recommended = False
+        # Since when each list has said that the kind is not served.
+        self._unserved: float | None = None
         self.scope.on_change(self.begin_again)
 
     async def list_periodically(self) -> NoReturn:
@@ -118,6 +122,7 @@ class ObjectWatch:
                 self.listed.set()
             if is_unserved:
                 self.outdated.set()
+            self._drop_vanished(is_unserved=is_unserved)
             is_watchable = not (has_failed or self.scope.is_empty or self._is_wanted.is_set()) and (
                 self.watchable.is_set() or await _is_discovered(self._client)
             )
@@ -126,6 +131,13 @@ class ObjectWatch:
                 async with asyncio.timeout(self._pauses.list_seconds if is_watchable else self._pauses.retry_seconds):
                     await self._is_wanted.wait()
             self._is_wanted.clear()
+
+    def _drop_vanished(self, *, is_unserved: bool) -> None:
+        """Drops all objects once their kind is gone for good, and they with it: a watch may have lost that."""
+        now = asyncio.get_running_loop().time()
+        self._unserved = None if not is_unserved else now if self._unserved is None else self._unserved
+        if self._unserved is not None and now - self._unserved >= _VANISHED_SECONDS:
+            self.inventory.drop_all(lambda _: True)
 
     async def watch(self) -> None:
         """Watches behind the lists of `list_periodically`, until cancelled."""
