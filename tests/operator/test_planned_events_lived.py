@@ -373,6 +373,33 @@ def test_the_report_of_an_event_waits_for_the_store_at_its_end_and_if_it_is_dele
     assert 0 <= closed - end <= 16 * SECOND
 
 
+def test_a_status_that_another_replica_wrote_before_the_answer_came_is_the_newer_one():
+    """Found: the version of the own write was kept, so that each later one was refused until the next list."""
+    api = api_with_events()
+
+    async def scenario():
+        for name in ("shop", "late"):
+            deployment(api, name, replicas=1)
+            api.load["prod", name] = 100
+        cronhpa(api, "shop")
+        api.create("plannedevents", "prod", "sale", spec=sale(minReplicas=1))
+        async with Life(api):
+            goes_on = asyncio.Event()
+            fault = Fault("PATCH", "plannedevents/sale/status$", applied=True, waits=goes_on)
+            api.faults = [fault]
+            while not fault.met:  # noqa: ASYNC110 - the model tells nobody
+                await asyncio.sleep(1)
+            await asyncio.sleep(1)
+            api.edit("plannedevents", "prod", "sale", status={"shards": []})
+            await asyncio.sleep(1)
+            goes_on.set()
+            cronhpa(api, "late")
+            await until(120)
+        return api.objects["plannedevents"]["prod", "sale"]["status"]["objects"]
+
+    assert 2 == live(scenario)
+
+
 def test_many_events_of_a_tenant_leave_the_loop_to_others_between_them(monkeypatch):
     """None has an object, and no status changes: still a look at 40 of them is no one step of the loop."""
     api, looks = api_with_events(), Counter()

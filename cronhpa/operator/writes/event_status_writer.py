@@ -35,6 +35,7 @@ from cronhpa.core.schedules.events import asked_of, phase, schedule_names, start
 from cronhpa.history.past.event_reports import PastReport, WaitingReports
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.resource_versions import version_number
 from cronhpa.kube.scale import Targets
 from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.objects.inventory import Inventory
@@ -253,7 +254,10 @@ class EventStatusWriter:
             if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 LOG.warning("the status of %s %s is not written: %s", event.namespace, event.title, error.message)
             return False
-        seen.status, seen.version = status, written.metadata.resource_version
+        version = written.metadata.resource_version
+        # Another replica may have written since, and the watch was faster than the answer.
+        if version_number(version) >= version_number(seen.version):
+            seen.status, seen.version = status, version
         return True
 
 
