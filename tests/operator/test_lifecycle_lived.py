@@ -372,3 +372,39 @@ def test_a_kind_that_is_not_served_for_half_a_minute_is_not_gone():
             return list(life.inventory.items)
 
     assert [("prod", "shop")] == live(scenario)
+
+
+def test_an_object_that_cannot_be_read_any_more_hands_its_target_to_no_other():
+    """Found: a slip in the older object made the younger one lower its eight pods to three, at once."""
+
+    async def scenario():
+        api = shop(8, 4000)
+        async with Life(api):
+            await until(30)
+            target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+            cronhpa(api, "younger", scaleTargetRef=target, maxReplicas=3)
+            await until(60)
+            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": "many"})
+            await until(120)
+            told = condition(api, "Ready", "younger")["reason"]
+            changed = timeline(api)
+            api.delete("cronhpas", "prod", "shop")
+            await until(150)
+            return told, changed, api.replicas("prod", "shop")
+
+    assert ("OtherOwner", [], 3) == live(scenario)
+
+
+def test_a_preview_that_cannot_be_read_any_more_keeps_no_other_from_its_target():
+    async def scenario():
+        api = shop(8, 4000, mode="Preview")
+        async with Life(api):
+            await until(30)
+            target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+            cronhpa(api, "younger", scaleTargetRef=target)
+            await until(60)
+            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": "many"})
+            await until(120)
+            return condition(api, "Ready", "younger")["reason"]
+
+    assert "Deciding" == live(scenario)

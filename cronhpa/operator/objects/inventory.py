@@ -228,6 +228,7 @@ class Inventory:
         self._note_change(meta.namespace)
         before = state.target
         self._parse(state, served.spec)
+        state.served.readable_spec = state.served.written_spec or state.served.readable_spec
         state.served.stated_defaults = _stated_defaults(served)
         if is_new:
             self._read_memory(state)

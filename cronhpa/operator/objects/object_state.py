@@ -63,6 +63,8 @@ class ServedObject(Struct):
     """The parsed spec without them, with the days of its calendars."""
     written_spec: Spec | None = None
     """The parsed spec as it was written."""
+    readable_spec: Spec | None = None
+    """The newest of those that could be read; None if there was none."""
     labels: dict[str, str] = field(default_factory=dict)
     """The labels by which planned events pick the object."""
     spec_text: bytes = b""
@@ -263,9 +265,10 @@ class ObjectState:
 
     @property
     def target(self) -> TargetKey | None:
-        if self.served.spec is None:
+        """The target, also while the spec cannot be read; None if it never could be."""
+        if self.served.readable_spec is None:
             return None
-        ref = self.served.spec.target
+        ref = self.served.readable_spec.target
         return (self.namespace, api_group(ref.api_version), ref.kind, ref.name)
 
 

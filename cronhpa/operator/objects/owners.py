@@ -88,8 +88,13 @@ class Owners:
 
 
 def is_active(state: ObjectState) -> bool:
-    """Whether an object scales its target, so that younger objects on the target hold."""
-    return state.served.spec is not None and state.served.spec.mode is Mode.ACTIVE
+    """
+    Whether an object scales its target, so that younger objects on the target hold.
+
+    So does one that cannot be read any more: a slip of the keyboard must not hand its target over.
+    """
+    spec = state.served.readable_spec
+    return spec is not None and spec.mode is Mode.ACTIVE
 
 
 def age(state: ObjectState) -> tuple[int, str, str]:

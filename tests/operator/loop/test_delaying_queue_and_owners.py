@@ -108,7 +108,7 @@ def test_a_hundred_namespaces_spread_over_the_whole_period():
 def claim(name, created, mode=Mode.ACTIVE, *, readable=True, kind="Deployment"):
     spec = SimpleNamespace(mode=mode) if readable else None
     target = ("prod", "apps", kind, "shop")
-    served = SimpleNamespace(spec=spec)
+    served = SimpleNamespace(spec=spec, readable_spec=spec)
     return SimpleNamespace(name=name, uid=name, created=created, served=served, target=target if readable else None)
 
 
@@ -132,7 +132,7 @@ def test_of_two_of_the_same_second_the_name_decides_so_that_one_acts():
     assert [None, True] == [Owners().problem(claimant, [first, second]) and True for claimant in (first, second)]
 
 
-def test_previews_and_specs_that_cannot_be_read_own_nothing():
+def test_previews_and_specs_that_never_could_be_read_own_nothing():
     young = claim("young", 2)
 
     assert Owners().problem(young, [claim("preview", 1, Mode.PREVIEW), claim("odd", 1, readable=False), young]) is None
