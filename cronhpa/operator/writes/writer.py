@@ -187,7 +187,7 @@ class Writer:
         if not await self._claim(state, reconciliation):
             return None
         async with self._place(state, _urgency(reconciliation)):
-            if not self._is_current(state, reconciliation):
+            if not self._may_act(state, reconciliation):
                 return None
             outcome = await self._act(state, reconciliation, handed_over)
         spec, decision = reconciliation.spec, reconciliation.decision
@@ -216,7 +216,7 @@ class Writer:
             written = await self._put_status(state, before, status, reconciliation.at)
             if not written and is_down:
                 return Failed("the status could not be written, and a scale-down is written down before it is acted")
-            if not self._is_current(state, reconciliation):
+            if not self._may_act(state, reconciliation):
                 return Withheld()
         conflict = state.local.replica_conflict
         try:
@@ -225,7 +225,7 @@ class Writer:
                 spec.target,
                 observation.scale,
                 decision.desired,
-                lambda: self._is_current(state, reconciliation),
+                lambda: self._may_act(state, reconciliation),
             )
         except ClusterError as error:
             self.failed += 1
@@ -382,6 +382,11 @@ class Writer:
             and state.served.spec is reconciliation.spec
             and self._installations.problem(state.served.operator, state.namespace) is None
         )
+
+    def _may_act(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
+        """Whether the target may be scaled still: another autoscaler of it may have come, too."""
+        inputs = state.local.inputs
+        return self._is_current(state, reconciliation) and (inputs is None or inputs.ownership.is_current)
 
     def _claims(self, state: ObjectState) -> bool:
         """Whether the object's status must name this installation first."""

@@ -55,6 +55,29 @@ def test_a_write_that_waits_does_not_hasten_the_next_step():
     assert second[0] - first[0] >= 30
 
 
+def test_an_hpa_that_comes_before_the_write_keeps_it_back():
+    """It comes while the status is written. Found: the target that it owns was scaled once more."""
+
+    async def story():
+        api = shop(4, 2000, behavior={"scaleDown": {"stabilizationWindowSeconds": 0}})
+        goes_on = asyncio.Event()
+        async with Life(api):
+            await until(60)
+            fault = Fault("PATCH", "cronhpas/shop/status$", applied=True, waits=goes_on)
+            api.faults = [fault]
+            api.load["prod", "shop"] = 1000
+            while not fault.met:  # noqa: ASYNC110 - the model tells nobody
+                await asyncio.sleep(1)
+            ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+            api.create("horizontalpodautoscalers", "prod", "rival", spec={"scaleTargetRef": ref})
+            await asyncio.sleep(1)
+            goes_on.set()
+            await asyncio.sleep(60)
+        return timeline(api), condition(api, "Ready")["reason"]
+
+    assert ([], "OtherOwner") == live(story)
+
+
 def test_an_api_server_that_does_not_serve_the_kind_yet_takes_no_object_away():
     """
     For 30 s, as at the start of an API server, status writes have a 404 that is none of the object. Found: the object
