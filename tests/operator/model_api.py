@@ -214,6 +214,7 @@ class ModelApi:
         plural, namespace, name = parts["plural"], parts["namespace"], parts["name"]
         if method == "GET" and name is None:
             return self._list(plural, namespace, query)
+        namespace = namespace or ""
         if method == "POST":
             return self.create(plural, namespace, body["metadata"].pop("name"), **body)
         resource = self.objects[plural].get((namespace, name))

@@ -15,6 +15,7 @@ from virtual_time import live
 
 from cronhpa.core.model.instant import SECOND, parse_instant
 from cronhpa.core.schedules import events, windows
+from cronhpa.operator.leader.replica import OnlyReplica
 from cronhpa.operator.objects.planned_events import MAX_EVENTS_OF_NAMESPACE
 from cronhpa.operator.writes import event_status_writer
 
@@ -528,3 +529,38 @@ def test_reports_count_each_minute_though_looks_at_all_events_take_many(monkeypa
 
     for minutes in live(scenario):
         assert 105 <= minutes <= 130
+
+
+class LeadsFor150s(OnlyReplica):
+    """A replica of two: the other one leads later."""
+
+    async def acquired(self):
+        if not self.term:
+            await asyncio.Event().wait()
+        return self.term
+
+    async def lost(self, term):
+        del term
+        await until(150)
+        self.term = 0
+
+
+def test_a_replica_that_leads_no_more_after_its_rest_writes_no_row_beside_that_of_its_successor(monkeypatch):
+    """A look at the event rests for half a minute, and begins anew fifteen seconds later."""
+    seconds = itertools.count(step=0.5)
+    monkeypatch.setattr(event_status_writer, "time", SimpleNamespace(thread_time=lambda: next(seconds)))
+    api = api_of_all_kinds()
+
+    async def scenario():
+        deployment(api, "shop")
+        cronhpa(api, "shop")
+        api.create("clusterplannedevents", "", "sale", spec=sale(minReplicas=3))
+        async with Life(api, replica=LeadsFor150s()):
+            await until(400)
+        return [at for at, path, _ in api.writes if "sale" in path], api.objects["clusterplannedevents"]["", "sale"]
+
+    written, event = live(scenario)
+
+    assert written
+    assert max(written) <= START + 150 * SECOND
+    assert ["prod"] == [row["namespace"] for row in event["status"]["namespaces"]]

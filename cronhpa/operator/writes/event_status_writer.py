@@ -132,8 +132,8 @@ class EventStatusWriter:
             if time.thread_time() - begun > _PART_SECONDS:
                 begun = await _rested(begun)
         begun = await _rested(begun)
-        if not event.namespace and not held:
-            return  # this replica leads nothing
+        if not event.namespace and (not held or held != self._held()):
+            return  # this replica leads nothing, or other shards than those in which it has looked
         others = () if event.namespace else [row for row in _rows(seen.status) if not self._serves(row["namespace"])]
         # Not the time in which another replica looked at it.
         elapsed = min(max(now - self._looked.get(event.key, now), 0), 2 * MINUTE + self._took)
