@@ -17,7 +17,7 @@ from cronhpa.api.columns import StatusWord
 from cronhpa.api.explained.advice import Problem, about_bounds, about_metric, about_scale, about_target, own_words
 from cronhpa.api.maxed import MAXED_OUT, maxed_since
 from cronhpa.api.range_text import range_text
-from cronhpa.core.model.decision import EVENT_PREFIX
+from cronhpa.core.model.decision import EVENT_PREFIX, WindowState
 from cronhpa.core.model.instant import Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.spec import Spec
 from cronhpa.core.schedules.wall_clock import zone_problem
@@ -346,6 +346,7 @@ def _bounds_at(body: Json, at: Nanoseconds, spec: Spec | None) -> tuple[str, str
     from cronhpa.api.status_memory import parse_memory
     from cronhpa.core.model.spec import ControllerOptions
     from cronhpa.core.schedules.bounds import resolve
+    from cronhpa.core.schedules.leads import beginning
 
     status = body.get("status") or {}
     if spec is None:
@@ -356,7 +357,11 @@ def _bounds_at(body: Json, at: Nanoseconds, spec: Spec | None) -> tuple[str, str
         if hidden := hidden_sources(spec, status):
             return "", f"the bounds then rest on {hidden}, which the operator knows: see its page"
     memory = parse_memory(status, spec.options)
-    bounds = resolve(spec, at, memory.lead_start_up(spec), memory.leads, memory.crowd)
+    leads = memory.leads
+    if status["nextEdge"]["state"] == WindowState.LEADING:
+        # As long as the operator has computed it: its period is a setting, which is not known here.
+        leads = (*leads, *beginning(spec, status["nextEdge"]["schedule"], at))
+    bounds = resolve(spec, at, memory.lead_start_up(spec), leads, memory.crowd)
     return range_text(bounds.minimum, bounds.maximum), ""
 
 

@@ -149,6 +149,13 @@ def kept_leads(
     return tuple(kept)
 
 
+def beginning(spec: Spec, schedule: str, at: Nanoseconds) -> tuple[Lead, ...]:
+    """The lead of the schedule of this name that begins at an instant; none if its window never opens after it."""
+    named = (one for one in spec.schedules if one.name == schedule and one.problem is None)
+    starts = (windows.state(one.window, at).until for one in named)
+    return tuple(Lead(schedule, start, start - at) for start in starts if start is not None)
+
+
 def look_behind(spec: Spec, seen: SeenSchedules, start_up: Nanoseconds | None, crowd: Crowd | None = None) -> None:
     """Sets the next edge to LEADING if a window's next lead begins at or before its end."""
     assert seen.edge is not None
