@@ -10,7 +10,7 @@ from cronhpa.core.forecasts.floor import forecast_source
 from cronhpa.core.metrics.observe import Measurement, active, observe, samples_of
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
-from cronhpa.core.model.spec import PodSelection, ResourceMetric, Spec
+from cronhpa.core.model.spec import PodSelection, Spec
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.pod_indexer import MatchedPods, PodIndexer
@@ -93,7 +93,7 @@ class Observer:
             pods = owned
         measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
         measurements = (queries.measure(metric, measured_object, scale.selector) for metric in spec.metrics)
-        if len(spec.metrics) == 1 or all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
+        if len(spec.metrics) == 1 or spec.has_resource_metrics_alone:
             # At most one answer is outstanding, the shared LIST: tasks would only add overhead.
             measured = [await measurement for measurement in measurements]
         else:
@@ -122,7 +122,6 @@ class Observer:
             ownership=self._cluster.owners.ownership(key),
             pods=pods,
             pod_names=tuple(pod.name for pod in pods),
-            is_listed=all(isinstance(metric, ResourceMetric) for metric in spec.metrics),
             load_index=load_index,
         )
 

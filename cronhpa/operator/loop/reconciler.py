@@ -19,7 +19,7 @@ from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record, encode
-from cronhpa.core.model.spec import CronWindow, Mode, PodSelection, ResourceMetric, Spec
+from cronhpa.core.model.spec import CronWindow, Mode, PodSelection, Spec
 from cronhpa.core.schedules.bounds import quiet_until
 from cronhpa.core.schedules.conflicts import conflicts
 from cronhpa.core.schedules.leads import urgent_edge
@@ -92,29 +92,31 @@ class Reconciler:
         """Called after each observation: a clock that was set is followed before the memory is read by it."""
 
     def waits_for(self, state: ObjectState, now: Nanoseconds, *, is_decided: bool = False) -> WaitsFor:
-        """What the next reconciliation of an object waits for. is_decided: whether its decision does not stand."""
-        spec, local = state.served.spec, state.local
-        if spec is None:  # a write of its problems
+        """
+        What the next reconciliation of an object waits for. is_decided: whether it is known that its decision does not
+        stand.
+        """
+        spec = state.served.spec
+        if spec is None or not spec.has_resource_metrics_alone:  # an unreadable spec: a write of its problems
             return WaitsFor.OWN_REQUEST
-        if local.standing is not None and local.inputs is not None and not local.changed and not is_decided:
-            is_of_pods, is_own = local.inputs.is_listed and bool(spec.metrics), not local.inputs.is_listed
-        else:
-            # A target is read by a request until its kind is listed. Others must not wait for the answer.
-            target = None if state.target is None else self._cluster.targets.watched(state.target)
-            is_own = (
-                state.writes.scale_unknown
-                or state.writes.status_unknown
-                or not is_watched(spec.target)
-                or target is None
-                or not target.is_current
-                or _takes_long(state, spec, now)
-                or spec.pod_selection is PodSelection.OWNED
-                or not all(isinstance(metric, ResourceMetric) for metric in spec.metrics)
-            )
-            is_of_pods = bool(spec.metrics)
-        if is_own:
+        # A decision that stands needs no more than its metrics.
+        if (is_decided or not state.local.may_stand) and self._asks_alone(state, spec, now):
             return WaitsFor.OWN_REQUEST
-        return WaitsFor.POD_METRICS if is_of_pods else WaitsFor.NOTHING
+        return WaitsFor.POD_METRICS if spec.metrics else WaitsFor.NOTHING
+
+    def _asks_alone(self, state: ObjectState, spec: Spec, now: Nanoseconds) -> bool:
+        """Whether a decision waits for an answer besides its metrics, for which other objects must not wait."""
+        # A target is read by a request until its kind is listed.
+        target = None if state.target is None else self._cluster.targets.watched(state.target)
+        return (
+            state.writes.scale_unknown
+            or state.writes.status_unknown
+            or not is_watched(spec.target)
+            or target is None
+            or not target.is_current
+            or _takes_long(state, spec, now)
+            or spec.pod_selection is PodSelection.OWNED
+        )
 
     def check_installation(self, state: ObjectState) -> bool:
         """Whether no other installation serves this object; records another one, and logs it once."""

@@ -55,9 +55,8 @@ class StandingDecisions:
 
         pod_metrics: None for objects without metrics.
         """
-        local = state.local
-        inputs, standing = local.inputs, local.standing
-        if standing is None or inputs is None or local.changed or not inputs.is_listed or self._check:
+        inputs, standing = state.local.inputs, state.local.standing
+        if standing is None or inputs is None or not state.local.may_stand or self._check:
             return False
         if now >= standing.until or not inputs.is_current or self._has_another_crowd(state, now):
             return False
@@ -92,7 +91,7 @@ class StandingDecisions:
         if self._has_another_crowd(state, now):
             return False
         usages = standing.usages_of(observation.readings)
-        if self._check and former.is_listed:
+        if self._check and spec.has_resource_metrics_alone:
             usages = _usages(standing, former, await queries.list_pod_metrics(None) if spec.metrics else None, now)
         if usages is None or not standing.covers(usages, now):
             return False

@@ -108,8 +108,6 @@ class WatchedInputs(Struct, gc=False):
     """Those of them that count."""
     ownership: Ownership
     pod_names: tuple[str, ...]
-    is_listed: bool
-    """Whether the LIST of the namespace's pod metrics has all metrics; else each is requested alone."""
     load_index: int | None
     """The index of the metric that is the object's load."""
 
@@ -152,6 +150,11 @@ class LocalState(Struct):
     """The memory without the periods for which the decision stands."""
     clock_step: Nanoseconds = 0
     """By how much the clock was set since the newest observation."""
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether the latest decision stands until something that is observed has changed."""
+        return self.standing is not None and not self.changed
 
     @property
     def memory(self) -> Memory:
