@@ -39,7 +39,7 @@ from cronhpa.kube.scale import Targets
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import Inventory
-from cronhpa.operator.objects.object_state import Key, ObjectState, packed, path_to, unpacked
+from cronhpa.operator.objects.object_state import Key, ObjectState, path_to, unpacked
 from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.writes.decision_recorder import DecisionRecorder
 from cronhpa.operator.writes.event_recorder import EventRecorder
@@ -145,40 +145,19 @@ class Writer:
             done(state)
 
     async def _write(self, state: ObjectState, reconciliation: Reconciliation, handed_over: float) -> bool:
-        """
-        Scales and reports, and records what the API's status says now and did not say before.
-
-        Returns whether all of it was done; else the next period is decided.
-        """
-        writes, now = state.writes, reconciliation.at
+        """Scales, then reports; whether all of it was done: else the next period is decided."""
         if not self._is_current(state, reconciliation):
             return False
-        if writes.reported is None:
-            writes.reported = state.served.packed_status
-        reported = writes.reported
-        writes.own = state.served.packed_status
-        conflicts_before = state.served.status if reconciliation.conflicts else {}
+        state.writes.own = state.served.packed_status
+        if state.writes.reported is None:
+            state.writes.reported = state.writes.own
+        reported = state.writes.reported
         if reconciliation.scales:
             scaled = await self._scale(state, reconciliation, handed_over)
             if scaled is None:
                 return False
             reconciliation = scaled
-        reconciliation = await self._with_conflict(state, reconciliation)
-        new_events = [*events(reconciliation), *new_conflict_events(conflicts_before, reconciliation)]
-        if new_events and not await self._claim(state, reconciliation):
-            return False
-        for event in new_events:
-            self._events.record(state, event, now)
-        is_done = await self._report(state, reconciliation)
-        if writes.reported is not writes.own:
-            # Decoded anew rather than kept since before the write, which may have waited with thousands of others.
-            before, after = unpacked(reported), unpacked(writes.own)
-            for event in transition_events(before, after, state.served.zone, now):
-                self._events.record(state, event, now)
-                log_event(state, event)
-            log_changes(state, before, after)
-            writes.reported = writes.own
-        return is_done
+        return await self._report(state, await self._with_conflict(state, reconciliation), reported)
 
     async def _scale(
         self, state: ObjectState, reconciliation: Reconciliation, handed_over: float
@@ -276,56 +255,83 @@ class Writer:
         conflict.name(await self._targets.other_manager(state.namespace, target), target)
         return replace(reconciliation, contested=conflict.problem)
 
-    async def _report(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
+    async def _report(self, state: ObjectState, reconciliation: Reconciliation, reported: bytes) -> bool:
         """
-        Records a reconciliation, and writes its status if that must be written; returns whether this was done.
+        Reports a reconciliation; whether all of it was done. In this order:
 
-        It waits for its place: the scale writes of others go first, since who waits for them waits for pods. While
-        there are some, it is rendered at its place: to render thousands of statuses would delay them as well.
+        1. the name of this installation, if there are events and the status does not have it yet;
+        2. events of the decision, of its outcome and of new contradictions;
+        3. a record of the decision, and the status if it must be written;
+        4. events and lines of the log of what the status says now and did not say before.
+
+        reported: the packed status of before, up to which events were written.
         """
-        urgency = _urgency_of_status(reconciliation)
-        if self._places.is_busy:
-            async with self._place(state, urgency):
-                if not reconciliation.scales and not self._is_current(state, reconciliation):
-                    return False
-                before = state.served.status
-                status = self._worth_writing(state, before, reconciliation)
-                return status is None or await self._write_report(state, before, status, reconciliation)
+        new_events = [*events(reconciliation)]
+        if reconciliation.conflicts:
+            new_events += new_conflict_events(unpacked(reported), reconciliation)
+        if new_events and not await self._claim(state, reconciliation):
+            return False
+        for event in new_events:
+            self._events.record(state, event, reconciliation.at)
+        is_done = await self._report_status(state, reconciliation)
+        self._report_changes(state, reported, reconciliation.at)
+        return is_done
+
+    async def _report_status(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
+        """
+        Records a decision, and writes its status if that must be written; whether this was done.
+
+        A status waits for its place: the scale writes of others go first, since who waits for them waits for pods.
+        While there are some, it is rendered at its place: to render thousands of statuses would delay them as well.
+        """
+        due = None
+        if not self._places.is_busy:
+            due = self._due_status(state, reconciliation)
+            if due is None:
+                return True
+
+        def forget() -> None:  # thousands of statuses wait at a start, and would take far more memory than their inputs
+            nonlocal due
+            due = None
+
+        urgency = Urgency.SCALED_STATUS if reconciliation.scales else Urgency.STATUS
+        async with self._place(state, urgency, on_wait=forget):
+            if not reconciliation.scales and not self._is_current(state, reconciliation):
+                return False
+            if due is None:
+                due = self._due_status(state, reconciliation)
+            if due is None:
+                return True
+            before, status = due
+            self.decisions.note(state, reconciliation, status)
+            state.writes.status = None
+            is_written = await self._put_status(state, before, status, reconciliation.at)
+            if is_written and not reconciliation.scales:
+                state.writes.status = WrittenStatus.of(state.writes.own, reconciliation)
+            return is_written
+
+    def _due_status(self, state: ObjectState, reconciliation: Reconciliation) -> tuple[Status, Status] | None:
+        """The status that the API serves and the one to write; None, and the decision is recorded, if none must be."""
         before = state.served.status
-        status = self._worth_writing(state, before, reconciliation)
-        if status is None:
-            return True
-        text = b""
-
-        def pack() -> None:  # thousands of reports wait at a start, and dicts would take far more memory
-            nonlocal before, status, text
-            text, before, status = packed(status or {}), {}, None
-
-        async with self._place(state, urgency, on_wait=pack):
-            if text:
-                before, status = state.served.status, unpacked(text)
-            is_current = reconciliation.scales or self._is_current(state, reconciliation)
-            return bool(status) and is_current and await self._write_report(state, before, status, reconciliation)
-
-    def _worth_writing(self, state: ObjectState, before: Status, reconciliation: Reconciliation) -> Status | None:
-        """Records a reconciliation; its status, if that must be written. before: the status that the API serves."""
         status = self._rendered(state, before, reconciliation)
-        self.decisions.note(state, reconciliation, status)
         needed = needed_between(before, status)
-        if not self._must_write(state, needed, reconciliation):
-            served = state.served.packed_status
-            state.writes.status = WrittenStatus.of(served, reconciliation, has_numbers=needed is StatusWrite.NOTHING)
-            return None
-        state.writes.status = None
-        return status
+        if self._must_write(state, needed, reconciliation):
+            return before, status
+        self.decisions.note(state, reconciliation, status)
+        has_numbers = needed is StatusWrite.NOTHING
+        state.writes.status = WrittenStatus.of(state.served.packed_status, reconciliation, has_numbers=has_numbers)
+        return None
 
-    async def _write_report(
-        self, state: ObjectState, before: Status, status: Status, reconciliation: Reconciliation
-    ) -> bool:
-        is_written = await self._put_status(state, before, status, reconciliation.at)
-        if is_written and not reconciliation.scales:
-            state.writes.status = WrittenStatus.of(state.writes.own, reconciliation)
-        return is_written
+    def _report_changes(self, state: ObjectState, reported: bytes, now: Nanoseconds) -> None:
+        """Events and lines of the log of what has changed since the status `reported`."""
+        if reported is state.writes.own:
+            return
+        before, after = unpacked(reported), unpacked(state.writes.own)
+        for event in transition_events(before, after, state.served.zone, now):
+            self._events.record(state, event, now)
+            log_event(state, event)
+        log_changes(state, before, after)
+        state.writes.reported = state.writes.own
 
     async def reject(self, state: ObjectState, now: Nanoseconds) -> None:
         """Writes the problems of an unreadable spec to the object's status."""
@@ -535,7 +541,3 @@ def _urgency(reconciliation: Reconciliation) -> Urgency:
         return Urgency.STATUS
     decision = reconciliation.decision
     return Urgency.SCALE_UP if decision.desired > decision.current else Urgency.SCALE_DOWN
-
-
-def _urgency_of_status(reconciliation: Reconciliation) -> Urgency:
-    return Urgency.SCALED_STATUS if reconciliation.scales else Urgency.STATUS
