@@ -33,6 +33,7 @@ from cronhpa.operator.leader.replica import OnlyReplica, Replica
 from cronhpa.operator.leader.shard_handover import ShardHandover, ShardHolder
 from cronhpa.operator.learning import target_of
 from cronhpa.operator.loop.control_loop import ControlLoop
+from cronhpa.operator.loop.metric_apis import MetricApis
 from cronhpa.operator.loop.observer import Cluster
 from cronhpa.operator.loop.reconciler import LatestForecasts, Reconciler
 from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
@@ -128,9 +129,9 @@ class Controller:
         if calendars is not None:
             self.calendars = CalendarFeeds(calendars, clock.now, self.planned_events.look_again)
             self.inventory.read_days_of(self.calendars.calendars)
+        self.metric_apis = MetricApis(client, discovery, self.sources, self.inventory)
         cluster = Cluster(
-            client,
-            discovery,
+            self.metric_apis,
             self._pods,
             self.targets,
             self.owners,
@@ -139,7 +140,6 @@ class Controller:
             self._relist,
             self._is_counted,
             self.installations,
-            self.sources,
             PodOwners(client, discovery),
             self.vertical_autoscalers,
         )

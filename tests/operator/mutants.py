@@ -29,7 +29,7 @@ from cronhpa.core.schedules.bounds import resolve
 from cronhpa.kube.resource_versions import SeenVersions
 from cronhpa.operator.leader.election import Leadership
 from cronhpa.operator.loop import standing_decisions
-from cronhpa.operator.loop.pod_metric_lists import PodMetricLists
+from cronhpa.operator.loop.metric_apis import MetricApis
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.owners import Owners
 from cronhpa.operator.writes import writer
@@ -99,14 +99,14 @@ def never_forgotten(*_: Any) -> None:
 
 
 @asynccontextmanager
-async def one_after_another(self: PodMetricLists, namespace: str) -> AsyncIterator[None]:
+async def one_after_another(self: MetricApis, namespace: str) -> AsyncIterator[None]:
     """A namespace's pod metrics are requested once those of the one before have come."""
     async with _TURNS.setdefault(self, asyncio.Lock()), _HOLDING(self, namespace):
         yield
 
 
-_HOLDING = PodMetricLists.holding
-_TURNS: WeakKeyDictionary[PodMetricLists, asyncio.Lock] = WeakKeyDictionary()
+_HOLDING = MetricApis.holding_list
+_TURNS: WeakKeyDictionary[MetricApis, asyncio.Lock] = WeakKeyDictionary()
 
 MUTANTS = (
     Mutant("beyond bounds", ("S1", "L1"), range(20), deciding=too_many),
@@ -127,7 +127,9 @@ MUTANTS = (
             (writer, "needed_between", lambda *_: StatusWrite.STATUS),
         ),
     ),
-    Mutant("one namespace after another", ("S8",), range(6, 200, 8), ((PodMetricLists, "holding", one_after_another),)),
+    Mutant(
+        "one namespace after another", ("S8",), range(6, 200, 8), ((MetricApis, "holding_list", one_after_another),)
+    ),
     Mutant("another owner", ("S10",), range(23, 80), ((Owners, "problem", lambda *_: None),)),
     Mutant("a deleted object", ("S11",), range(20, 200), ((Inventory, "drop", never_forgotten),)),
     Mutant(

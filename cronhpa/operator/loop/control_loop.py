@@ -16,17 +16,14 @@ from typing import Any
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.reconciliation import Reconciliation
-from cronhpa.core.model.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric
 from cronhpa.core.sync_grid import following
 from cronhpa.kube.clock import Clock
-from cronhpa.kube.metrics import MetricReader, PodMetricsByName
+from cronhpa.kube.metrics import PodMetricsByName
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
 from cronhpa.operator.loop.delaying_queue import DelayingQueue
-from cronhpa.operator.loop.hang_limiter import HangLimiter
 from cronhpa.operator.loop.loop_metrics import LoopMetrics, note_lags
-from cronhpa.operator.loop.metric_queries import MetricQueries
+from cronhpa.operator.loop.metric_apis import MetricQueries
 from cronhpa.operator.loop.observer import Cluster
-from cronhpa.operator.loop.pod_metric_lists import PodMetricLists
 from cronhpa.operator.loop.reconciler import Reconciler, WaitsFor
 from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
 from cronhpa.operator.objects.inventory import Inventory
@@ -104,13 +101,6 @@ class ControlLoop:
         # (monotonic, wall clock) when it was looked at last.
         self._looked: tuple[float, Nanoseconds] | None = None
         self._tasks = NamespaceTasks()
-        self.lists = PodMetricLists(cluster.client, inventory)
-        custom = HangLimiter("custom")
-        self._limiters: Mapping[type[Metric], HangLimiter] = {
-            PodsMetric: custom,
-            ObjectMetric: custom,
-            ExternalMetric: HangLimiter("external"),
-        }
         # Objects that wait for the end of the LIST that their namespace holds, with the instant at which each was due.
         self._waiting: dict[str, dict[Key, Nanoseconds]] = {}
 
@@ -193,7 +183,7 @@ class ControlLoop:
                 self._queue.put(key, now + SECOND)
             return
         states = self._begun(namespace, due, now)
-        queries = self._queries(namespace)
+        queries = self._cluster.metrics.queries(namespace)
         for state in states[WaitsFor.OWN_REQUEST]:
             self._tasks.spawn(self._reconcile_together([state], None, queries, now), namespace)
         if states[WaitsFor.NOTHING]:
@@ -201,17 +191,13 @@ class ControlLoop:
         if states[WaitsFor.POD_METRICS]:
             self._tasks.spawn(self._reconcile_listed(namespace, states[WaitsFor.POD_METRICS], queries), namespace)
 
-    def _queries(self, namespace: str) -> MetricQueries:
-        reader = MetricReader(self._cluster.client, self._cluster.discovery)
-        return MetricQueries(self.lists.of(namespace), reader, self._cluster.sources, self._limiters)
-
     def _begun(
         self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds
     ) -> dict[WaitsFor, list[ObjectState]]:
         """The objects whose reconciliation begins, by the answer that they wait for."""
         states: dict[WaitsFor, list[ObjectState]] = {kind: [] for kind in WaitsFor}
         is_blind = self._cluster.pods_unknown(namespace) is not None
-        list_seconds = self.lists.wait_seconds(namespace)
+        list_seconds = self._cluster.metrics.list_wait_seconds(namespace)
         for key, due_at in due.items():
             state = self._inventory.items.get(key)
             if state is not None:
@@ -241,7 +227,7 @@ class ControlLoop:
 
     def _end_list(self, namespace: str) -> None:
         """Makes the objects due that have waited for a namespace's LIST, unless it holds another one."""
-        if not self.lists.wait_seconds(namespace):
+        if not self._cluster.metrics.list_wait_seconds(namespace):
             for key, due_at in self._waiting.pop(namespace, {}).items():
                 self._queue.put(key, due_at)
             self._has_new.set()
@@ -249,7 +235,7 @@ class ControlLoop:
     async def _reconcile_listed(self, namespace: str, states: list[ObjectState], queries: MetricQueries) -> None:
         """Reconciles objects of a namespace after one LIST of its pod metrics."""
         try:
-            async with self.lists.holding(namespace):
+            async with self._cluster.metrics.holding_list(namespace):
                 await self._reconcile_with_list(states, queries)
         finally:
             self._end_list(namespace)
@@ -258,7 +244,7 @@ class ControlLoop:
         requested_at, pod_metrics = self._clock(), None
         try:
             async with asyncio.timeout(_RECONCILE_SECONDS):
-                pod_metrics = await queries.list_pod_metrics(None)
+                pod_metrics = await queries.pod_metrics()
         except TimeoutError:
             for state in states:
                 self._give_up(state)

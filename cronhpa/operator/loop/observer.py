@@ -11,18 +11,15 @@ from cronhpa.core.metrics.observe import Measurement, active, observe, samples_o
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
 from cronhpa.core.model.spec import PodSelection, Spec
-from cronhpa.kube.client import Client
-from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.pod_indexer import MatchedPods, PodIndexer
 from cronhpa.kube.pod_owners import PodOwners
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.loop.crowds import Crowds
-from cronhpa.operator.loop.metric_queries import MetricQueries
+from cronhpa.operator.loop.metric_apis import MetricApis, MetricQueries
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.object_state import ObjectState, WatchedInputs
 from cronhpa.operator.objects.owners import Owners
 from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
-from cronhpa.sources.metric_sources import MetricSources
 from cronhpa.sources.source import MeasuredObject
 
 # Normally watch events of a workload's pods arrive within a second, and its status follows them.
@@ -39,8 +36,7 @@ UNSEEN = Absent(
 class Cluster:
     """The operator's view of the cluster."""
 
-    client: Client
-    discovery: Discovery
+    metrics: MetricApis
     pods: PodIndexer
     targets: Targets
     owners: Owners
@@ -53,7 +49,6 @@ class Cluster:
     is_counted: Callable[[str], bool]
     """Whether no pod of a namespace is too large to be counted."""
     installations: Installations
-    sources: MetricSources
     pod_owners: PodOwners
     vertical_autoscalers: VerticalAutoscalers
 

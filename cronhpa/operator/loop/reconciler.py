@@ -28,7 +28,7 @@ from cronhpa.history.database.series import Series
 from cronhpa.kube.scale import is_watched
 from cronhpa.operator.loop.budget_trackers import BudgetTrackers
 from cronhpa.operator.loop.crowds import Crowds
-from cronhpa.operator.loop.metric_queries import MetricQueries
+from cronhpa.operator.loop.metric_apis import MetricQueries
 from cronhpa.operator.loop.minute_loads import MinuteLoads
 from cronhpa.operator.loop.observer import Cluster, Observer
 from cronhpa.operator.loop.standing_decisions import StandingDecisions

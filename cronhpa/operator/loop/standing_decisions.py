@@ -25,7 +25,7 @@ from cronhpa.core.standing import Standing, standing_of
 from cronhpa.core.sync_grid import caused_at, following, latest
 from cronhpa.kube.metrics import PodMetricsByName
 from cronhpa.operator.loop.crowds import Crowds
-from cronhpa.operator.loop.metric_queries import MetricQueries
+from cronhpa.operator.loop.metric_apis import MetricQueries
 from cronhpa.operator.loop.minute_loads import MinuteLoads
 from cronhpa.operator.objects.object_state import ObjectState, WatchedInputs
 
@@ -92,7 +92,7 @@ class StandingDecisions:
             return False
         usages = standing.usages_of(observation.readings)
         if self._check and spec.has_resource_metrics_alone:
-            usages = _usages(standing, former, await queries.list_pod_metrics(None) if spec.metrics else None, now)
+            usages = _usages(standing, former, await queries.pod_metrics() if spec.metrics else None, now)
         if usages is None or not standing.covers(usages, now):
             return False
         memory = local.memory

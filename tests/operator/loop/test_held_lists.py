@@ -1,4 +1,4 @@
-"""cronhpa.operator.loop.pod_metric_lists: one list at a time for each namespace, of 32 namespaces."""
+"""cronhpa.operator.loop.metric_apis: one list at a time for each namespace, of 32 namespaces."""
 
 import asyncio
 from itertools import pairwise
@@ -8,7 +8,7 @@ from model_api import START, Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.model.instant import HOUR, SECOND
-from cronhpa.operator.loop.pod_metric_lists import PodMetricLists
+from cronhpa.operator.loop.metric_apis import MetricApis
 
 NAMES = [f"shop-{number}" for number in range(10)]
 
@@ -173,10 +173,10 @@ def test_turns_of_32_namespaces_hold_lists_at_a_time():
     """33 namespaces, each with a turn of two seconds: the last one begins when the first ones have ended."""
 
     async def scenario():
-        held, begun = PodMetricLists(None, None), []
+        held, begun = MetricApis(None, None, None, None), []
 
         async def turn(namespace):
-            async with held.holding(namespace):
+            async with held.holding_list(namespace):
                 begun.append(round(asyncio.get_running_loop().time() - start, 3))
                 await asyncio.sleep(2)
 
@@ -191,10 +191,10 @@ def test_turns_that_are_given_up_while_they_wait_leave_their_room_to_others():
     """32 turns of a second, and two that wait for their end. The first of these is cancelled at 0.5 s."""
 
     async def scenario():
-        held, begun = PodMetricLists(None, None), {}
+        held, begun = MetricApis(None, None, None, None), {}
 
         async def turn(namespace):
-            async with held.holding(namespace):
+            async with held.holding_list(namespace):
                 begun[namespace] = round(asyncio.get_running_loop().time() - start, 3)
                 await asyncio.sleep(1)
 
@@ -204,7 +204,7 @@ def test_turns_that_are_given_up_while_they_wait_leave_their_room_to_others():
         await asyncio.sleep(0.5)
         given_up.cancel()
         await asyncio.gather(*first, last)
-        return begun.get("given-up"), begun["last"], held.wait_seconds("given-up")
+        return begun.get("given-up"), begun["last"], held.list_wait_seconds("given-up")
 
     assert (None, 1.0, 0) == live(scenario)
 
@@ -213,10 +213,10 @@ def test_turns_that_hang_keep_others_out_for_five_seconds():
     """What they wait for besides their lists may hang: a second LIST after an edit, a target that is read by itself."""
 
     async def scenario():
-        held = PodMetricLists(None, None)
+        held = MetricApis(None, None, None, None)
 
         async def turn(namespace, seconds):
-            async with held.holding(namespace):
+            async with held.holding_list(namespace):
                 begun = asyncio.get_running_loop().time() - start
                 await asyncio.sleep(seconds)
                 return round(begun, 3)
@@ -233,10 +233,10 @@ def test_an_object_waits_for_five_seconds_although_its_namespace_waits_for_room_
     """The room is kept for 4.9 s; an object that waits from the beginning need not wait at 5 s."""
 
     async def scenario():
-        held = PodMetricLists(None, None)
+        held = MetricApis(None, None, None, None)
 
         async def turn(namespace, seconds):
-            async with held.holding(namespace):
+            async with held.holding_list(namespace):
                 await asyncio.sleep(seconds)
 
         async with asyncio.TaskGroup() as tasks:
@@ -244,8 +244,8 @@ def test_an_object_waits_for_five_seconds_although_its_namespace_waits_for_room_
                 tasks.create_task(turn(f"first-{number}", 4.9))
             tasks.create_task(turn("prod", 15))
             await asyncio.sleep(0.1)
-            waits = [held.wait_seconds("prod"), held.wait_seconds("other")]
+            waits = [held.list_wait_seconds("prod"), held.list_wait_seconds("other")]
             await asyncio.sleep(waits[0])
-            return [round(seconds, 3) for seconds in (*waits, held.wait_seconds("prod"))]
+            return [round(seconds, 3) for seconds in (*waits, held.list_wait_seconds("prod"))]
 
     assert [4.9, 0, 0] == live(scenario)

@@ -1,5 +1,5 @@
 """
-cronhpa.operator.loop.metric_queries, cronhpa.operator.loop.hang_limiter: what hangs delays only those that asked it.
+cronhpa.operator.loop.metric_apis, cronhpa.operator.loop.hang_limiter: what hangs delays only those that asked it.
 The others keep their period of 15 s.
 """
 

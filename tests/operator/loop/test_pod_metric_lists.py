@@ -1,5 +1,5 @@
 """
-cronhpa.operator.loop.pod_metric_lists: a metrics server that hangs delays few namespaces, and none of them for long.
+cronhpa.operator.loop.metric_apis: a metrics server that hangs delays few namespaces, and none of them for long.
 """
 
 import asyncio

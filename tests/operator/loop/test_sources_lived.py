@@ -1,4 +1,4 @@
-"""cronhpa.operator.loop.metric_queries: objects that ask named sources, through the whole operator, by HTTP."""
+"""cronhpa.operator.loop.metric_apis: objects that ask named sources, through the whole operator, by HTTP."""
 
 import asyncio
 import json

@@ -1,0 +1,209 @@
+"""
+The metrics APIs and the named sources: what is queried of them in a tick, and how many LISTs of pod metrics are sent
+and held in memory. A metric with the name of a source is queried from that source. What hangs delays few objects:
+`hang_limiter`.
+
+A namespace's pod metrics are listed at most once in half a second, with the resources that its objects name. A
+reconciliation that waits for the processor holds the LIST that it reads: a megabyte for a thousand pods. At an edge
+that all objects share, reconciliations begin faster than they end, and thousands of them held a thousand LISTs. So
+
+- an object that becomes due while its namespace holds a LIST waits for its end, and then shares the next LIST with all
+  others that have waited;
+- namespaces beyond the number of LISTs that the client sends at a time wait before theirs is sent, first come first
+  served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from cronhpa.core.metrics.observe import Measurement
+from cronhpa.core.model.observation import Absent
+from cronhpa.core.model.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, UnknownMetric
+from cronhpa.kube.client import METRIC_READS_AT_ONCE, Client
+from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
+from cronhpa.operator.loop.hang_limiter import HangLimiter
+from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.sources.metric_sources import MetricSources
+from cronhpa.sources.source import MeasuredObject
+
+# Half of the shortest period: every tick has a list of its own.
+_SHARED_SECONDS = 0.5
+# A list may hang. Objects that wait for it begin after this time all the same: an edge must not wait for the deadlines
+# of two requests.
+_WAIT_SECONDS = 5.0
+# What reconciliations with room wait for may hang, too: others begin after this time all the same.
+_ROOM_SECONDS = 5.0
+# Bounds what is kept of deleted namespaces: beyond it, the resources of the oldest entries are looked up anew.
+_NAMESPACES_KEPT = 10_000
+
+
+class _PodMetricsList:
+    """One LIST of a namespace's pod metrics, sent where its answer is awaited first."""
+
+    def __init__(
+        self, resources: frozenset[str], send: Callable[[], Coroutine[Any, Any, PodMetricsByName | Absent]]
+    ) -> None:
+        self.resources = resources
+        self._send = send
+        self._answer: asyncio.Task[PodMetricsByName | Absent] | None = None
+
+    async def answer(self) -> PodMetricsByName | Absent:
+        if self._answer is None:
+            self._answer = asyncio.create_task(self._send())
+        return await asyncio.shield(self._answer)
+
+
+class MetricQueries:
+    """
+    The queries of one tick of a namespace: one LIST of its pod metrics, and one query for each other metric.
+
+    list_with(resource): the current LIST, with a resource that it must have. limiters: by the type of metric.
+    """
+
+    def __init__(
+        self,
+        list_with: Callable[[str | None], _PodMetricsList],
+        reader: MetricReader,
+        sources: MetricSources,
+        limiters: Mapping[type[Metric], HangLimiter],
+    ) -> None:
+        self._list_with = list_with
+        self._list = list_with(None)
+        self._reader = reader
+        self._sources = sources
+        self._limiters = limiters
+
+    async def pod_metrics(self, resource: str | None = None) -> PodMetricsByName | Absent:
+        """
+        The namespace's pod metrics, by one LIST, however often they are awaited.
+
+        resource: one that they must have: an object edited after the LIST was sent may name another one.
+        """
+        if resource is not None and resource not in self._list.resources:
+            self._list = self._list_with(resource)
+        return await self._list.answer()
+
+    async def measure(self, metric: Metric, measured: MeasuredObject, selector: str) -> Measurement:
+        """The measurement of a metric over the pods of an object, which `selector` selects."""
+        namespace = measured.namespace
+        match metric:
+            case ResourceMetric():
+                pod_metrics = await self.pod_metrics(metric.name)
+                if isinstance(pod_metrics, Absent):
+                    return pod_metrics
+                return pod_metrics.samples(metric, [pod.name for pod in measured.pods])
+            case PodsMetric() | ExternalMetric():
+                value = await self._sources.value(metric, measured)
+                if value is not None:
+                    return value
+                value = await self._limiters[type(metric)].ask(
+                    (namespace, metric.name),
+                    lambda: (
+                        self._reader.pods(namespace, metric, selector)
+                        if isinstance(metric, PodsMetric)
+                        else self._reader.external(namespace, metric)
+                    ),
+                )
+                return self._sources.explained(value) if isinstance(value, Absent) else value
+            case ObjectMetric():
+                return await self._limiters[ObjectMetric].ask(
+                    (namespace, metric.name), lambda: self._reader.object(namespace, metric)
+                )
+            case UnknownMetric():
+                return Absent("UnknownMetric", metric.given)
+
+
+class MetricApis:
+    def __init__(self, client: Client, discovery: Discovery, sources: MetricSources, inventory: Inventory) -> None:
+        self._client = client
+        self._discovery = discovery
+        self._sources = sources
+        self._inventory = inventory
+        self._resource_limiter, custom = HangLimiter("resource"), HangLimiter("custom")
+        self._limiters: Mapping[type[Metric], HangLimiter] = {
+            PodsMetric: custom,
+            ObjectMetric: custom,
+            ExternalMetric: HangLimiter("external"),
+        }
+        # The LIST of each (namespace, resources), for _SHARED_SECONDS.
+        self._lists: dict[tuple[str, frozenset[str]], _PodMetricsList] = {}
+        # By namespace: (changes of its objects seen so far, resources that its objects name).
+        self._resources: dict[str, tuple[int, frozenset[str]]] = {}
+        # Nobody waits for room whose list could be sent.
+        self._room = asyncio.Semaphore(METRIC_READS_AT_ONCE)
+        self._holders: Counter[str] = Counter()
+        # When the newest of them began, by the event loop's clock.
+        self._since: dict[str, float] = {}
+
+    @property
+    def lists_sent(self) -> int:
+        """The number of LISTs of pod metrics sent."""
+        return self._resource_limiter.sent
+
+    def queries(self, namespace: str) -> MetricQueries:
+        """
+        The queries of a tick of a namespace that begins now.
+
+        At a shared edge objects become due one by one, as their writes end: ticks within _SHARED_SECONDS share a LIST.
+        """
+        reader = MetricReader(self._client, self._discovery)
+        return MetricQueries(lambda also: self._list_of(namespace, also), reader, self._sources, self._limiters)
+
+    @asynccontextmanager
+    async def holding_list(self, namespace: str) -> AsyncIterator[None]:
+        """Around reconciliations that read a list of a namespace, from before it is sent; waits for room."""
+        self._holders[namespace] += 1
+        self._since[namespace] = asyncio.get_running_loop().time()
+        has_room = False
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ROOM_SECONDS):
+                    has_room = await self._room.acquire()
+            yield
+        finally:
+            if has_room:
+                self._room.release()
+            self._holders[namespace] -= 1
+            if not self._holders[namespace]:
+                del self._holders[namespace], self._since[namespace]
+
+    def list_wait_seconds(self, namespace: str) -> float:
+        """For how long an object of a namespace that needs its pod metrics waits at most; 0 if no list is held."""
+        since = self._since.get(namespace)
+        return 0.0 if since is None else max(since + _WAIT_SECONDS - asyncio.get_running_loop().time(), 0.0)
+
+    def _list_of(self, namespace: str, also: str | None) -> _PodMetricsList:
+        """The current LIST of a namespace's pod metrics, with the resources that its objects name, and `also`."""
+        resources = self._resources_in(namespace)
+        if also is not None:
+            resources |= {also}
+        current = self._lists.get((namespace, resources))
+        if current is None:
+            current = _PodMetricsList(
+                resources,
+                lambda: self._resource_limiter.ask(
+                    namespace, lambda: list_pod_metrics(self._client, namespace, resources)
+                ),
+            )
+            self._lists[namespace, resources] = current
+            asyncio.get_running_loop().call_later(_SHARED_SECONDS, self._lists.pop, (namespace, resources))
+        return current
+
+    def _resources_in(self, namespace: str) -> frozenset[str]:
+        """The resources that the objects of a namespace name."""
+        changes = self._inventory.changes_in(namespace)
+        changes_before, resources = self._resources.get(namespace, (-1, frozenset[str]()))
+        if changes_before != changes:
+            specs = (state.served.spec for state in self._inventory.in_namespace(namespace))
+            metrics = (metric for spec in specs if spec is not None for metric in spec.metrics)
+            resources = frozenset(metric.name for metric in metrics if isinstance(metric, ResourceMetric))
+            self._resources[namespace] = (changes, resources)
+            while len(self._resources) > _NAMESPACES_KEPT:
+                self._resources.pop(next(iter(self._resources)))
+        return resources
