@@ -181,6 +181,11 @@ class Targets:
     def informers(self) -> list[Informer[Workload]]:
         return list(self._informers.values())
 
+    def list_again(self) -> None:
+        """Lists the targets again: a watch may have lost some."""
+        for informer in self.informers:
+            informer.list_again()
+
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()

@@ -15,17 +15,14 @@ from typing import Any
 from cronhpa.calendars.feeds import CalendarFeeds
 from cronhpa.core.decide import Decide
 from cronhpa.core.decide import decide as decide_with
-from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.history.database.series import Series
-from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.client import Client
 from cronhpa.kube.clock import Clock
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.informer import Informer
 from cronhpa.kube.lease import Leases
-from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.pod_owners import PodOwners
-from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
 from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.leader.handover import FleetHandover, Handover, IsIn
@@ -39,6 +36,7 @@ from cronhpa.operator.loop.reconciler import LatestForecasts, Reconciler
 from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import RIVALS_FEW, Inventory
+from cronhpa.operator.objects.namespace_watches import NamespaceWatches
 from cronhpa.operator.objects.object_state import Key, ObjectState
 from cronhpa.operator.objects.object_watch import ObjectWatch, Watch
 from cronhpa.operator.objects.owners import Hpa, Owners
@@ -117,9 +115,7 @@ class Controller:
         # The objects with a forecast, kept up to date because learning reads them every two seconds; their series.
         self.forecast_objects: dict[Key, ObjectState] = {}
         self._forecast_series: dict[Key, Series] = {}
-        self._pods = PodIndexer()
-        # Pods that are too large to be counted; each is logged once.
-        self._uncounted: set[Key] = set()
+        self.watches = NamespaceWatches(client, namespaces, shards, self._on_hpa, self._on_restored)
         self.vertical_autoscalers = VerticalAutoscalers(client, namespaces, lambda: self.inventory)
         self.usual_loads = UsualLoads(self.inventory, clock.now)
         self.planned_events = PlannedEvents(
@@ -131,14 +127,11 @@ class Controller:
             self.inventory.read_days_of(self.calendars.calendars)
         self.metric_apis = MetricApis(client, discovery, self.sources, self.inventory)
         cluster = Cluster(
+            self._serves,
             self.metric_apis,
-            self._pods,
+            self.watches,
             self.targets,
             self.owners,
-            self._serves,
-            self._pods_unknown,
-            self._relist,
-            self._is_counted,
             self.installations,
             PodOwners(client, discovery),
             self.vertical_autoscalers,
@@ -169,16 +162,6 @@ class Controller:
             namespaces=namespaces,
         )
         self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock, trace)
-        # By namespace; one pair under "" for all of them.
-        self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}
-        for namespace in namespaces or ("",):
-            scope = ("namespaces", namespace) if namespace else ()
-            pods = path_of("api", "v1", *scope, "pods")
-            hpas = path_of("apis", "autoscaling", "v2", *scope, "horizontalpodautoscalers")
-            self._informers[namespace] = (
-                Informer(client, pods, RawPod, self._on_pod, keep=False, scope=shards, restored=self._on_restored),
-                Informer(client, hpas, Hpa, self._on_hpa, keep=False, scope=shards, restored=self._on_restored),
-            )
         self.handover: Handover
         if sharded is None:
             self.handover = FleetHandover(
@@ -188,7 +171,7 @@ class Controller:
                 self.reconciler,
                 self.object_watch,
                 clock,
-                informers=self._informers,
+                watches=self.watches,
                 prepare=self._watch_targets,
             )
         else:
@@ -204,7 +187,7 @@ class Controller:
     @property
     def informers(self) -> list[Informer[Any]]:
         """The informers of pods, of HorizontalPodAutoscalers, and of the kinds of targets."""
-        return [*(informer for pair in self._informers.values() for informer in pair), *self.targets.informers]
+        return [*self.watches.informers, *self.targets.informers]
 
     @property
     def unanswered_seconds(self) -> float:
@@ -217,9 +200,8 @@ class Controller:
 
     def watching(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
         """The coroutines that run beside the control loop, by name; each runs until cancelled."""
-        own = [informer for pair in self._informers.values() for informer in pair]
         return [
-            *((f"watch {informer.path}", informer.run()) for informer in own),
+            *((f"watch {informer.path}", informer.run()) for informer in self.watches.informers),
             ("lists of CronHPA objects", self.object_watch.list_periodically()),
             ("watch of CronHPA objects", self.object_watch.watch()),
             ("events", self.events.run()),
@@ -246,8 +228,10 @@ class Controller:
 
         Does not wait for targets of a kind that cannot be listed: they are read one by one.
         """
-        own = [informer for pair in self._informers.values() for informer in pair]
-        waited_for = [*own, *(informer for informer in self.targets.informers if informer.is_current)]
+        waited_for = [
+            *self.watches.informers,
+            *(informer for informer in self.targets.informers if informer.is_current),
+        ]
         are_listed = all(part.listed_scope >= version for part in (self.object_watch, *waited_for))
         return are_listed and self.planned_events.is_listed(version)
 
@@ -269,26 +253,6 @@ class Controller:
     def _held(self) -> frozenset[int]:
         """The shards in which this replica decides; {0} without shards."""
         return self.handover.held if self.replica.term > 0 and self._are_read else frozenset()
-
-    def _pods_unknown(self, namespace: str) -> Absent | None:
-        """Why the pods of a namespace are no longer known; None while they are known."""
-        informers = self._informers.get(namespace) or self._informers.get("")
-        if informers is None or informers[0].is_current:
-            return None
-        # Without a number of seconds: each change of the text would be a status write.
-        return Absent("PodsUnknown", f"the pods cannot be listed or watched any more: {informers[0].problem}")
-
-    def _relist(self, namespace: str) -> None:
-        """Lists the pods of a namespace again, and the targets: one of the two views is wrong."""
-        informers = self._informers.get(namespace) or self._informers.get("")
-        if informers is not None:
-            informers[0].list_again()
-        for informer in self.targets.informers:
-            informer.list_again()
-
-    def _is_counted(self, namespace: str) -> bool:
-        """Whether no pod of a namespace is too large to be counted."""
-        return not any(of == namespace for of, _ in self._uncounted)
 
     def _on_object(self, key: Key) -> None:
         state = self.inventory.items[key]
@@ -348,15 +312,3 @@ class Controller:
         for target in self.owners.note_hpa(namespace, name, hpa):
             for state in self.inventory.on_target(target):
                 self.control_loop.enqueue(state.key)
-
-    def _on_pod(self, namespace: str, name: str, raw: RawPod | None) -> None:
-        problem = None if raw is None else excess(raw)
-        if problem is not None and (namespace, name) not in self._uncounted:
-            LOG.warning("pod %s/%s is not counted: it has %s", namespace, name, problem)
-            self._uncounted.add((namespace, name))
-        if problem is None:
-            self._uncounted.discard((namespace, name))
-        if raw is None or problem is not None:
-            self._pods.drop(namespace, name)
-        else:
-            self._pods.put(namespace, raw.metadata.labels or {}, pod_from(raw))

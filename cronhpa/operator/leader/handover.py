@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from cronhpa.kube.clock import Clock
 from cronhpa.kube.errors import ClusterError
-from cronhpa.kube.informer import Informer
-from cronhpa.kube.pods import RawPod
 from cronhpa.operator.leader.replica import Replica
 from cronhpa.operator.loop.control_loop import ControlLoop
 from cronhpa.operator.loop.reconciler import Reconciler
 from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.operator.objects.namespace_watches import NamespaceWatches
 from cronhpa.operator.objects.object_watch import ObjectWatch
-from cronhpa.operator.objects.owners import Hpa
 
 LOG = logging.getLogger(__name__)
 
@@ -71,8 +69,7 @@ class FleetHandover:
     """
     The whole fleet: a replica decides for all namespaces or for none.
 
-    informers: of pods and of HorizontalPodAutoscalers, by namespace; one pair under "" for all of them. prepare(is_in):
-    awaited before the first decision, once the objects are known.
+    prepare(is_in): awaited before the first decision, once the objects are known.
     """
 
     def __init__(  # noqa: PLR0913 - its parts by their names
@@ -84,20 +81,20 @@ class FleetHandover:
         object_watch: ObjectWatch,
         clock: Clock,
         *,
-        informers: Mapping[str, tuple[Informer[RawPod], Informer[Hpa]]],
+        watches: NamespaceWatches,
         prepare: Callable[[IsIn], Awaitable[None]],
     ) -> None:
         self.shards = 1
         self.replica, self._inventory, self._control_loop = replica, inventory, control_loop
         self._reconciler, self._object_watch, self._clock = reconciler, object_watch, clock
-        self._informers, self._prepare = informers, prepare
+        self._watches, self._prepare = watches, prepare
         # The last term in which this replica decided.
         self._decided_in = 0
 
     @property
     def is_ready(self) -> bool:
-        """Whether the objects were listed, and one namespace: the others may be unreadable."""
-        return self._object_watch.listed.is_set() and any(map(self.serves, self._informers))
+        """Whether the objects were listed, and one namespace."""
+        return self._object_watch.listed.is_set() and self._watches.is_any_listed
 
     @property
     def state(self) -> str:
@@ -116,8 +113,7 @@ class FleetHandover:
         return frozenset({0} if self.is_ready else ())
 
     def serves(self, namespace: str) -> bool:
-        informers = self._informers.get(namespace) or self._informers.get("")
-        return informers is not None and all(informer.synced.is_set() for informer in informers)
+        return self._watches.are_listed(namespace)
 
     def on_taken(self, call: Callable[[], None]) -> None:
         """Never called: there is no other part."""
@@ -168,8 +164,7 @@ class FleetHandover:
             except Exception:
                 LOG.exception("the list of CronHPA objects failed; nothing is decided before it")
                 await asyncio.sleep(_LIST_RETRY_SECONDS)
-        for _, hpas in self._informers.values():
-            hpas.doubt()
+        self._watches.doubt_hpas()
         knows_all = self.replica.unbroken_since <= self._decided_in
         self._inventory.take_over(unread, knows_all=knows_all)
         self._decided_in = term

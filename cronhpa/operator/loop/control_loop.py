@@ -178,7 +178,7 @@ class ControlLoop:
 
     def _begin(self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds) -> None:
         """Begins the reconciliations of a namespace that are due, in a task for each answer that they wait for."""
-        if not self._cluster.is_synced(namespace):
+        if not self._cluster.serves(namespace):
             for key in due:
                 self._queue.put(key, now + SECOND)
             return
@@ -196,7 +196,7 @@ class ControlLoop:
     ) -> dict[WaitsFor, list[ObjectState]]:
         """The objects whose reconciliation begins, by the answer that they wait for."""
         states: dict[WaitsFor, list[ObjectState]] = {kind: [] for kind in WaitsFor}
-        is_blind = self._cluster.pods_unknown(namespace) is not None
+        is_blind = self._cluster.watches.pods_unknown(namespace) is not None
         list_seconds = self._cluster.metrics.list_wait_seconds(namespace)
         for key, due_at in due.items():
             state = self._inventory.items.get(key)

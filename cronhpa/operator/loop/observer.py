@@ -11,12 +11,13 @@ from cronhpa.core.metrics.observe import Measurement, active, observe, samples_o
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
 from cronhpa.core.model.spec import PodSelection, Spec
-from cronhpa.kube.pod_indexer import MatchedPods, PodIndexer
+from cronhpa.kube.pod_indexer import MatchedPods
 from cronhpa.kube.pod_owners import PodOwners
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.loop.crowds import Crowds
 from cronhpa.operator.loop.metric_apis import MetricApis, MetricQueries
 from cronhpa.operator.objects.installations import Installations
+from cronhpa.operator.objects.namespace_watches import NamespaceWatches
 from cronhpa.operator.objects.object_state import ObjectState, WatchedInputs
 from cronhpa.operator.objects.owners import Owners
 from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
@@ -36,18 +37,12 @@ UNSEEN = Absent(
 class Cluster:
     """The operator's view of the cluster."""
 
+    serves: Callable[[str], bool]
+    """Whether this replica decides for a namespace, and has listed everything that it needs."""
     metrics: MetricApis
-    pods: PodIndexer
+    watches: NamespaceWatches
     targets: Targets
     owners: Owners
-    is_synced: Callable[[str], bool]
-    """Whether the pods and HorizontalPodAutoscalers of a namespace have been listed."""
-    pods_unknown: Callable[[str], Absent | None]
-    """Why the pods of a namespace are no longer known; None while they are."""
-    relist: Callable[[str], None]
-    """Lists the pods of a namespace, and the targets, again."""
-    is_counted: Callable[[str], bool]
-    """Whether no pod of a namespace is too large to be counted."""
     installations: Installations
     pod_owners: PodOwners
     vertical_autoscalers: VerticalAutoscalers
@@ -72,9 +67,9 @@ class Observer:
             now = self._clock()
             unknown: Measurement = selector
             return observe(spec, scale, (), [unknown] * len(spec.metrics), now, selector_problem=selector), now, None
-        match = self._cluster.pods.matching(spec.namespace, selector)
+        match = self._cluster.watches.pods.matching(spec.namespace, selector)
         pods = match.pods
-        pods_unknown = self._cluster.pods_unknown(state.namespace)
+        pods_unknown = self._cluster.watches.pods_unknown(state.namespace)
         if pods_unknown is not None:
             # With outdated pods the load would be measured over the wrong number of pods.
             now = self._clock()
@@ -135,7 +130,7 @@ class Observer:
         if (
             not is_watched(spec.target)
             or seen_pods >= scale.status_replicas
-            or not self._cluster.is_counted(state.namespace)
+            or not self._cluster.watches.is_counted(state.namespace)
         ):
             local.unseen_since = None
             return None
@@ -143,5 +138,7 @@ class Observer:
             local.unseen_since = now
         is_old = now - local.unseen_since >= _UNSEEN
         if is_old:
-            self._cluster.relist(state.namespace)
+            # One of the two views is wrong.
+            self._cluster.watches.list_pods_again(state.namespace)
+            self._cluster.targets.list_again()
         return UNSEEN if is_old or seen_pods < scale.spec_replicas else None

@@ -1,0 +1,103 @@
+"""The watches of pods and of HorizontalPodAutoscalers: a pair of them for each watched namespace, or one for all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from cronhpa.core.model.observation import Absent
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.informer import Informer
+from cronhpa.kube.pod_indexer import PodIndexer
+from cronhpa.kube.pods import RawPod, excess, pod_from
+from cronhpa.kube.shard_scope import ShardScope
+from cronhpa.operator.objects.owners import Hpa
+
+LOG = logging.getLogger(__name__)
+
+
+class _Pair(NamedTuple):
+    pods: Informer[RawPod]
+    hpas: Informer[Hpa]
+
+
+class NamespaceWatches:
+    """
+    namespaces: none for all of them. hpa_changed(namespace, name, hpa): None for one that is deleted. restored: as of
+    an Informer.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespaces: Iterable[str],
+        scope: ShardScope,
+        hpa_changed: Callable[[str, str, Hpa | None], None],
+        restored: Callable[[], None],
+    ) -> None:
+        self.pods = PodIndexer()
+        # Pods that are too large to be counted; each is logged once.
+        self._uncounted: set[tuple[str, str]] = set()
+        # By namespace; under "" for all of them.
+        self._pairs: dict[str, _Pair] = {}
+        for namespace in namespaces or ("",):
+            within = ("namespaces", namespace) if namespace else ()
+            pods = path_of("api", "v1", *within, "pods")
+            hpas = path_of("apis", "autoscaling", "v2", *within, "horizontalpodautoscalers")
+            self._pairs[namespace] = _Pair(
+                Informer(client, pods, RawPod, self._on_pod, keep=False, scope=scope, restored=restored),
+                Informer(client, hpas, Hpa, hpa_changed, keep=False, scope=scope, restored=restored),
+            )
+
+    @property
+    def informers(self) -> list[Informer[Any]]:
+        return [informer for pair in self._pairs.values() for informer in pair]
+
+    @property
+    def is_any_listed(self) -> bool:
+        """Whether one namespace was listed: the others may be unreadable."""
+        return any(map(self.are_listed, self._pairs))
+
+    def are_listed(self, namespace: str) -> bool:
+        """Whether the pods and HorizontalPodAutoscalers of a namespace were listed."""
+        pair = self._of(namespace)
+        return pair is not None and all(informer.synced.is_set() for informer in pair)
+
+    def doubt_hpas(self) -> None:
+        """Where HorizontalPodAutoscalers cannot be believed, a namespace counts as listed after their next list."""
+        for pair in self._pairs.values():
+            pair.hpas.doubt()
+
+    def pods_unknown(self, namespace: str) -> Absent | None:
+        """Why the pods of a namespace are no longer known; None while they are known."""
+        pair = self._of(namespace)
+        if pair is None or pair.pods.is_current:
+            return None
+        # Without a number of seconds: each change of the text would be a status write.
+        return Absent("PodsUnknown", f"the pods cannot be listed or watched any more: {pair.pods.problem}")
+
+    def list_pods_again(self, namespace: str) -> None:
+        """Lists the pods of a namespace again: its watch may have lost some."""
+        pair = self._of(namespace)
+        if pair is not None:
+            pair.pods.list_again()
+
+    def is_counted(self, namespace: str) -> bool:
+        """Whether no pod of a namespace is too large to be counted."""
+        return not any(of == namespace for of, _ in self._uncounted)
+
+    def _of(self, namespace: str) -> _Pair | None:
+        return self._pairs.get(namespace) or self._pairs.get("")
+
+    def _on_pod(self, namespace: str, name: str, raw: RawPod | None) -> None:
+        problem = None if raw is None else excess(raw)
+        if problem is not None and (namespace, name) not in self._uncounted:
+            LOG.warning("pod %s/%s is not counted: it has %s", namespace, name, problem)
+            self._uncounted.add((namespace, name))
+        if problem is None:
+            self._uncounted.discard((namespace, name))
+        if raw is None or problem is not None:
+            self.pods.drop(namespace, name)
+        else:
+            self.pods.put(namespace, raw.metadata.labels or {}, pod_from(raw))
