@@ -361,11 +361,6 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
         return bool(self.schedules) or bool(self.schedules_from) or self.forecast is not None
 
     @property
-    def has_resource_metrics_alone(self) -> bool:
-        """Whether one LIST of the namespace's pod metrics has all metrics."""
-        return all(isinstance(metric, ResourceMetric) for metric in self.metrics)
-
-    @property
     def scales_to_zero(self) -> bool:
         """Whether a metric can wake the target from zero: only Object and External metrics need no pods."""
         return any(isinstance(metric, ObjectMetric | ExternalMetric) for metric in self.metrics)

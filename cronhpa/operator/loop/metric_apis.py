@@ -23,7 +23,15 @@ from typing import Any
 
 from cronhpa.core.metrics.observe import Measurement
 from cronhpa.core.model.observation import Absent
-from cronhpa.core.model.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, UnknownMetric
+from cronhpa.core.model.spec import (
+    ExternalMetric,
+    Metric,
+    ObjectMetric,
+    PodsMetric,
+    ResourceMetric,
+    Spec,
+    UnknownMetric,
+)
 from cronhpa.kube.client import METRIC_READS_AT_ONCE, Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
@@ -41,6 +49,11 @@ _WAIT_SECONDS = 5.0
 _ROOM_SECONDS = 5.0
 # Bounds what is kept of deleted namespaces: beyond it, the resources of the oldest entries are looked up anew.
 _NAMESPACES_KEPT = 10_000
+
+
+def are_all_listed(spec: Spec) -> bool:
+    """Whether a LIST of the namespace's pod metrics has all metrics of an object."""
+    return all(isinstance(metric, ResourceMetric) for metric in spec.metrics)
 
 
 class _PodMetricsList:

@@ -8,7 +8,7 @@ from cronhpa.core.forecasts.floor import forecast_source, load_of
 from cronhpa.core.model.instant import MINUTE, Nanoseconds
 from cronhpa.core.model.observation import Observation
 from cronhpa.core.model.spec import Spec
-from cronhpa.history.database.series import LoadSample
+from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.operator.objects.object_state import ObjectState
 
 # While the store cannot be written, the oldest are dropped.
@@ -22,18 +22,16 @@ class MinuteLoads:
 
     def observed(self, state: ObjectState, spec: Spec, observation: Observation, now: Nanoseconds) -> None:
         """Records the observed load of the metric that is the object's load."""
-        source = forecast_source(spec)
-        if source is None:
+        source, series = forecast_source(spec), state.load_series
+        if source is None or series is None:
             return
         for metric, reading in zip(spec.metrics, observation.readings, strict=False):
             if metric is source and (load := load_of(reading)) is not None:
-                self.note(state, now, load)
+                self.note(state, series, now, load)
 
-    def note(self, state: ObjectState, now: Nanoseconds, load: float) -> None:
+    def note(self, state: ObjectState, series: Series, now: Nanoseconds, load: float) -> None:
         """Keeps the highest load of a minute: the store does so, too, and gets one sample a minute."""
-        series, highest = state.load_series, state.local.minute_load
-        if series is None:
-            return
+        highest = state.local.minute_load
         if highest is not None and (highest.at // MINUTE != now // MINUTE or highest.series != series):
             self.unstored.append(highest)
             highest = None

@@ -15,7 +15,7 @@ from cronhpa.kube.pod_indexer import MatchedPods
 from cronhpa.kube.pod_owners import PodOwners
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.loop.crowds import Crowds
-from cronhpa.operator.loop.metric_apis import MetricApis, MetricQueries
+from cronhpa.operator.loop.metric_apis import MetricApis, MetricQueries, are_all_listed
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.namespace_watches import NamespaceWatches
 from cronhpa.operator.objects.object_state import ObjectState, WatchedInputs
@@ -83,7 +83,7 @@ class Observer:
             pods = owned
         measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
         measurements = (queries.measure(metric, measured_object, scale.selector) for metric in spec.metrics)
-        if len(spec.metrics) == 1 or spec.has_resource_metrics_alone:
+        if len(spec.metrics) == 1 or are_all_listed(spec):
             # At most one answer is outstanding, the shared LIST: tasks would only add overhead.
             measured = [await measurement for measurement in measurements]
         else:
@@ -104,15 +104,15 @@ class Observer:
         target = None if key is None else self._cluster.targets.watched(key)
         if key is None or target is None or target.read().scale is not scale:
             return None
-        source = forecast_source(spec)
-        load_index = next((index for index, metric in enumerate(spec.metrics) if metric is source), None)
+        source, series = forecast_source(spec), state.load_series
+        index = next((index for index, metric in enumerate(spec.metrics) if metric is source), None)
         return WatchedInputs(
             target=target,
             match=match,
             ownership=self._cluster.owners.ownership(key),
             pods=pods,
             pod_names=tuple(pod.name for pod in pods),
-            load_index=load_index,
+            load=None if index is None or series is None else (index, series),
         )
 
     def _unseen(

@@ -28,7 +28,7 @@ from cronhpa.history.database.series import Series
 from cronhpa.kube.scale import is_watched
 from cronhpa.operator.loop.budget_trackers import BudgetTrackers
 from cronhpa.operator.loop.crowds import Crowds
-from cronhpa.operator.loop.metric_apis import MetricQueries
+from cronhpa.operator.loop.metric_apis import MetricQueries, are_all_listed
 from cronhpa.operator.loop.minute_loads import MinuteLoads
 from cronhpa.operator.loop.observer import Cluster, Observer
 from cronhpa.operator.loop.standing_decisions import StandingDecisions
@@ -97,7 +97,7 @@ class Reconciler:
         stand.
         """
         spec = state.served.spec
-        if spec is None or not spec.has_resource_metrics_alone:  # an unreadable spec: a write of its problems
+        if spec is None or not are_all_listed(spec):  # an unreadable spec: a write of its problems
             return WaitsFor.OWN_REQUEST
         # A decision that stands needs no more than its metrics.
         if (is_decided or not state.local.may_stand) and self._asks_alone(state, spec, now):

@@ -25,7 +25,7 @@ from cronhpa.core.standing import Standing, standing_of
 from cronhpa.core.sync_grid import caused_at, following, latest
 from cronhpa.kube.metrics import PodMetricsByName
 from cronhpa.operator.loop.crowds import Crowds
-from cronhpa.operator.loop.metric_apis import MetricQueries
+from cronhpa.operator.loop.metric_apis import MetricQueries, are_all_listed
 from cronhpa.operator.loop.minute_loads import MinuteLoads
 from cronhpa.operator.objects.object_state import ObjectState, WatchedInputs
 
@@ -91,7 +91,7 @@ class StandingDecisions:
         if self._has_another_crowd(state, now):
             return False
         usages = standing.usages_of(observation.readings)
-        if self._check and spec.has_resource_metrics_alone:
+        if self._check and are_all_listed(spec):
             usages = _usages(standing, former, await queries.pod_metrics() if spec.metrics else None, now)
         if usages is None or not standing.covers(usages, now):
             return False
@@ -137,8 +137,9 @@ class StandingDecisions:
         at = caused_at(latest(state.namespace, period, now), period, now)
         standing.note_period(usages, now, max(at, standing.remembered_at))
         self.stood += 1
-        if inputs.load_index is not None:
-            self._loads.note(state, now, usages[inputs.load_index] / MILLI)
+        if inputs.load is not None:
+            index, series = inputs.load
+            self._loads.note(state, series, now, usages[index] / MILLI)
 
     def _compare(self, state: ObjectState, standing: Standing, record: Record) -> None:
         """Compares a decision that stands with the one that would be made."""

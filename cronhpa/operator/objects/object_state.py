@@ -108,8 +108,8 @@ class WatchedInputs(Struct, gc=False):
     """Those of them that count."""
     ownership: Ownership
     pod_names: tuple[str, ...]
-    load_index: int | None
-    """The index of the metric that is the object's load."""
+    load: tuple[int, Series] | None
+    """The index of the metric that is the object's load, and the series of the load."""
 
     @property
     def is_current(self) -> bool:
