@@ -64,7 +64,7 @@ class Life:
 
     def __init__(self, number: int) -> None:
         self.state = ObjectState(f"tenant-{number % 50}", f"shop-{number}", f"0b0e7a1c-{number:012d}", 0)
-        self.state.served.spec_text = spec_text(_SPEC)
+        self.state.served.parsed.text = spec_text(_SPEC)
         self.state.served.generation = 1
         self.spec = parse_spec(_SPEC, self.state.namespace, ControllerOptions())
         self.current = 4

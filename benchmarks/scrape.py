@@ -34,7 +34,7 @@ def objects(spec: dict[str, Any], count: int) -> list[ObjectState]:
     states = []
     for number in range(count):
         state = ObjectState(f"team-{number // 100}", f"shop-{number}", f"uid-{number}", NOW)
-        state.served.spec = made.spec
+        state.served.parsed.expanded = made.spec
         state.served.status = {"conditions": [{"type": kind, "status": "True"} for kind in _CONDITIONS]}
         record = Record(made.spec, made.observation, forecasts, made.memory, NOW)
         state.local.latest = Reconciliation(record, made.decision, made.memory, 1, forecast=forecasts, budget_used=12)

@@ -134,7 +134,7 @@ async def test_the_past_of_each_object_is_asked_of_prometheus_once(tmp_path):
     target = TargetRef("apps/v1", "Deployment", "shop-server")
     metrics = (ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=50)),)
     shop = ObjectState("prod", "shop", "uid", 0)
-    shop.served.spec = Spec(target, 1, 9, metrics=metrics, forecast=ForecastSettings())
+    shop.served.parsed.expanded = Spec(target, 1, 9, metrics=metrics, forecast=ForecastSettings())
     path = tmp_path / "history.db"
     store = Store(path)
     async with Answering() as server:
@@ -164,7 +164,7 @@ async def test_the_past_of_a_source_that_is_stated_while_the_operator_runs_is_as
     shop = ObjectState("prod", "shop", "uid", 0)
     target = TargetRef("apps/v1", "Deployment", "shop-server")
     metrics = (ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=50)),)
-    shop.served.spec = Spec(target, 1, 9, metrics=metrics, forecast=ForecastSettings())
+    shop.served.parsed.expanded = Spec(target, 1, 9, metrics=metrics, forecast=ForecastSettings())
     objects, queries = [], {}
     async with Answering() as server:
         process = learning(

@@ -202,7 +202,7 @@ class Reconciler:
             forecast=forecast,
             budget_used=self._count_budget(state, record, decision, forecast, owner_problem),
             conflicts=local.conflicts,
-            zone=state.served.zone,
+            zone=state.served.parsed.zone,
             contested="" if local.replica_conflict is None else local.replica_conflict.problem,
             requests_changed=self._cluster.vertical_autoscalers.problem(state.target, spec),
             placeholder_problem=local.placeholder_problem,

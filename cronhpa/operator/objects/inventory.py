@@ -24,7 +24,7 @@ from cronhpa.core.schedules.wall_clock import zone_problem
 from cronhpa.kube.depth import DEPTH_MAX, decoded
 from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.kube.resource_versions import SeenVersions, version_number, version_of
-from cronhpa.operator.objects.object_state import Key, ObjectState, TargetKey, spec_text, text_of
+from cronhpa.operator.objects.object_state import Key, ObjectState, ParsedSpec, TargetKey, spec_text, text_of
 from cronhpa.operator.objects.owners import age, is_active
 from cronhpa.operator.objects.under_provisioned import UnderProvisioned
 
@@ -227,9 +227,8 @@ class Inventory:
         state.local.changed = True
         self._note_change(meta.namespace)
         before = state.target
-        self._parse(state, served.spec)
-        state.served.readable_spec = state.served.written_spec or state.served.readable_spec
-        state.served.stated_defaults = _stated_defaults(served)
+        state.served.parsed = self._parsed(state, served)
+        state.served.readable_spec = state.served.parsed.written or state.served.readable_spec
         if is_new:
             self._read_memory(state)
         self._index(state, before)
@@ -262,14 +261,14 @@ class Inventory:
 
         due_within: one that is decided within this time anyway is not made due: an edit of an event is no storm.
         """
-        written = state.served.written_spec
+        written = state.served.parsed.written
         if written is None:
             return
         own = with_calendars(written, self.calendars)
         spec = self._with_events(own, state)
         if spec == state.served.spec:
             return
-        state.served.own_spec, state.served.spec = own, spec
+        state.served.parsed.own, state.served.parsed.expanded = own, spec
         state.local.changed = True
         self._expanded(state)
         if state.period > due_within:
@@ -376,25 +375,24 @@ class Inventory:
         writes.status_at = writes.reported = None  # the other process wrote the events of its statuses
         writes.change.key = ()  # and recorded its decisions: an equal one of ours is in force from now on
 
-    def _parse(self, state: ObjectState, spec: msgspec.Raw) -> None:
-        """Parses the spec, or records its problems: an invalid spec affects only its own object."""
-        state.served.spec = state.served.own_spec = state.served.written_spec = None
-        state.served.problems = ()
-        state.served.spec_text = spec_text(spec)
+    def _parsed(self, state: ObjectState, served: _Object) -> ParsedSpec:
+        """The spec of an object, or its problems: an invalid spec affects only its own object."""
+        parsed = ParsedSpec(spec_text(served.spec), _stated_defaults(served))
         try:
-            text = msgspec.json.decode(spec) or {}
-            state.served.zone = _zone(text)
+            text = msgspec.json.decode(served.spec) or {}
+            parsed.zone = _zone(text)
             written = parse_spec(text, state.namespace, self._defaults)
             if self._usual_placeholders is not None:
                 written = replace(written, usual_placeholders=self._usual_placeholders)
-            state.served.written_spec = written
-            own = state.served.own_spec = with_calendars(written, self.calendars)
-            state.served.spec = self._with_events(own, state)
+            parsed.written = written
+            parsed.own = with_calendars(written, self.calendars)
+            parsed.expanded = self._with_events(parsed.own, state)
         except SpecError as error:
-            state.served.problems = tuple(str(problem) for problem in error.problems)
+            parsed.problems = tuple(str(problem) for problem in error.problems)
         except Exception as error:
             LOG.exception("the spec of %s/%s cannot be read", *state.key)
-            state.served.problems = (f"spec: {type(error).__name__}: {error}",)
+            parsed.problems = (f"spec: {type(error).__name__}: {error}",)
+        return parsed
 
     def _read_memory(self, state: ObjectState) -> None:
         remembered = read_memory(state.served.status, self._defaults)
@@ -435,7 +433,7 @@ def _stated_defaults(served: _Object) -> tuple[str, ...]:
 
 def _has_spec(state: ObjectState, spec: msgspec.Raw) -> bool:
     """Whether an object's spec is this one, however its text is written."""
-    text = state.served.spec_text
+    text = state.served.parsed.text
     return bool(text) and bool(msgspec.json.decode(text_of(text)) == msgspec.json.decode(spec))
 
 

@@ -50,6 +50,25 @@ _LEVEL, _WINDOW_BITS, _MEMORY_LEVEL = 1, 12, 5
 _PACKED_EMPTY = zlib.compress(b"{}")
 
 
+class ParsedSpec(Struct):
+    """The spec of an object as it was written, and what is read of it."""
+
+    text: bytes = b""
+    """As it was written: compressed JSON."""
+    stated_defaults: tuple[str, ...] = ()
+    """Paths of its fields that hold their default because somebody wrote it."""
+    zone: str = "UTC"
+    """The object's time zone."""
+    problems: tuple[str, ...] = ()
+    """Why it cannot be read."""
+    written: Spec | None = None
+    """As it was written; None while it cannot be read."""
+    own: Spec | None = None
+    """With the days of its calendars."""
+    expanded: Spec | None = None
+    """With the schedules of its planned events, too: it is decided on."""
+
+
 class ServedObject(Struct):
     """The object as the API serves it."""
 
@@ -57,30 +76,23 @@ class ServedObject(Struct):
     """The newest resource version seen."""
     generation: int = -1
     """The generation of the spec."""
-    spec: Spec | None = None
-    """The parsed spec with the schedules of its planned events; None while it cannot be read."""
-    own_spec: Spec | None = None
-    """The parsed spec without them, with the days of its calendars."""
-    written_spec: Spec | None = None
-    """The parsed spec as it was written."""
+    parsed: ParsedSpec = field(default_factory=ParsedSpec)
+    """The spec."""
     readable_spec: Spec | None = None
-    """The newest of those that could be read; None if there was none."""
+    """The newest spec that could be read, as it was written; None if there was none."""
     labels: dict[str, str] = field(default_factory=dict)
     """The labels by which planned events pick the object."""
-    spec_text: bytes = b""
-    """The spec as it was written: compressed JSON."""
-    stated_defaults: tuple[str, ...] = ()
-    """Paths of its fields that hold their default because somebody wrote it."""
-    problems: tuple[str, ...] = ()
-    """Why the spec cannot be read."""
-    zone: str = "UTC"
-    """The object's time zone."""
     packed_status: bytes = _PACKED_EMPTY
     """The status as compressed JSON, decoded on demand: dicts would take far more memory."""
     operator: str | None = None
     """The installation that the status names."""
     altered: frozenset[Path] = frozenset()
     """Fields of the status that the API dropped or changed when we wrote them, as those of a newer release."""
+
+    @property
+    def spec(self) -> Spec | None:
+        """The spec that is decided on; None while it cannot be read."""
+        return self.parsed.expanded
 
     @property
     def status(self) -> Status:

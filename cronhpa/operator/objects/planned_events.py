@@ -253,7 +253,7 @@ class PlannedEvents:
 
     def expected_of(self, state: ObjectState) -> ExpectedReplicas:
         """The replicas that the load of an event asks of an object; None while its usual load is not known."""
-        own = state.served.own_spec
+        own = state.served.parsed.own
         assert own is not None
         return lambda event, stated: self._expected(own, state.key, event, stated)
 

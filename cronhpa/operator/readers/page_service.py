@@ -52,7 +52,7 @@ class InventoryObjects:
         return self._inventory.calendars.values()
 
     def _live(self, state: ObjectState) -> LiveObject:
-        written, calendars = state.served.written_spec, self._inventory.calendars
+        written, calendars = state.served.parsed.written, self._inventory.calendars
         named = sorted(calendars_of(written)) if calendars and written is not None else ()
         return LiveObject(
             state.namespace,
@@ -60,12 +60,12 @@ class InventoryObjects:
             state.uid,
             state.served.generation,
             state.served.version,
-            state.served.zone,
-            state.served.spec_text,
+            state.served.parsed.zone,
+            state.served.parsed.text,
             state.served.packed_status,
             _events(state),
             tuple(calendars[name] for name in named if name in calendars),
-            state.served.stated_defaults,
+            state.served.parsed.stated_defaults,
         )
 
 

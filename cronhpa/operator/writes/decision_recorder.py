@@ -92,7 +92,7 @@ class DecisionRecorder:
 
     def note_unreadable(self, state: ObjectState, status: dict[str, Any], now: Nanoseconds) -> None:
         """Records that nothing is decided, because the spec cannot be read."""
-        key = (state.served.generation, *state.served.problems)
+        key = (state.served.generation, *state.served.parsed.problems)
         self._note_change(state, state.served.generation, key, now, status, None)
 
     def take(self, at_most: int) -> list[KeptDecision]:
@@ -167,7 +167,7 @@ class DecisionRecorder:
 def _body(state: ObjectState, generation: int, status: dict[str, Any]) -> Raw:
     """The object as it was. Raises TypeError, ValueError or RecursionError if JSON cannot represent it."""
     meta = {"namespace": state.namespace, "name": state.name, "uid": state.uid, "generation": generation}
-    spec = Raw(text_of(state.served.spec_text) if state.served.spec_text else b"{}")
+    spec = Raw(text_of(state.served.parsed.text) if state.served.parsed.text else b"{}")
     return Raw(_ENCODER.encode({"metadata": meta, "spec": spec, "status": status}))
 
 

@@ -168,7 +168,7 @@ class EventStatusWriter:
         self, seen: SeenEvent, event: PlannedEvent, state: ObjectState, instants: Sequence[Nanoseconds]
     ) -> Iterator[ObjectPart]:
         """event: that which was seen, with the days of its calendars."""
-        own, spec, decision = state.served.own_spec, state.served.spec, state.local.latest_decision
+        own, spec, decision = state.served.parsed.own, state.served.spec, state.local.latest_decision
         if own is None or spec is None:
             yield ObjectPart(
                 state.namespace,

@@ -327,7 +327,7 @@ class Writer:
         if reported is state.writes.own:
             return
         before, after = unpacked(reported), unpacked(state.writes.own)
-        for event in transition_events(before, after, state.served.zone, now):
+        for event in transition_events(before, after, state.served.parsed.zone, now):
             self._events.record(state, event, now)
             log_event(state, event)
         log_changes(state, before, after)
@@ -527,7 +527,7 @@ def _is_conditional(patch: Status) -> bool:
 
 def _problems(state: ObjectState) -> str:
     """Why the spec cannot be read."""
-    return clip("; ".join(state.served.problems))
+    return clip("; ".join(state.served.parsed.problems))
 
 
 def _names(status: Status, count: int) -> bool:

@@ -75,7 +75,7 @@ def test_the_page_knows_which_defaults_a_person_wrote_from_each_edit_on():
     assert ["mode"] == [*InventoryObjects(told.inventory, replica).get(*KEY).body()["metadata"]["statedDefaults"]]
     stated["metadata"] |= {"annotations": None, "managedFields": "no list", "resourceVersion": "2", "generation": 2}
     told.inventory.put(stated)
-    assert () == told.item.served.stated_defaults
+    assert () == told.item.served.parsed.stated_defaults
 
 
 @pytest.mark.parametrize("levels", [900, 950, 1000, 5000])
@@ -206,7 +206,7 @@ def test_a_spec_that_nobody_can_read_is_a_problem_of_its_object():
     told.inventory.put(body(10, maxReplicas="many"))
 
     assert told.item.served.spec is None
-    assert "spec.maxReplicas" in told.item.served.problems[0]
+    assert "spec.maxReplicas" in told.item.served.parsed.problems[0]
 
 
 def test_a_parser_that_fails_for_a_reason_of_ours_costs_its_object_only(monkeypatch):
@@ -214,7 +214,7 @@ def test_a_parser_that_fails_for_a_reason_of_ours_costs_its_object_only(monkeypa
     told = Told()
     told.inventory.put(body(11))
 
-    assert ("spec: ZeroDivisionError: integer division or modulo by zero",) == told.item.served.problems
+    assert ("spec: ZeroDivisionError: integer division or modulo by zero",) == told.item.served.parsed.problems
 
 
 REMEMBERED = {
@@ -400,7 +400,7 @@ def test_an_object_takes_over_the_days_of_its_calendar_when_they_change():
     (schedule,) = told.item.served.spec.schedules
     assert schedule.problem is None
     assert ["Closed (company)"] == [one.title for one in schedule.window.exclude.ranges]
-    assert told.item.served.own_spec == told.item.served.spec
+    assert told.item.served.parsed.own == told.item.served.spec
     assert [KEY, KEY] == told.changed
 
 

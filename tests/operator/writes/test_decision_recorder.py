@@ -31,7 +31,7 @@ SPEC = spec(metrics=(cpu(),))
 def shop():
     state = ObjectState("prod", "shop", "uid-7", 0)
     state.served.generation = 1
-    state.served.spec_text = spec_text({"minReplicas": 2, "timeZone": "Europe/Berlin"})
+    state.served.parsed.text = spec_text({"minReplicas": 2, "timeZone": "Europe/Berlin"})
     return state
 
 

@@ -254,7 +254,9 @@ def test_problems_of_any_length_fit_into_the_status():
         async with Life(api) as life:
             await until(20)
             state = life.inventory.items["prod", "shop"]
-            state.served.problems = tuple(f"spec.schedules[{number}].start: {'x' * 1000}" for number in range(50))
+            state.served.parsed.problems = tuple(
+                f"spec.schedules[{number}].start: {'x' * 1000}" for number in range(50)
+            )
             await life.controller.writer.reject(state, api.now())
             return condition(api, "SpecAccepted")["message"]
 
