@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cronhpa.core.forecasts.floor import forecast_source
-from cronhpa.core.metrics.observe import Measurement, active, observe, samples_of
+from cronhpa.core.metrics.observe import active, observe, samples_of
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
 from cronhpa.core.model.spec import PodSelection, Spec
@@ -60,26 +60,21 @@ class Observer:
         """The observation of an object's target, its instant, and what it rests on, if that is watched."""
         target = await self._cluster.targets.read(state.namespace, spec.target, fresh=state.writes.scale_unknown)
         if isinstance(target, Absent):
-            now = self._clock()
-            return observe(spec, target, (), (), now), now, None
+            return self._unmeasured(spec, target, target)
         scale, selector = target.scale, target.selector
         if isinstance(selector, Absent):
-            now = self._clock()
-            unknown: Measurement = selector
-            return observe(spec, scale, (), [unknown] * len(spec.metrics), now, selector_problem=selector), now, None
+            return self._unmeasured(spec, scale, selector, selector_problem=selector)
         match = self._cluster.watches.pods.matching(spec.namespace, selector)
         pods = match.pods
         pods_unknown = self._cluster.watches.pods_unknown(state.namespace)
         if pods_unknown is not None:
             # With outdated pods the load would be measured over the wrong number of pods.
-            now = self._clock()
-            return observe(spec, scale, pods, [pods_unknown] * len(spec.metrics), now), now, None
+            return self._unmeasured(spec, scale, pods_unknown, pods)
         is_owned = spec.pod_selection is PodSelection.OWNED
         if is_owned:
             owned = await self._cluster.pod_owners.owned(spec.namespace, spec.target, pods)
             if isinstance(owned, Absent):
-                now = self._clock()
-                return observe(spec, scale, (), [owned] * len(spec.metrics), now, selector_problem=owned), now, None
+                return self._unmeasured(spec, scale, owned, selector_problem=owned)
             pods = owned
         measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
         measurements = (queries.measure(metric, measured_object, scale.selector) for metric in spec.metrics)
@@ -95,6 +90,18 @@ class Observer:
         inputs = self._inputs(state, spec, scale, match, pods)
         self._crowds.note_pods(state.key, pods, now)
         return observe(spec, scale, pods, measured, now, unseen=unseen), now, inputs
+
+    def _unmeasured(
+        self,
+        spec: Spec,
+        scale: Scale | Absent,
+        reason: Absent,
+        pods: Sequence[Pod] = (),
+        selector_problem: Absent | None = None,
+    ) -> tuple[Observation, Nanoseconds, None]:
+        """The observation of an object whose metrics are all absent, for the same reason."""
+        now = self._clock()
+        return observe(spec, scale, pods, [reason] * len(spec.metrics), now, selector_problem), now, None
 
     def _inputs(
         self, state: ObjectState, spec: Spec, scale: Scale, match: MatchedPods, pods: tuple[Pod, ...]
