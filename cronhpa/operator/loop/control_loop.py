@@ -101,8 +101,6 @@ class ControlLoop:
         # (monotonic, wall clock) when it was looked at last.
         self._looked: tuple[float, Nanoseconds] | None = None
         self._tasks = NamespaceTasks()
-        # Objects that wait for the end of the LIST that their namespace holds, with the instant at which each was due.
-        self._waiting: dict[str, dict[Key, Nanoseconds]] = {}
 
     def enqueue(self, key: Key) -> None:
         """Makes an object due now, or at the end of its reconciliation that is under way."""
@@ -112,7 +110,6 @@ class ControlLoop:
     def forget(self, state: ObjectState) -> None:
         """Removes an object that is gone from the queue."""
         self._queue.drop(state.key)
-        self._due_since(state.key)
 
     def oldest_reconcile(self) -> Nanoseconds:
         """How long the longest reconciliation under way has taken, without its waits for a place; 0 without one."""
@@ -160,7 +157,6 @@ class ControlLoop:
         """The wall clock was set: every object is due, and what its memory holds is as old as before."""
         LOG.warning("the clock stepped by %+d s: every object is due", step // SECOND)
         self._queue.clear()
-        self._waiting.clear()
         for state in self._inventory:
             state.follow_clock(step)
             self._queue.put(state.key, now)
@@ -205,15 +201,13 @@ class ControlLoop:
                 if kind is WaitsFor.POD_METRICS and is_blind:
                     kind = WaitsFor.NOTHING  # a LIST would not be read
                 if list_seconds and kind is WaitsFor.POD_METRICS:
-                    self._waiting.setdefault(namespace, {}).setdefault(key, due_at)
-                    self._queue.put(key, now + ceil(list_seconds * SECOND))
+                    self._queue.postpone(key, due_at, now + ceil(list_seconds * SECOND))
                 elif self._is_begun(state, due_at, now):
                     states[kind].append(state)
         return states
 
     def _is_begun(self, state: ObjectState, due_at: Nanoseconds, now: Nanoseconds) -> bool:
         """Whether an object is reconciled from now on: it is not where another installation serves it."""
-        due_at = self._due_since(state.key) or due_at
         if not self._reconciler.check_installation(state):
             self._queue.put(state.key, following(state.namespace, state.period, now))
             return False
@@ -221,15 +215,10 @@ class ControlLoop:
         state.due.at = due_at
         return True
 
-    def _due_since(self, key: Key) -> Nanoseconds | None:
-        """Since when an object is due that has waited for a LIST; None for others. It waits no more."""
-        return self._waiting.get(key[0], {}).pop(key, None)
-
     def _end_list(self, namespace: str) -> None:
         """Makes the objects due that have waited for a namespace's LIST, unless it holds another one."""
         if not self._cluster.metrics.list_wait_seconds(namespace):
-            for key, due_at in self._waiting.pop(namespace, {}).items():
-                self._queue.put(key, due_at)
+            self._queue.resume(namespace)
             self._has_new.set()
 
     async def _reconcile_listed(self, namespace: str, states: list[ObjectState], queries: MetricQueries) -> None:

@@ -33,6 +33,8 @@ class DelayingQueue:
         """The begin of each reconciliation under way, or of its turn where it waited for one."""
         # Those of them that are due again at their end.
         self._dirty: set[Key] = set()
+        # By namespace, since when each key is due that was postponed.
+        self._postponed: dict[str, dict[Key, Nanoseconds]] = {}
 
     def put(self, key: Key, at: Nanoseconds) -> None:
         """Makes a key due at `at`, unless it is due earlier already; at its end if it is under way."""
@@ -61,10 +63,10 @@ class DelayingQueue:
     def _tidy(self) -> None:
         # The entry of a key that was dropped, or made due earlier, stays until its instant.
         if self.entries > _IDLE_ENTRIES + 2 * len(self._at):
-            due = dict(self._at)
-            self.clear()
-            self._at = due
-            for waiting, at in due.items():
+            self._heap.clear()
+            self._keys.clear()
+            self.entries = 0
+            for waiting, at in self._at.items():
                 self._enter(waiting, at)
 
     def _enter(self, key: Key, at: Nanoseconds) -> None:
@@ -76,6 +78,16 @@ class DelayingQueue:
         else:
             keys.append(key)
         self.entries += 1
+
+    def postpone(self, key: Key, due_at: Nanoseconds, until: Nanoseconds) -> None:
+        """Lets a key wait that was due at `due_at`: it is due, since then, at `until`, or at `resume`."""
+        self._postponed.setdefault(key[0], {})[key] = due_at
+        self.put(key, until)
+
+    def resume(self, namespace: str) -> None:
+        """Makes the postponed keys of a namespace due."""
+        for key, due_at in self._postponed.get(namespace, {}).items():
+            self.put(key, due_at)
 
     def observes(self, key: Key) -> None:
         """Whatever made a key due that is under way is observed from here on."""
@@ -104,10 +116,20 @@ class DelayingQueue:
         self._heap.clear()
         self._keys.clear()
         self._at.clear()
+        self._postponed.clear()
         self.entries = 0
 
     def drop(self, key: Key) -> None:
         self._at.pop(key, None)
+        self._due_since(key)
+
+    def _due_since(self, key: Key) -> Nanoseconds | None:
+        """Since when a key is due that was postponed; None for others. It is postponed no more."""
+        keys = self._postponed.get(key[0], {})
+        since = keys.pop(key, None)
+        if since is not None and not keys:
+            del self._postponed[key[0]]
+        return since
 
     def next_at(self) -> Nanoseconds | None:
         """The instant at which the next key is due."""
@@ -132,5 +154,6 @@ class DelayingQueue:
             for key in keys:
                 if self._at.get(key) == at:
                     del self._at[key]
-                    out[key[0]][key] = at
+                    since = self._due_since(key)
+                    out[key[0]][key] = at if since is None else since
         return out

@@ -171,7 +171,7 @@ STATE = {
     "kube.scale:Targets._reads": "kinds of targets",
     "operator.loop.metric_apis:MetricApis._holders": "namespaces under way",
     "operator.loop.metric_apis:MetricApis._since": "reconciliations under way",
-    "operator.loop.control_loop:ControlLoop._waiting": "five seconds",
+    "operator.loop.delaying_queue:DelayingQueue._postponed": "five seconds",
     "operator.loop.metric_apis:MetricApis._lists": "half a second",
     "operator.loop.metric_apis:MetricApis._resources": "a change of the objects of a namespace",
     "operator.controller:Controller.forecast_objects": "an object's deletion",

@@ -54,6 +54,24 @@ def test_what_is_dropped_or_cleared_is_due_no_more_until_put_again():
     assert 8 == due.next_at()
 
 
+def test_what_is_postponed_is_due_at_its_end_or_once_it_is_resumed_and_since_its_own_instant():
+    """All are due since 1 and wait until 9 at most; `b` is edited at 5, and at 6 the namespace of `a` waits no more."""
+    due = DelayingQueue()
+    for key in (A, B, C):
+        due.put(key, 1)
+        due.pop(1)
+        due.postpone(key, 1, 9)
+
+    assert 9 == due.next_at()
+    due.put(B, 5)
+    assert {"prod": {B: 1}} == due.pop(5)
+    due.put(B, 20)
+    due.resume("prod")
+    assert {"prod": {A: 1}} == due.pop(6)
+    assert {"test": {C: 1}} == due.pop(9)
+    assert {"prod": {B: 20}} == due.pop(20)
+
+
 def test_what_becomes_due_while_it_is_under_way_is_due_again_at_its_end_and_not_before():
     due = DelayingQueue()
     due.put(A, 1)
