@@ -8,7 +8,7 @@ from cronhpa.api.maxed import MAXED_OUT, is_maxed
 from cronhpa.api.status_text import Condition, clip
 from cronhpa.core.model.decision import Decision, DecisionKind, Failed, Rule, Scaled, Source
 from cronhpa.core.model.forecast import TrackRecord, in_days
-from cronhpa.core.model.instant import format_instant
+from cronhpa.core.model.instant import Nanoseconds, format_instant
 from cronhpa.core.model.memory import makes_zero
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.spec import Mode
@@ -46,8 +46,15 @@ def conditions(previous: Iterable[Condition], reconciliation: Reconciliation) ->
     present = (*_upstream_conditions(reconciliation), *_own_conditions(reconciliation))
     kinds = {kind for kind, *_ in present}
     # Conditions about schedules, a forecast, a fallback or another autoscaler are dropped once there is none.
-    conditions = [dict(old) for old in previous if old["type"] in kinds or old["type"] not in _OPTIONAL]
-    stamp = format_instant(reconciliation.decision.at)
+    kept = (old for old in previous if old["type"] in kinds or old["type"] not in _OPTIONAL)
+    return dated(kept, present, reconciliation.generation, reconciliation.decision.at)
+
+
+def dated(
+    previous: Iterable[Condition], present: Iterable[ConditionText], generation: int, now: Nanoseconds
+) -> list[Condition]:
+    """The previous conditions with those that are present, whose transition times are carried over."""
+    conditions = [dict(old) for old in previous]
     # If somebody else wrote two conditions of one type, the first one counts.
     by_type = {condition["type"]: condition for condition in reversed(conditions)}
     for kind, is_true, reason, message in present:
@@ -59,12 +66,12 @@ def conditions(previous: Iterable[Condition], reconciliation: Reconciliation) ->
             conditions.append(condition)
         value = _VALUES[is_true]
         if condition.get("status") != value:
-            condition["lastTransitionTime"] = stamp
+            condition["lastTransitionTime"] = format_instant(now)
         condition |= {
             "status": value,
             "reason": reason,
             "message": clip(message),
-            "observedGeneration": reconciliation.generation,
+            "observedGeneration": generation,
         }
     return conditions
 

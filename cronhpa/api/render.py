@@ -7,10 +7,11 @@ fields that a failed reconciliation does not touch, are carried over.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from cronhpa.api.columns import columns
-from cronhpa.api.conditions import conditions
+from cronhpa.api.columns import columns, unreadable
+from cronhpa.api.conditions import conditions, dated
 from cronhpa.api.metric_status import current_metrics, measured_metrics
 from cronhpa.api.status_memory import render_memory
 from cronhpa.api.status_text import Status, clip
@@ -30,7 +31,7 @@ from cronhpa.core.model.decision import (
     WindowState,
 )
 from cronhpa.core.model.forecast import Forecast
-from cronhpa.core.model.instant import SECOND, format_instant
+from cronhpa.core.model.instant import SECOND, Nanoseconds, format_instant
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.reasons import proposal_reason, reason, step_reason
@@ -80,6 +81,18 @@ def render(previous: Status, reconciliation: Reconciliation) -> Status:
     in_force = None if decision.kind is DecisionKind.UNREACHABLE else max(decision.current, decision.desired)
     status["memory"] = render_memory(reconciliation.memory.pruned(spec.behavior, spec.options, decision.at), in_force)
     return status
+
+
+def render_unreadable(previous: Status, problems: Sequence[str], generation: int, now: Nanoseconds) -> Status:
+    """The status of an object whose spec cannot be read."""
+    # It has no edges: the column NEXT must not promise one.
+    unaffected = {key: value for key, value in previous.items() if key not in {"nextEdge", "schedules"}}
+    stated = [(kind, False, "Unreadable", "; ".join(problems)) for kind in ("SpecAccepted", "Ready")]
+    return {
+        **unaffected,
+        "conditions": dated(previous.get("conditions", []), stated, generation, now),
+        "columns": unreadable(previous),
+    }
 
 
 def _start_ups(memory: Memory) -> Status:

@@ -32,13 +32,13 @@ from core.situations import (
     spec,
 )
 from cronhpa.api.events import Event, events, new_conflict_events
-from cronhpa.api.render import render
+from cronhpa.api.render import render, render_unreadable
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.status_memory import render_memory
 from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import Failed, Scaled, Withheld
 from cronhpa.core.model.forecast import TrackRecord
-from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.instant import SECOND, format_instant
 from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
 from cronhpa.core.model.observation import Absent, NodeStart, ScalarReading
 from cronhpa.core.model.spec import (
@@ -223,6 +223,33 @@ def test_a_window_that_leads_says_by_how_much_and_when_it_opens():
     ) == leading["decision"]["reason"]
     early = render({}, reconciliation(of, queued(80, current=8), clock="07:00"))
     assert {"time": "2026-11-23T07:50:00Z", "schedule": "day", "state": "Leading"} == early["nextEdge"]
+
+
+def test_an_object_that_cannot_be_read_keeps_what_its_status_says_without_edges_and_since_when():
+    """It is not Ready since eight; its spec is not accepted since now, and promises no edge any more."""
+    times = {"Ready": ("False", at("08:00")), "SpecAccepted": ("True", at("07:00")), "ScalingActive": ("True", NOW)}
+    before = {
+        "conditions": [
+            {"type": kind, "status": value, "lastTransitionTime": format_instant(since)}
+            for kind, (value, since) in times.items()
+        ],
+        "currentReplicas": 4,
+        "nextEdge": {"schedule": "day"},
+        "schedules": [{"name": "day"}],
+    }
+
+    status = render_unreadable(before, ["spec.minReplicas: -1", "spec.zone: Mars"], 7, at("09:00"))
+
+    found = {one["type"]: (one["status"], one["lastTransitionTime"]) for one in status["conditions"]}
+    assert {
+        "Ready": ("False", format_instant(at("08:00"))),
+        "SpecAccepted": ("False", format_instant(at("09:00"))),
+        "ScalingActive": ("True", format_instant(NOW)),
+    } == found
+    assert ("Unreadable", "spec.minReplicas: -1; spec.zone: Mars", 7) == tuple(
+        status["conditions"][1][name] for name in ("reason", "message", "observedGeneration")
+    )
+    assert {"conditions": status["conditions"], "currentReplicas": 4, "columns": status["columns"]} == status
 
 
 def test_a_schedule_that_cannot_be_read_is_named():

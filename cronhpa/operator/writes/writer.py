@@ -20,14 +20,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from cronhpa.api.columns import unreadable
 from cronhpa.api.events import Event, events, new_conflict_events
 from cronhpa.api.patch import altered, as_answered, merge_patch
-from cronhpa.api.render import render
+from cronhpa.api.render import render, render_unreadable
 from cronhpa.api.status_text import Status, clip
 from cronhpa.api.transitions import transition_events
 from cronhpa.core.model.decision import Failed, Outcome, Scaled, Withheld
-from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds, format_instant
+from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.observation import Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.sync_grid import LATE, following
@@ -348,20 +347,13 @@ class Writer:
             if not await self._put_status(state, before, status, now) and self._claims(state):
                 return
         log_changes(state, before, state.served.status)
-        self._events.record(state, Event("Warning", "SpecUnreadable", _problems(state)), now)
+        problems = "; ".join(state.served.parsed.problems)
+        self._events.record(state, Event("Warning", "SpecUnreadable", clip(problems)), now)
 
     def _rejected(self, state: ObjectState, before: Status, now: Nanoseconds) -> Status:
         """The status of an object whose spec cannot be read. before: the status that the API serves."""
-        stamp = {"reason": "Unreadable", "message": _problems(state), "observedGeneration": state.served.generation}
-        conditions = {entry["type"]: entry for entry in before.get("conditions", [])}
-        for kind in ("SpecAccepted", "Ready"):
-            condition = conditions.get(kind, {})
-            since = condition.get("lastTransitionTime") if condition.get("status") == "False" else format_instant(now)
-            conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
-        # An unreadable spec has no edges: the column NEXT must not promise one.
-        unchanged = {key: value for key, value in before.items() if key not in {"nextEdge", "schedules"}}
-        status = {**unchanged, "conditions": list(conditions.values()), "columns": unreadable(before)}
-        return self._claimed(state, status)
+        served = state.served
+        return self._claimed(state, render_unreadable(before, served.parsed.problems, served.generation, now))
 
     def report_other_operator(self, state: ObjectState, problem: str, now: Nanoseconds) -> None:
         """Says that another installation serves an object: by an event, since the status is that installation's."""
@@ -523,11 +515,6 @@ def _is_conditional(patch: Status) -> bool:
     does not hold any more, such as one that a restore of its store has undone.
     """
     return "operator" in patch or bool((patch.get("memory") or {}).get("intent"))
-
-
-def _problems(state: ObjectState) -> str:
-    """Why the spec cannot be read."""
-    return clip("; ".join(state.served.parsed.problems))
 
 
 def _names(status: Status, count: int) -> bool:
