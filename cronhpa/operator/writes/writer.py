@@ -80,7 +80,6 @@ class Writer:
         self._installations = installations
         self._told: deque[str] = deque(maxlen=_TOLD)
         self._yield = CooperativeYield()
-        # A reconciliation without a write must not wait for a place.
         self._places = places
         # Fields of the status that the API drops.
         self._dropped: set[str] = set()
@@ -280,8 +279,9 @@ class Writer:
         """
         Records a decision, and writes its status if that must be written; whether this was done.
 
-        A status waits for its place: the scale writes of others go first, since who waits for them waits for pods.
-        While there are some, it is rendered at its place: to render thousands of statuses would delay them as well.
+        A write waits for its place: the scale writes of others go first, since who waits for them waits for pods. A
+        reconciliation without a write waits for none, except while there are scale writes: then each is rendered at
+        its place, because to render thousands of statuses would delay them as well.
         """
         due = None
         if not self._places.is_busy:
