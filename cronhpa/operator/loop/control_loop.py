@@ -279,14 +279,14 @@ class ControlLoop:
         for first in range(0, len(states), _STANDING_PER_STEP):
             await self._yield.step()
             begun = self._clock()
-            decided: list[ObjectState] = []
+            standing: list[ObjectState] = []
             for state in states[first : first + _STANDING_PER_STEP]:
-                (decided if self._stands(state, pod_metrics, begun) else undecided).append(state)
-            if decided:
+                (standing if self._stands(state, pod_metrics, begun) else undecided).append(state)
+            if standing:
                 ended = self._clock()
-                self.metrics.duration.note((ended - begun) // len(decided), len(decided))
-                note_lags(self.metrics.lag, decided, ended)
-                self._end(decided)
+                self.metrics.duration.note((ended - begun) // len(standing), len(standing))
+                note_lags(self.metrics.lag, standing, ended)
+                self._end(standing)
         return undecided
 
     def _stands(self, state: ObjectState, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds) -> bool:
