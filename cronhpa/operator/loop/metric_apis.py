@@ -5,7 +5,7 @@ and held in memory. A metric with the name of a source is queried from that sour
 
 A namespace's pod metrics are listed at most once in half a second, with the resources that its objects name. A
 reconciliation that waits for the processor holds the LIST that it reads: a megabyte for a thousand pods. At an edge
-that all objects share, reconciliations begin faster than they end, and thousands of them held a thousand LISTs. So
+that all objects share, reconciliations begin faster than they end: thousands of them would hold a thousand LISTs. So
 
 - an object that becomes due while its namespace holds a LIST waits for its end, and then shares the next LIST with all
   others that have waited;
