@@ -228,12 +228,9 @@ class Controller:
 
         Does not wait for targets of a kind that cannot be listed: they are read one by one.
         """
-        waited_for = [
-            *self.watches.informers,
-            *(informer for informer in self.targets.informers if informer.is_current),
-        ]
-        are_listed = all(part.listed_scope >= version for part in (self.object_watch, *waited_for))
-        return are_listed and self.planned_events.is_listed(version)
+        own = [self.object_watch.listed_scope, *(informer.listed_scope for informer in self.watches.informers)]
+        of_targets = [informer.listed_scope for informer in self.targets.informers if informer.is_current]
+        return min(*own, *of_targets) >= version and self.planned_events.is_listed(version)
 
     def on_first_forecast(self, series: Series) -> None:
         """A first forecast makes its object due at once. A newer one does not: rate policies count reconciliations."""
