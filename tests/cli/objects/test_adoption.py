@@ -100,7 +100,7 @@ class Played:
 def held_by(*hpas):
     """Why a CronHPA holds, in the words of the operator."""
     owners, state = Owners(), ObjectState("prod", "shop", "uid", 0)
-    state.served.parsed.expanded = Spec(TargetRef(REF["apiVersion"], REF["kind"], REF["name"]), 1, 9)
+    state.served.readable_spec = Spec(TargetRef(REF["apiVersion"], REF["kind"], REF["name"]), 1, 9)
     for name in hpas:
         owners.note_hpa("prod", name, msgspec.convert({"spec": {"scaleTargetRef": REF}}, Hpa))
     return owners.problem(state, ())
