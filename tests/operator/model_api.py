@@ -3,7 +3,7 @@ A Kubernetes API of a few kinds in memory, with the rules an operator lives by: 
 patches, the status and scale subresources, lists, watches, 404, 409 and 422. And with switches for what goes wrong.
 
 Deployments have their pods at once, of one core each, ready for an hour, or after `start_up` seconds where that is set;
-`load` is what they use together.
+`load` is what they use together, `sample_age` how old the samples of it are, in seconds.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ class ModelApi:
         self.load: dict[tuple[str, str], int] = {}
         self.external: dict[str, int] = {}
         self.start_up: float | None = None
+        self.sample_age = 0
         self.clock_offset = 0
         self.on_write: Callable[[int, bool], bool | None] | None = None
         self.latency: Callable[[str, str], float] = lambda _method, _path: 0.001
@@ -330,7 +331,7 @@ class ModelApi:
             self.delete("pods", namespace, f"{name}-{number:03d}")
 
     def _measured(self, api: str, namespace: str, what: str) -> dict[str, Any]:
-        stamp = format_instant(self.now() // SECOND * SECOND)
+        stamp = format_instant(self.now() // SECOND * SECOND - self.sample_age * SECOND)
         if api == "external.metrics":
             return {"items": [{"value": str(self.external[what])}] if what in self.external else []}
         assert (api, what) == ("metrics", "pods"), f"{api}/{what} is not modelled"
