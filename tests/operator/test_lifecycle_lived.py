@@ -5,7 +5,7 @@ import random
 from copy import deepcopy
 
 import pytest
-from lives import CPU, Life, condition, cronhpa, deployment, one_pod_each, rules, status, timeline, until
+from lives import CPU, Life, condition, cronhpa, deployment, external, one_pod_each, rules, status, timeline, until
 from model_api import START, Fault, ModelApi, ModelClient
 from simulated_replica import SimulatedReplica
 from simulated_world import World
@@ -408,3 +408,45 @@ def test_a_preview_that_cannot_be_read_any_more_keeps_no_other_from_its_target()
             return condition(api, "Ready", "younger")["reason"]
 
     assert "Deciding" == live(scenario)
+
+
+@pytest.mark.parametrize("down", [(), (120, 150), (120, 290), (295, 320), (330, 420), (130, 280, 290, 299)])
+def test_a_fallback_begins_when_its_metric_was_unknown_for_so_long_whatever_was_restarted(down):
+    """
+    Unknown from 100 s on: three pods, and nine from 300 s on, or once an operator runs again. `down`: it is killed at
+    each first second and started at each second one. After the metric is back, at 600 s, three once more.
+    """
+    lost, due, back = 100, 300, 600
+
+    async def world(api):
+        await until(lost)
+        api.external.clear()
+        await until(back)
+        api.external["queue"] = 30
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=3)
+        api.external["queue"] = 30
+        queue = external("queue")
+        queue["external"]["target"] = {"type": "AverageValue", "averageValue": "10"}
+        up = {"policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}
+        fallback = {"replicas": 9, "afterSeconds": due - lost}
+        cronhpa(api, metrics=[queue], fallback=fallback, behavior={**QUICK, "scaleUp": up})
+        changing = asyncio.create_task(world(api))
+        runs = [0, *down, 700]
+        for begin, end in zip(runs[::2], runs[1::2], strict=True):
+            await until(begin)
+            async with Life(api) as life:
+                await until(end)
+                assert 0 == life.control_loop.metrics.errors
+        await changing
+        return timeline(api)
+
+    raised, lowered = live(scenario)
+
+    begun = next((start for stop, start in zip(down[::2], down[1::2], strict=True) if stop <= due <= start), due)
+    assert [(3, 9), (9, 3)] == [raised[1:], lowered[1:]]
+    # A period of 15 s finds the metric lost, and one that the fallback is due.
+    assert begun <= raised[0] <= begun + 30
+    assert back <= lowered[0] <= back + 15

@@ -227,8 +227,8 @@ class ScheduleModel(Model):
         default=0,
         ge=-1000,
         le=1000,
-        description="Of open schedules that set the same bound the highest priority wins; of equal priority an event wins, "
-        "else the largest minReplicas and the smallest maxReplicas.",
+        description="Of open schedules that set the same bound the highest priority wins; of equal priority an event "
+        "wins, else the largest minReplicas and the smallest maxReplicas.",
     )
     lead_time_seconds: int | None = Field(
         default=None,
