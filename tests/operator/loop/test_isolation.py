@@ -11,6 +11,7 @@ from lives import CPU, Life, condition, cronhpa, deployment, external, until
 from model_api import START, Fault, ModelApi
 from virtual_time import live
 
+from cronhpa.core.decide import decide
 from cronhpa.core.model.instant import SECOND
 from cronhpa.core.sync_grid import following
 
@@ -295,3 +296,99 @@ def test_a_resource_that_is_asked_for_while_the_list_is_under_way_is_read_all_th
         assert "ValidMetricFound" == condition(api, "ScalingActive", "second")["reason"]
 
     live(scenario)
+
+
+def broken(spec=(), faults=(), prepare=lambda _api, _namespace: None):
+    """How one object is ill: fields of its spec, (method, path, how) of its faults, and what else is done to it."""
+    return dict(spec), faults, prepare
+
+
+def forged(api, namespace):
+    memory = {"version": 1, "recommendations": [{"replicas": "x", "time": []}] * 99, "scaleUpEvents": {"": {}}}
+    api.edit("cronhpas", namespace, "ill", status={"memory": memory, "conditions": "none", "schedules": 7})
+
+
+def taken(api, namespace):
+    ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "ill"}
+    api.create("horizontalpodautoscalers", namespace, "ill", spec={"scaleTargetRef": ref})
+
+
+def widget(api, namespace):
+    api.create("widgets", namespace, "ill", spec={"replicas": 1})
+
+
+def large(api, namespace):
+    labels = {f"label-{number}": "x" for number in range(5000)}
+    api.edit("deployments", namespace, "ill", spec={"selector": {"matchLabels": labels}})
+
+
+REF = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "ill"}
+ILL = {
+    "unreadable": broken(UNREADABLE),
+    "targetless": broken(prepare=lambda api, namespace: api.delete("deployments", namespace, "ill")),
+    "kindless": broken({"scaleTargetRef": {**REF, "kind": "Rocket"}}),
+    "never-open": broken({"schedules": [{**NIGHT, "start": "0 8 30 2 *"}]}),
+    "unmeasured": broken({"metrics": [external("queue")]}, [("GET", "external", {"status": 500})]),
+    "measured-never": broken({"metrics": [external("queue")]}, [("GET", "external", {"hangs": True})]),
+    "read-never": broken({"scaleTargetRef": REF}, [("GET", "/scale$", {"hangs": True})], widget),
+    "unreadable-scale": broken({"scaleTargetRef": REF}, [("GET", "/scale$", {"status": 500})], widget),
+    "refused": broken((), [("PATCH", "/scale$", {"status": 403})]),
+    "contested": broken((), [("PATCH", "/scale$", {"status": 409})]),
+    "written-never": broken((), [("PATCH", "/scale$", {"hangs": True})]),
+    "lost": broken((), [("PATCH", "/scale$", {})]),
+    "statusless": broken((), [("PATCH", "/status$", {"status": 500})]),
+    "told-never": broken(UNREADABLE, [("PATCH", "/status$", {"hangs": True})]),
+    "forged": broken(prepare=forged),
+    "taken": broken(prepare=taken),
+    "large": broken(prepare=large),
+    "wrong": broken(),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_one_object_in_twenty_is_ill_in_any_way_and_the_nineteen_are_decided_in_time():
+    """
+    A namespace for each illness, all at once. At 60 s each needs four pods instead of two, at 150 s two again: a period
+    of 15 s later the nineteen have them.
+    """
+
+    def decide_or_fail(spec, *given):
+        if (spec.namespace, spec.target.name) == ("wrong", "ill"):
+            raise ArithmeticError("a defect of ours")
+        return decide(spec, *given)
+
+    async def scenario():
+        api = ModelApi()
+        names = [*(f"well-{number}" for number in range(19)), "ill"]
+        for namespace, (ill, faults, prepare) in ILL.items():
+            for name in names:
+                deployment(api, name, namespace=namespace)
+                api.load[namespace, name] = 1000
+                quick = {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}
+                cronhpa(api, name, namespace, **(quick | ill if name == "ill" else quick))
+            prepare(api, namespace)
+            for method, path, how in faults:
+                whose = f"external.*/{namespace}/" if path == "external" else f"/{namespace}/.*/ill{path}"
+                api.faults.append(Fault(method, whose, times=None, **how))
+        async with Life(api, decide=decide_or_fail) as life:
+            for second, load in ((60, 2000), (150, 1000)):
+                await until(second)
+                for key in api.load:
+                    api.load[key] = load
+            await until(240)
+            errors = life.control_loop.metrics.errors
+        late = {}
+        for at, target, old, new in api.scalings:
+            if target.endswith("/ill"):
+                continue
+            second = (at - START) / SECOND
+            late.setdefault((old, new), []).append(second - (60 if new == 4 else 150))
+        return late, errors, [fault for fault in api.faults if not fault.met]
+
+    late, errors, unmet = live(scenario)
+
+    assert [] == unmet
+    assert errors > 0
+    assert {(2, 4): 19 * len(ILL), (4, 2): 19 * len(ILL)} == {change: len(seconds) for change, seconds in late.items()}
+    assert 0 <= min(map(min, late.values()))
+    assert max(map(max, late.values())) < 16
