@@ -9,14 +9,18 @@ from collections import defaultdict
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lives import Life, cronhpa, deployment, until
+from lives import CPU, Life, cronhpa, deployment, external, until
 from model_api import START, Fault, ModelApi
 from prometheus_client.parser import text_string_to_metric_families
 from virtual_time import live
 
+from cronhpa.api.resource.events import MAX_SCHEDULES_OF_EVENT
+from cronhpa.api.resource.metrics import MAX_METRICS
+from cronhpa.api.resource.schedules import MAX_SCHEDULES
+from cronhpa.core.model.calendar import Calendar, CalendarEvent
 from cronhpa.core.model.decision import BY_NOBODY, Decision, DecisionKind, MetricProposal
 from cronhpa.core.model.forecast import Forecast, TrackRecord
-from cronhpa.core.model.instant import MINUTE, SECOND, format_instant, to_datetime
+from cronhpa.core.model.instant import HOUR, MINUTE, SECOND, format_instant, to_datetime
 from cronhpa.core.model.observation import Absent, Observation, PodCounts, ScalarReading, Scale
 from cronhpa.operator.monitoring.families import FAMILIES, OBJECT_FAMILIES, FamilyKind
 from cronhpa.operator.monitoring.object_metrics import ObjectMetrics, escaped
@@ -339,3 +343,45 @@ def test_a_metric_that_is_absent_asks_for_nothing():
     under_provisioned.note(Observation(Scale(2, 2, ""), (Absent("FailedGetResourceMetric", "none"),)), decision, 0)
 
     assert 0 == under_provisioned.seconds(99 * SECOND)
+
+
+def test_the_largest_object_has_a_bounded_number_of_series():
+    """
+    All that the API server takes: 30 metrics and 50 schedules; 30 schedules of calendars and 50 of planned events. All
+    are open, and each states both bounds.
+
+    Three series a metric, two a schedule, and one for each number that a source asks for: 30, 2 x 130, and those of
+    forecast, fallback and override. What every object has comes on top.
+    """
+    bounds = {"minReplicas": 1, "maxReplicas": 9}
+    span = {"from": wall(-3600), "to": wall(3600)}
+    calendar = Calendar("sales", tuple(CalendarEvent(f"Sale {n}", span["from"], span["to"]) for n in range(40)))
+
+    async def scenario():
+        api = shop(
+            schedules=[{"name": f"s{number}", **span, **bounds} for number in range(MAX_SCHEDULES)],
+            schedulesFrom=[{"calendar": "sales", **bounds}],
+            metrics=[CPU, *(external(f"queue-{number}") for number in range(MAX_METRICS - 1))],
+            override={"minReplicas": 2, "maxReplicas": 8, "until": format_instant(START + HOUR), "reason": "INC-4711"},
+            fallback={"replicas": 3, "afterSeconds": 0},
+            forecast={},
+        )
+        api.external = {f"queue-{number}": 1 for number in range(MAX_METRICS)}
+        api.kinds |= {("/apis/cronhpa.io/v1alpha1", "plannedevents"): "PlannedEvent"}
+        for number in range(7):
+            doors = [{"name": f"d{door}", **span, **bounds} for door in range(MAX_SCHEDULES_OF_EVENT)]
+            api.create(
+                "plannedevents", "prod", f"sale-{number}", spec={"selector": {}, "reason": "x", "schedules": doors}
+            )
+        async with Life(api) as life:
+            life.controller.inventory.read_days_of({"sales": calendar})
+            life.forecasts.forecast = lambda _series: forecast_of(3.0)
+            await until(40)
+            (state,) = life.inventory
+            metrics = ObjectMetrics(life.inventory, life.controller.targets.ready)
+            return len(state.served.spec.schedules), parsed(b"".join(await metrics.parts(api.now())).decode())
+
+    schedules, samples = live(scenario)
+
+    assert MAX_SCHEDULES + 30 + 50 == schedules
+    assert sum(map(len, samples.values())) <= 650
