@@ -150,6 +150,11 @@ class ModelApi:
         self._watchers[plural].append(queue)
         return queue
 
+    def unsubscribe(self, plural: str, queue: asyncio.Queue[tuple[str, dict[str, Any]]]) -> None:
+        """The watch of this queue has ended; of one that was cut or frozen nothing is left to end."""
+        with suppress(ValueError):
+            self._watchers[plural].remove(queue)
+
     def cut_watches(self, plural: str) -> None:
         """Breaks the connections of those who watch a kind; they may list and watch it anew."""
         for queue in self._watchers.pop(plural, []):
@@ -397,12 +402,15 @@ class ModelClient(Client):
         self.requests["WATCH", "200"] += 1
         parts = PATH.fullmatch(path)
         queue = self._api.subscribe(parts["plural"])
-        while True:
-            kind, resource = await queue.get()
-            if kind == "CUT":
-                raise ClusterError(0, "Unreachable", f"watch of {path}: the connection was cut on purpose")
-            if parts["namespace"] in {None, resource["metadata"]["namespace"]}:
-                yield json.dumps({"type": kind, "object": resource}).encode()
+        try:
+            while True:
+                kind, resource = await queue.get()
+                if kind == "CUT":
+                    raise ClusterError(0, "Unreachable", f"watch of {path}: the connection was cut on purpose")
+                if parts["namespace"] in {None, resource["metadata"]["namespace"]}:
+                    yield json.dumps({"type": kind, "object": resource}).encode()
+        finally:
+            self._api.unsubscribe(parts["plural"], queue)
 
     async def _if_alive(self) -> None:
         """A process that was killed hears nothing any more."""
