@@ -34,6 +34,9 @@ _CONFLICT = 409
 # Whoever writes the target's status in the seconds after a step makes a write conflict. After so long the decision is
 # old. On a busy API server three attempts took 12 s, and the next reconciliation as long.
 _ATTEMPT_SECONDS = 30.0
+# Pauses between two attempts, each twice as long as the one before: whoever writes a target all the time gets some 35
+# attempts within those seconds, where it were hundreds a second.
+_PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 0.02, 1.0
 # Reads of targets of one kind, each by a request of its own, and of all kinds that are not watched: one aggregated API
 # may serve many. Writes share the client's places with them.
 _READS_AT_ONCE, _UNWATCHED_READS_AT_ONCE = 16, 32
@@ -263,6 +266,8 @@ class Targets:
             except ClusterError as error:
                 if error.status != _CONFLICT:
                     raise
+                # Before the read: the write follows it at once.
+                await asyncio.sleep(min(_PAUSE_SECONDS * 2 ** (attempts - 1), _PAUSE_SECONDS_MAX))
                 now = await self._get(resource, namespace, ref.name)
                 if now.spec.replicas != decided_upon.spec_replicas:
                     # The watch may have lost that change: the next reconciliation must not decide on the replicas of
@@ -272,6 +277,8 @@ class Targets:
                         f"the replicas were changed from {decided_upon.spec_replicas} to {now.spec.replicas} meanwhile"
                     )
                     raise ClusterError(_CONFLICT, "Conflict", text) from error
+                if now.metadata.resource_version == version:
+                    raise  # nobody changed it: an admission webhook, say, refuses it by this code
                 version = now.metadata.resource_version
                 continue
             self._note(resource, namespace, ref, written)
