@@ -85,7 +85,7 @@ def set_at(spec: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 def difference(before: Any, after: Any) -> dict[str, Any]:
     """The merge patch from one object to another."""
-    patch = {key: None for key in before if key not in after}
+    patch: dict[str, Any] = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)
         if old != value:

@@ -381,8 +381,8 @@ def test_one_object_in_twenty_is_ill_in_any_way_and_the_nineteen_are_decided_in_
         for at, target, old, new in api.scalings:
             if target.endswith("/ill"):
                 continue
-            second = (at - START) / SECOND
-            late.setdefault((old, new), []).append(second - (60 if new == 4 else 150))
+            due = 60 if new == 4 else 150
+            late.setdefault((old, new), []).append((at - START) / SECOND - due)
         return late, errors, [fault for fault in api.faults if not fault.met]
 
     late, errors, unmet = live(scenario)
