@@ -159,7 +159,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         where_recorded = PastLocation(None, operator, token_file, service_account, kubeconfig, context, "--history")
         past = _recorded(where_recorded, series)
     else:
-        past = _past(history, series, _query(history, spec, query, token_file))
+        past = _past(history, series, _query(history, spec, series.metric, query, token_file))
     shown = zone or own_zone(given.body["spec"], spec)
     span = _span(past.load, spec, begin, end, shown)
 
@@ -212,9 +212,12 @@ def _object(what: str, name: str | None, where: ObjectLocation) -> ObjectInput:
     return named[0]
 
 
-def _query(history: str | None, spec: Spec, promql: str | None, token_file: Path | None) -> PrometheusRequest:
+def _query(
+    history: str | None, spec: Spec, metric: str, promql: str | None, token_file: Path | None
+) -> PrometheusRequest:
     """The query for a Prometheus. The operator's queries and token are for the operator's Prometheus alone."""
     from cronhpa.cli.past.past import PrometheusRequest
+    from cronhpa.core.forecasts.floor import container_of
 
     queries: dict[str, str] = {}
     if history is not None and history == os.environ.get(_PROMETHEUS):
@@ -226,7 +229,7 @@ def _query(history: str | None, spec: Spec, promql: str | None, token_file: Path
             _end(f"{_QUERIES}: {error}: PromQL by metric, as JSON, is accepted")
         own = os.environ.get(_TOKEN_FILE)
         token_file = token_file or (Path(own) if own else None)
-    return PrometheusRequest(spec.target, promql, _DAYS_ASKED, queries, token_file)
+    return PrometheusRequest(spec.target, promql, _DAYS_ASKED, queries, token_file, container_of(spec, metric))
 
 
 def _requests(pod_request: str | None, memory: Memory) -> dict[str, int]:

@@ -116,8 +116,9 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
 
     if (file is None) == (prometheus is None):
         raise typer.BadParameter("one of FILE and --prometheus URL is needed")
+    of: tuple[TargetRef | None, str | None] = (None, None)
     if before_object:
-        series, of = _series(target, metric, namespace), None
+        series = _series(target, metric, namespace)
     else:
         series, of = _checked(target, metric, ObjectLocation(namespace, kubeconfig=kubeconfig, context=context))
     if file is not None:
@@ -131,8 +132,9 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     )
 
 
-def _checked(target: str, metric: str, where: ObjectLocation) -> tuple[Series, TargetRef]:
-    """The series of an object in the cluster that has this metric, and its target; else the command ends."""
+def _checked(target: str, metric: str, where: ObjectLocation) -> tuple[Series, tuple[TargetRef, str | None]]:
+    """The series of an object in the cluster that has this metric, its target, and the container whose usage it is."""
+    from cronhpa.core.forecasts.floor import container_of
     from cronhpa.history.database.series import Series
 
     escape = "--before-object imports all the same"
@@ -144,7 +146,7 @@ def _checked(target: str, metric: str, where: ObjectLocation) -> tuple[Series, T
     if metric not in names:
         has = f"it has {', '.join(names)}" if names else "it has no metrics"
         fail("history import", f"{given.label} has no metric {metric}: {has}: name one with --metric; {escape}")
-    return Series(given.spec.namespace, given.name, metric), given.spec.target
+    return Series(given.spec.namespace, given.name, metric), (given.spec.target, container_of(given.spec, metric))
 
 
 def _backfill(store: StoreAddress) -> Backfill:
@@ -183,13 +185,13 @@ def _read_file(store: StoreAddress, series: Series, file: Path, shift_seconds: i
 def _ask(
     store: StoreAddress,
     series: Series,
-    of: TargetRef | None,
+    of: tuple[TargetRef | None, str | None],
     url: str,
     query: str | None,
     days: float,
     token_file: Path | None,
 ) -> Imported:
-    """Imports the last days from a Prometheus."""
+    """Imports the last days from a Prometheus. of: the target, and the container whose usage the metric is."""
     import asyncio
     import time
 
@@ -202,7 +204,9 @@ def _ask(
     async def ask() -> Imported | None:
         async with Prometheus(url, {}, token_file) as source:
             # With --before-object the target is unknown, and assumed to have the object's name.
-            promql = query or source.query_for(series, of or TargetRef("apps/v1", "Deployment", series.name))
+            owner, container = of
+            owner = owner or TargetRef("apps/v1", "Deployment", series.name)
+            promql = query or source.query_for(series, owner, container)
             imported = await import_range(_backfill(store), source, series, promql, span_of(days, time.time_ns()))
             if imported is None:
                 _end(f"{shown} knows nothing of {series} over the last {days:g} days: asked was {promql}")

@@ -53,6 +53,8 @@ class PrometheusRequest(Struct, frozen=True):
     """PromQL by metric, as the operator's setting has it."""
     token_file: Path | None = None
     """The file of a bearer token."""
+    container: str | None = None
+    """The container whose usage the metric is; None: that of whole pods."""
 
 
 def read_past(source: str, series: Series, query: PrometheusRequest) -> Past:
@@ -161,7 +163,7 @@ async def _asked(url: str, series: Series, query: PrometheusRequest) -> list[tup
     now = time.time_ns()
     points: list[tuple[Nanoseconds, float]] = []
     async with Prometheus(url, query.queries, query.token_file) as source:
-        promql = query.promql or source.query_for(series, query.target)
+        promql = query.promql or source.query_for(series, query.target, query.container)
         async for part in source.load(promql, now - round(query.days * DAY), now):
             points += [(at, value) for at, value in part if is_load(at, value)]
     if not points:

@@ -52,34 +52,41 @@ class Backfills:
         self,
         open_prometheus: Callable[[], Prometheus],
         loads: LoadHistory,
-        wanted: Iterable[tuple[Series, TargetRef]],
+        wanted: Iterable[tuple[Series, TargetRef, str | None]],
         now: Callable[[], Nanoseconds],
     ) -> None:
         """
         Queries the past of each wanted series that is due, until Prometheus needs a pause.
 
+        wanted: each with its target, and the container whose usage it is; None for that of whole pods.
         open_prometheus: called only if a series is due, as its queries may change meanwhile.
         """
-        targets = dict(wanted)
+        measured = {series: (target, container) for series, target, container in wanted}
         # Deleted objects are forgotten: tenants choose the names, and there is no end of them.
-        self._asked_again_at = {series: at for series, at in self._asked_again_at.items() if series in targets}
+        self._asked_again_at = {series: at for series, at in self._asked_again_at.items() if series in measured}
         begun = self._elapsed_seconds()
-        due = [series for series in targets if begun >= self._asked_again_at.get(series, -math.inf)]
+        due = [series for series in measured if begun >= self._asked_again_at.get(series, -math.inf)]
         if not due or begun < self._rests_until:
             return
         async with open_prometheus() as prometheus:
             for series in due:
-                is_done = await self._ask(prometheus, loads, series, targets[series], now())
+                is_done = await self._ask(prometheus, loads, series, *measured[series], now())
                 self._asked_again_at[series] = math.inf if is_done else self._elapsed_seconds() + _AGAIN_SECONDS
                 if self._elapsed_seconds() < self._rests_until:
                     return
 
     async def _ask(
-        self, prometheus: Prometheus, loads: LoadHistory, series: Series, target: TargetRef, now: Nanoseconds
+        self,
+        prometheus: Prometheus,
+        loads: LoadHistory,
+        series: Series,
+        target: TargetRef,
+        container: str | None,
+        now: Nanoseconds,
     ) -> bool:
         """Whether Prometheus answered, and the store kept the answer."""
         try:
-            imported = await backfill(loads, prometheus, series, target, now)
+            imported = await backfill(loads, prometheus, series, target, now, container=container)
         except PrometheusUnusableError as problem:
             LOG.warning("history of %s: %s; others wait %d s", series, problem, self._rest_seconds)
             self._rests_until = self._elapsed_seconds() + self._rest_seconds
@@ -100,16 +107,23 @@ class Backfills:
 
 
 async def backfill(
-    loads: LoadHistory, prometheus: Prometheus, series: Series, target: TargetRef, now: Nanoseconds
+    loads: LoadHistory,
+    prometheus: Prometheus,
+    series: Series,
+    target: TargetRef,
+    now: Nanoseconds,
+    *,
+    container: str | None = None,
 ) -> Imported | None:
     """
     Add the load that Prometheus has of a series; None where Prometheus has none.
 
+    container: whose usage it is; None: that of whole pods.
     Raises PrometheusError, and StoreError where the store cannot be read or written.
     """
     asked_until = await asyncio.to_thread(loads.backfilled_until, series)
     begin = now - STEPS_KEPT if asked_until is None else max(asked_until - _OVERLAP, now - STEPS_KEPT)
-    query = prometheus.query_for(series, target)
+    query = prometheus.query_for(series, target, container)
     imported = await import_range(loads.backfill, prometheus, series, query, (begin, now))
     fault = await asyncio.to_thread(loads.note_backfill, series, now)
     if fault is not None:

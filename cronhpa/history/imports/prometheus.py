@@ -24,7 +24,7 @@ from yarl import URL
 from cronhpa.core.model.instant import DAY, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.printable import secret_of, shortened, without_secrets, without_url_secrets
 from cronhpa.core.model.spec import TargetRef
-from cronhpa.history.imports.promql import Names, QueryError, QueryTemplate
+from cronhpa.history.imports.promql import ContainerName, Names, QueryError, QueryTemplate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 # cAdvisor's own names, as the metrics API reads them. container!="" leaves out the sum over a pod that cAdvisor adds,
 # POD the container that holds its network.
 _ANY_POD = 'pod=~"$target-.+"'
-_OF_PODS = f'namespace="$namespace", {_ANY_POD}, container!="", container!="POD"'
+_ALL_CONTAINERS = 'container!="", container!="POD"'
+_OF_PODS = f'namespace="$namespace", {_ANY_POD}, {_ALL_CONTAINERS}'
 # By a target's kind, so that pods of web-admin do not count for web. Other kinds name their pods as they like.
 _PODS_OF_KIND = {
     "Deployment": 'pod=~"$target-[a-z0-9]+-[a-z0-9]{5}"',
@@ -156,14 +157,23 @@ class Prometheus:
         if self._session is not None:
             await self._session.close()
 
-    def query_for(self, series: Series, target: TargetRef) -> str:
-        """The PromQL of an object's load. Raises PrometheusError if no query is stated for its metric."""
+    def query_for(self, series: Series, target: TargetRef, container: str | None = None) -> str:
+        """
+        The PromQL of an object's load. Raises PrometheusError if no query is stated for its metric.
+
+        container: whose usage the metric is; None: that of whole pods. A query that is stated does not ask for it.
+        """
         template = self._queries.get(series.metric)
         if template is None:
             metrics = ", ".join(sorted(self._queries))
             raise PrometheusError(f"there is no query for {series.metric}, only for {metrics}: add one for this metric")
         if series.metric not in self._stated:
             template = template.replace(_ANY_POD, _PODS_OF_KIND.get(target.kind, _ANY_POD))
+            if container is not None:
+                try:
+                    template = template.replace(_ALL_CONTAINERS, f'container="{ContainerName(container).text}"')
+                except QueryError as problem:
+                    raise PrometheusError(f"the query for {series.metric}: {problem}") from None
         return self.filled(template, series, target)
 
     def filled(self, template: str, series: Series, target: TargetRef) -> str:

@@ -58,6 +58,10 @@ class Label(Name, frozen=True):
     accepted: ClassVar[str] = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
 
+class ContainerName(Label, frozen=True):
+    what: ClassVar[str] = "a container's name"
+
+
 class Subdomain(Name, frozen=True):
     what: ClassVar[str] = "an object's name"
     accepted: ClassVar[str] = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"

@@ -49,6 +49,18 @@ async def test_cpu_is_asked_for_as_the_sum_over_the_targets_pods(kind, pods, oth
     assert not re.fullmatch(pattern, other)
 
 
+@pytest.mark.parametrize("metric", ["cpu", "memory"])
+async def test_the_usage_of_a_container_is_asked_for_without_the_others_of_its_pods(metric):
+    """Found: what its sidecars use was imported as the load of a ContainerResource metric, and forecast."""
+    series = Series("shop", "web", metric)
+    async with Prometheus("http://localhost:9090", matcher='cluster="a"') as prometheus:
+        query = prometheus.query_for(series, TARGET, "app")
+        with pytest.raises(PrometheusError, match="is not a container's name"):
+            prometheus.query_for(series, TARGET, 'app"} or {')
+
+    assert re.search(r'[{]namespace="shop", pod=~"[^"]+", container="app", cluster="a"[}]', query)
+
+
 async def test_a_stated_query_is_asked_as_it_is():
     stated = {"cpu": 'load{pod=~"$target-.+"}'}
     async with Prometheus("http://localhost:9090", stated) as prometheus:

@@ -148,7 +148,7 @@ class Clock:
 
 
 def objects(count):
-    return [(Series("shop", f"web-{i}", "cpu"), TARGET) for i in range(count)]
+    return [(Series("shop", f"web-{i}", "cpu"), TARGET, None) for i in range(count)]
 
 
 @pytest.fixture
@@ -203,9 +203,18 @@ async def test_an_object_whose_query_is_refused_costs_the_others_nothing(store):
     assert [f'load{{of="web-{i}"}}' for i in range(3)] == [query for query, *_ in server.asked]
 
 
+async def test_the_past_of_a_container_is_asked_for_without_that_of_others(store):
+    async with Answering(lambda _: None) as server:
+        wanted = [(Series("shop", "web", "cpu"), TARGET, "app")]
+        await Backfills(Clock()).run_round(lambda: Prometheus(server.url), store.loads, wanted, lambda: NOON)
+
+    assert server.asked
+    assert all('container="app"}' in query for query, *_ in server.asked)
+
+
 async def test_an_object_with_an_invalid_name_is_not_queried_and_the_others_are(store):
     attack = TargetRef("apps/v1", "Deployment", 'x"}) or sum(load{namespace="victim')
-    wanted = [(Series("shop", "bad", "cpu"), attack), *objects(1)]
+    wanted = [(Series("shop", "bad", "cpu"), attack, None), *objects(1)]
     async with Answering(lambda _: None) as server:
         await Backfills(Clock()).run_round(lambda: Prometheus(server.url), store.loads, wanted, lambda: NOON)
 
