@@ -577,7 +577,7 @@ def test_the_role_that_a_setting_names_owns_buffers_alone(namespaces, kind):
             if is_there:
                 api.create(
                     f"{kind.lower()}s",
-                    "prod" if namespaces else None,
+                    "prod" if namespaces else "",
                     "buffers",
                     metadata={"namespace": "".join(namespaces)},
                 )
