@@ -1,6 +1,7 @@
 """
 A Kubernetes API of a few kinds in memory, with the rules an operator lives by: resource versions and generations, merge
-patches, the status and scale subresources, lists, watches, 404, 409 and 422. And with switches for what goes wrong.
+patches, the status and scale subresources, lists, watches, 404 and 409, as the real one has them
+(cluster/test_model_compared.py); it takes any text of a spec. And with switches for what goes wrong.
 
 Deployments have their pods at once, of one core each, ready for an hour, or after `start_up` seconds where that is set;
 `load` is what they use together, `sample_age` how old the samples of it are, in seconds.
@@ -216,13 +217,14 @@ class ModelApi:
             return {"resources": [{"name": plural, "kind": kind} for plural, kind in kinds]}
         parts = PATH.fullmatch(path)
         if parts is None or (parts["root"], parts["plural"]) not in self.kinds:
-            raise RefusedError(404, "NotFound", f"the server could not find {path}")
+            raise RefusedError(404, "HTTP404", f"the server could not find {path}")  # its page is no Status
         plural, namespace, name = parts["plural"], parts["namespace"], parts["name"]
         if method == "GET" and name is None:
             return self._list(plural, namespace, query)
         namespace = namespace or ""
         if method == "POST":
-            return self.create(plural, namespace, body["metadata"].pop("name"), **body)
+            stated = {key: value for key, value in body.items() if key != "status"}
+            return self.create(plural, namespace, stated["metadata"].pop("name"), **stated)
         resource = self.objects[plural].get((namespace, name))
         if resource is None:
             raise RefusedError(404, "NotFound", f'{plural} "{name}" not found')
@@ -231,6 +233,9 @@ class ModelApi:
         if method == "PUT":
             return self._replaced(plural, resource, body)
         if method == "DELETE":
+            uid = resource["metadata"]["uid"]
+            if ((body or {}).get("preconditions") or {}).get("uid", uid) != uid:
+                raise RefusedError(409, "Conflict", f"the uid is {uid}")
             self.delete(plural, namespace, name)
             return {"kind": "Status", "status": "Success"}
         assert method == "PATCH", f"{method} {path} is not modelled"
@@ -270,7 +275,7 @@ class ModelApi:
         elif below == "status":
             merge(resource, {"status": body["status"]})
         else:
-            merge(resource, {key: value for key, value in body.items() if key != "metadata"})
+            merge(resource, {key: value for key, value in body.items() if key not in {"metadata", "status"}})
         self._changed(plural, before, resource)
         if self.on_write is not None and self.on_write(number, True):
             raise ConnectionResetError("stopped after the write")
@@ -290,8 +295,9 @@ class ModelApi:
         if old != new:
             name = f"{resource['metadata']['namespace']}/{resource['metadata']['name']}"
             self.scalings.append((self.now(), name, old, new))
-            self._fit_pods(plural, resource)
-            self._tell(plural, "MODIFIED", resource)  # its status follows its pods
+            if plural == "deployments":
+                self._fit_pods(plural, resource)
+                self._tell(plural, "MODIFIED", resource)  # its status follows its pods
 
     def _tell(self, plural: str, kind: str, resource: dict[str, Any]) -> None:
         for queue in self._watchers[plural]:
