@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from cronhpa.api.parse import parse_spec
 from cronhpa.core.model.decision import Rule
 from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
-from cronhpa.core.model.spec import ControllerOptions, Span, Spec
+from cronhpa.core.model.spec import ControllerOptions, Mode, Span, Spec
 from cronhpa.forecasting.backtest import Rerun, load_of_points, name_of, with_one
 from cronhpa.forecasting.columns import Floats
 from cronhpa.forecasting.daily import Evaluate
@@ -153,8 +153,12 @@ class Replays:
     def parsed(self, spec: Mapping[str, Any]) -> Spec:
         parsed = parse_spec(spec, self._target.spec.namespace, ControllerOptions())
         chosen = next((one for one in parsed.metrics if name_of(one) == name_of(self._target.metric)), None)
+        whole = with_one(parsed, chosen)
+        if whole.forecast is not None and whole.forecast.mode is Mode.PREVIEW:
+            # It asks for no pod: the week as it is has none of it.
+            whole = replace(whole, forecast=None)
         # The last variant is the whole spec, without an override.
-        return list(variants(with_one(parsed, chosen)).values())[-1]
+        return list(variants(whole).values())[-1]
 
 
 def worth(before: Score, after: Score) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.memory import START_UP_UNKNOWN
-from cronhpa.core.model.spec import Metric
+from cronhpa.core.model.spec import Metric, Mode
 from cronhpa.forecasting.backtest import (
     POINTS_MIN,
     NotRunnableError,
@@ -60,6 +60,8 @@ def reported_target(
         return LeftOut(label, f"{name_of(metric)}: {problem}")
     others = [name_of(other) or "?" for other in autoscaler.spec.metrics if other is not metric]
     remarks = [f"the replay is by {name_of(metric)} alone, without {', '.join(others)}"] if others else []
+    if autoscaler.spec.mode is Mode.PREVIEW:
+        remarks.append("it is in mode Preview and scales nothing: what it would do is judged")
     return ReportedTarget(
         autoscaler=autoscaler.label,
         manifest=autoscaler.manifest,

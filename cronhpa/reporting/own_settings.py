@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from cronhpa.core.model.instant import MINUTE
-from cronhpa.core.model.spec import Schedule, Span, Spec
+from cronhpa.core.model.spec import Mode, Schedule, Span, Spec
 from cronhpa.core.schedules.bounds import resolve
 from cronhpa.forecasting.workload import reactive_replicas
 from cronhpa.reporting.cases import (
@@ -46,6 +46,9 @@ def of_own_forecast(case: Case) -> Found:
     settings = manifest.get("forecast")
     if settings is None:
         return
+    if settings.get("mode") == Mode.PREVIEW:
+        yield from _of_preview(case, settings)
+        return
     run = case.replays.run({key: value for key, value in manifest.items() if key != "forecast"})
     avoided = run.score.under_provisioned_minutes - today.under_provisioned_minutes
     extra = today.pod_hours - run.score.pod_hours
@@ -68,6 +71,23 @@ def of_own_forecast(case: Case) -> Found:
     if worth(today, other.score) > 0:
         text = f"a forecast with budgetPercent {best} instead of {budget}"
         yield Suggestion(SuggestionKind.FORECAST, text, f"its forecast {did}", changed, other)
+
+
+def _of_preview(case: Case, settings: Json) -> Found:
+    """Whether a forecast that only tells what it would do is worth its pods."""
+    today = case.today
+    changed = {**case.target.manifest["spec"], "forecast": {**settings, "mode": str(Mode.ACTIVE)}}
+    run = case.replays.run(changed)
+    avoided = today.under_provisioned_minutes - run.score.under_provisioned_minutes
+    extra = run.score.pod_hours - today.pod_hours
+    would = (
+        f"its forecast, which is in mode Preview, would have avoided {avoided:,.0f} of "
+        f"{today.under_provisioned_minutes:,.0f} minutes for {extra:+,.1f} pod-hours"
+    )
+    if avoids(today, run.score):
+        yield Suggestion(SuggestionKind.FORECAST, "its forecast in mode Active", would, changed, run)
+    else:
+        yield Finding(would)
 
 
 def of_own_schedules(case: Case) -> Found:

@@ -68,6 +68,24 @@ def test_a_forecast_says_what_it_avoided():
     assert not any("a forecast with" in change and "instead of" not in change for change in changes(found))
 
 
+@pytest.mark.slow
+def test_a_forecast_in_preview_asks_for_no_pod_of_the_week_as_it_is():
+    """Found: what it would have avoided was told as avoided, and the week as one without a minute short."""
+    plain, preview = judged(points(DAYS, rush)), judged(points(DAYS, rush), forecast={"mode": "Preview"})
+
+    assert plain.today == preview.today
+    (on,) = (one for one in preview.suggestions if one.change == "its forecast in mode Active")
+    assert "would have avoided " in on.why
+    assert on.score.under_provisioned_minutes < preview.today.under_provisioned_minutes
+    assert "Active" == on.spec["forecast"]["mode"]
+
+
+def test_an_autoscaler_in_preview_is_judged_by_what_it_would_do():
+    found = judged(points(DAYS, lambda _: 6.0), mode="Preview")
+
+    assert any("it is in mode Preview and scales nothing" in doubt for doubt in found.doubts)
+
+
 def test_a_forecast_that_nothing_needs_costs_nothing_and_is_kept():
     found = judged(points(DAYS, lambda _: 6.0), forecast={})
 
