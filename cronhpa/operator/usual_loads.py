@@ -93,6 +93,9 @@ class UsualLoads:
                     await self._is_asked_anew.wait()
             self._is_asked_anew.clear()
             await asyncio.sleep(_BATCH_SECONDS)
+            # What is over needs no load: a replica that waits reads no history, for weeks.
+            now = self._now()
+            self._wanted = {one for one in self._wanted if now < one.end}
             overdue = {one for one in self._wanted if one not in self._loads and self._is_soon(one)}
             for namespace in {one.series.namespace for one in overdue - self._overdue}:
                 events.look_again(namespace)

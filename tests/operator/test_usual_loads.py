@@ -2,6 +2,7 @@
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -164,3 +165,29 @@ def test_an_object_without_a_load_that_pods_share_has_no_usual_load(loads):
     by_time = Spec(SHOP.target, 2, 50, namespace="prod", schedules=(DOORS,))
 
     assert loads.expected(by_time, KEY, SALE, STATED) is None
+
+
+def test_what_was_over_before_a_history_was_open_is_not_read():
+    """A replica that waits has none for weeks. Found: it kept what each event of that time had asked for."""
+    asked: list[int] = []
+
+    def read(_: object, since: int, __: int) -> list[object]:
+        asked.append(since)
+        return []
+
+    async def scenario():
+        instant = [parse_instant("2026-11-27T17:50:00Z")]
+        state = SimpleNamespace(local=SimpleNamespace(memory=Memory()))
+        loads = UsualLoads(SimpleNamespace(items={KEY: state}, calendars={}), lambda: instant[0])
+        loads.expected(SHOP, KEY, SALE, STATED)
+        store: list[Any] = []
+        keeping = asyncio.create_task(loads.keep(Events(), lambda: store[0] if store else None))
+        await asyncio.sleep(5)
+        instant[0] += 3 * HOUR
+        await asyncio.sleep(15)
+        store.append(SimpleNamespace(loads=SimpleNamespace(steps=read)))
+        await asyncio.sleep(15)
+        keeping.cancel()
+
+    live(scenario)
+    assert [] == asked

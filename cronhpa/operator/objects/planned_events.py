@@ -395,9 +395,12 @@ class PlannedEvents:
             self.look_again()
 
     def _on_event(self, namespace: str, name: str, raw: RawEvent | None) -> None:
-        before = self._events[namespace].get(name)
+        before = self._events.get(namespace, {}).get(name)
         if raw is None:
-            if self._events[namespace].pop(name, None) is not None:
+            if before is not None:
+                del self._events[namespace][name]
+                if not self._events[namespace]:
+                    del self._events[namespace]
                 self.look_again(namespace)
             return
         status = _decoded(raw.status)
