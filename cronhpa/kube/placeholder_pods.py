@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -100,7 +100,6 @@ def placeholder_spec(template: PodTemplateSpec, image: str, priority_class: str,
     inits = template.init_containers or []
     beside = [*template.containers, *(one for one in inits if one.restart_policy == "Always")]
     twins = [one.resources for one in beside[:_CONTAINERS_MAX]]
-    before = [one.resources for one in inits if one.restart_policy != "Always"]
     spec: dict[str, Any] = {
         "containers": [_container(f"room-{number}", image, part) for number, part in enumerate(twins)],
         "priorityClassName": priority_class,
@@ -114,7 +113,7 @@ def placeholder_spec(template: PodTemplateSpec, image: str, priority_class: str,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
     }
-    more = dict(_more(before, twins))
+    more = dict(_more(inits, twins))
     if more:
         spec["containers"].append(_container("room-of-init", image, _Resources(requests=more)))
     copied = {
@@ -192,11 +191,16 @@ def _stated(resources: _Resources) -> dict[str, Any]:
     return {key: value for key in ("requests", "limits") if (value := getattr(resources, key))}
 
 
-def _more(inits: Iterable[_Resources], twins: Iterable[_Resources]) -> Iterator[tuple[str, str]]:
-    """What the largest init container requests beyond the containers together: it runs before them, not beside them."""
-    inits, twins = list(inits), list(twins)
+def _more(inits: Sequence[_TemplateContainer], twins: Sequence[_Resources]) -> Iterator[tuple[str, str]]:
+    """What the largest init step requests beyond the containers together: it runs beside earlier sidecars alone."""
     for name in _COUNTED:
-        largest = max((_milli(part.counted, name) for part in inits), default=0)
+        sidecars = largest = 0
+        for init in inits:
+            amount = _milli(init.resources.counted, name)
+            if init.restart_policy == "Always":
+                sidecars += amount
+            else:
+                largest = max(largest, sidecars + amount)
         missing = largest - sum(_milli(part.counted, name) for part in twins)
         if missing > 0:
             yield name, format_milli(missing)
