@@ -208,6 +208,20 @@ def test_after_sigterm_sigkill_sigstop_and_a_partition_another_replica_decides_a
     assert len(taken) >= 5
 
 
+@pytest.mark.long
+def test_a_replica_that_waits_passes_the_probes_of_the_kubelet_for_longer_than_a_loop_may_stand_still(replicas):
+    """Found: each replica that waited for the Lease failed /healthz after half a minute, and was restarted for ever."""
+    replicas.start()
+    leader = replicas.leader()
+    replicas.start()
+    for _ in range(8):
+        time.sleep(5)
+        for operator in replicas.running.values():
+            assert "ok\n" == operator.probe()
+            assert operator.probe("/readyz").startswith("ok, ")
+    assert leader == replicas.leader()
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("busy")
 def test_a_second_installation_holds_while_the_first_ones_lease_is_renewed(control_plane, replicas, busy):
