@@ -1,5 +1,6 @@
 """
-What was decided: every kept decision for a week; a point every five minutes for a week, every hour for 90 days.
+What was decided: every kept decision for a week, and the one that was in force when it began; a point every five
+minutes for a week, every hour for 90 days.
 
 A decision is added to the newest block of its object (`past_decision`). A block ends when it is full, and with its UTC
 day. New points are rows. Every six hours, each object at a minute of its own, `tidy` packs an object's points into days
@@ -285,7 +286,15 @@ def _tidy(db: Connection, object_id: int, now: Nanoseconds) -> None:
         return
     _pack_points(db, object_id, now)
     _thin_points(db, object_id, now)
-    db.execute("DELETE FROM decided WHERE object = ? AND last < ?", (object_id, now - DECISIONS_KEPT))
+    # Whatever its age, the decision that was in force a week ago stays: a steady object makes no other.
+    db.execute(
+        """
+        DELETE FROM decided WHERE object = ? AND first < (
+            SELECT max(first) FROM decided WHERE object = ? AND first <= ?
+        )
+        """,
+        (object_id, object_id, now - DECISIONS_KEPT),
+    )
     (size,) = db.execute("SELECT sum(length(packed)) FROM decided WHERE object = ?", (object_id,)).fetchone()
     db.execute("UPDATE object SET bytes = ? WHERE id = ?", (size or 0, object_id))
 

@@ -173,6 +173,23 @@ def test_the_decisions_of_a_deleted_object_go_a_week_after_its_last_reconciliati
     assert [] == store.decisions.points(*SHOP, 0, NOW + DAY)
 
 
+def test_the_decision_of_an_object_that_does_not_change_is_kept_while_it_is_in_force(store):
+    """Found: a week after its last change nothing was known of how an object is decided, while it was each period."""
+    store.decisions.record([kept(NOW, 4), kept(NOW + DAY, 9)])
+    for day in range(20):
+        store.decisions.record_points([point(NOW + day * DAY)])
+    tidy_all(store, NOW + 20 * DAY)
+
+    assert decided(NOW + DAY, 9) == store.decisions.at(*SHOP, NOW + 20 * DAY)
+    assert NOW + DAY == store.decisions.first(*SHOP)
+
+    store.decisions.record([kept(NOW + 21 * DAY, 2)])
+    store.decisions.record_points([point(NOW + 29 * DAY)])
+    tidy_all(store, NOW + 29 * DAY)
+
+    assert NOW + 21 * DAY == store.decisions.first(*SHOP)
+
+
 def test_an_operator_that_was_away_for_a_month_forgets_no_hours(store):
     """
     The week after which an object is forgotten is that since its last reconciliation; its first reconciliation is
