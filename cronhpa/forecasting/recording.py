@@ -57,7 +57,8 @@ class Recording:
         np.fmax.at(minutes, rows, np.array([value for _, value in points]))
         for gap in ignored:
             minutes[max((gap.begin - begin) // MINUTE, 0) : max(-(-(gap.end - begin) // MINUTE), 0)] = np.nan
-        recorded = sum(span.begin <= at < span.end for at, _ in points)
+        # Of several points in a minute one counts.
+        recorded = len({(at - 1) // MINUTE for at, _ in points if span.begin <= at < span.end})
         is_by_minute = recorded >= _MINUTES_KNOWN * (span.end - span.begin) // MINUTE
         steps = np.fmax.reduce(minutes.reshape(-1, MINUTES_PER_STEP), axis=1)
         return cls(begin, steps, minutes if is_by_minute else None, left_out=tuple(left_out))

@@ -43,6 +43,14 @@ def test_it_is_by_the_minute_where_nine_of_ten_minutes_of_the_span_were_recorded
     assert 12 == len(recording.steps)
 
 
+def test_several_points_of_a_minute_tell_of_no_other_minute():
+    """Four points in each of 54 minutes of an hour, and in each of 27: as many as its minutes and more, both."""
+    every = 15 * SECOND
+
+    assert recorded(range(4 * 55), every=every, end=NOON + HOUR).minutes is not None
+    assert recorded(range(4 * 27), every=every, end=NOON + HOUR).minutes is None
+
+
 def test_of_points_five_minutes_apart_each_is_its_step():
     recording = recorded([7, 8, 9], every=5 * MINUTE)
 
