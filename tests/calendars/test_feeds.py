@@ -258,6 +258,17 @@ async def test_the_address_of_a_feed_may_be_a_secret(followed, path, server, tmp
     assert ["Closed"] == followed.titles()
 
 
+@pytest.mark.parametrize("secret", ["s3cr$t", "$3cret", "s3cret$"])
+async def test_a_secret_address_that_cannot_be_used_is_told_to_nobody(followed, path, tmp_path, caplog, secret):
+    """Found: tenants read the whole path of an address with a dollar sign in the conditions of their objects."""
+    (tmp_path / "address").write_text(f"https://calendar.example/private-{secret}/c.ics")
+    path.write_text(f"calendars: {{company: {{urlFile: {tmp_path / 'address'}}}}}")
+
+    told = "its address cannot be used: it holds a $: a calendar's address has no placeholders, write %24"
+    await followed.becomes(told, of=followed.problem_if_any)
+    assert "private-" not in caplog.text
+
+
 async def test_a_slow_calendar_that_changes_at_each_look_takes_a_twentieth_of_the_time(
     path, followed, tmp_path, monkeypatch
 ):
