@@ -302,7 +302,6 @@ class Writer:
             if due is None:
                 return True
             before, status = due
-            self.decisions.note(state, reconciliation, status)
             state.writes.status = None
             is_written = await self._put_status(state, before, status, reconciliation.at)
             if is_written and not reconciliation.scales:
@@ -310,13 +309,13 @@ class Writer:
             return is_written
 
     def _due_status(self, state: ObjectState, reconciliation: Reconciliation) -> tuple[Status, Status] | None:
-        """The status that the API serves and the one to write; None, and the decision is recorded, if none must be."""
+        """Records a decision; the status that the API serves and the one to write, None if none must be written."""
         before = state.served.status
         status = self._rendered(state, before, reconciliation)
+        self.decisions.note(state, reconciliation, status)
         needed = needed_between(before, status)
         if self._must_write(state, needed, reconciliation):
             return before, status
-        self.decisions.note(state, reconciliation, status)
         has_numbers = needed is StatusWrite.NOTHING
         state.writes.status = WrittenStatus.of(state.served.packed_status, reconciliation, has_numbers=has_numbers)
         return None
