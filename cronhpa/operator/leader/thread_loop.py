@@ -14,7 +14,8 @@ def run_in_thread(name: str, work: Callable[[], Coroutine[Any, Any, None]], *, c
     Starts a thread that runs `work` in a new event loop. Call it within a running loop: the end of `work` is reported
     to that loop.
 
-    The future is done when the work has ended; it has a RuntimeError if an exception ended the work.
+    The future is done when the work has ended; it has a RuntimeError, with its cause, if an exception ended
+    the work.
     name: of the thread. called: the name of the work in that error.
     """
     loop = asyncio.get_running_loop()
@@ -26,7 +27,9 @@ def run_in_thread(name: str, work: Callable[[], Coroutine[Any, Any, None]], *, c
         if error is None:
             ended.set_result(None)
         else:
-            ended.set_exception(RuntimeError(f"{called} ended with {type(error).__name__}: {error}"))
+            ending = RuntimeError(f"{called} ended with {type(error).__name__}: {error}")
+            ending.__cause__ = error
+            ended.set_exception(ending)
 
     def run() -> None:
         error: BaseException | None = None

@@ -64,8 +64,10 @@ def set_level(level: str) -> None:
     logging.getLogger().setLevel(level.upper())
     for noisy in ("kopf", "asyncio", "aiohttp.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
-    # At each start kopf warns that it does not handle signals, which is intended.
-    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+    # At each start kopf warns that it does not handle signals, which is intended. What ends it is logged twice, with
+    # tracebacks, and once more by object_watch.
+    for told_elsewhere in ("running", "orchestration"):
+        logging.getLogger(f"kopf._core.reactor.{told_elsewhere}").setLevel(logging.CRITICAL)
 
 
 def follow_signals(loop: asyncio.AbstractEventLoop, level: str) -> None:

@@ -20,6 +20,7 @@ from kubernetes.client import Configuration
 
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.kube.credentials import bearer_token
+from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.leader.thread_loop import run_in_thread
 from cronhpa.operator.objects.object_watch import ObjectWatch
 
@@ -85,6 +86,12 @@ class KopfWatch:
         # in the main thread it would take over the signals that end the process.
         try:
             await run_in_thread("kopf", watching, called="kopf")
+        except RuntimeError as error:
+            # Its errors of answers have the status. The API's refusal is no error of ours.
+            status = getattr(error.__cause__, "status", None)
+            if isinstance(status, int):
+                raise ClusterError(status, type(error.__cause__).__name__, str(error.__cause__)) from error
+            raise
         finally:
             stop.set()
 

@@ -71,6 +71,27 @@ def test_a_watch_that_failed_is_begun_again():
     assert 2 == objects.restarts
 
 
+class RefusedError(Exception):
+    """As kopf's errors of answers."""
+
+    status = 404
+
+
+def test_a_refusal_of_the_api_is_one_line_and_a_defect_has_its_traceback(caplog):
+    """Found: a CRD that somebody removed was told in eighty lines of tracebacks, as an error of ours."""
+    api = FakeApi()
+    api.answers = _LISTED | _TOLD
+    kopf = Kopf(api, RefusedError("404 page not found"), ZeroDivisionError("a defect"))
+
+    asyncio.run(watched(api, kopf, lambda _: kopf.starts == 3))
+
+    refused, failed = [record for record in caplog.records if "watch of the CronHPA objects" in record.message]
+    assert ("WARNING", None) == (refused.levelname, refused.exc_info)
+    assert "404 page not found" in refused.message
+    assert "ERROR" == failed.levelname
+    assert "ZeroDivisionError: a defect" in caplog.text
+
+
 def test_a_watch_begins_when_there_is_something_to_watch():
     api = FakeApi()
     kopf = Kopf(api)
