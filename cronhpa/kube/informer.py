@@ -80,8 +80,9 @@ class Informer(Generic[T]):
     changed(namespace, name, object) is called for each object that was created or changed, with None for a deleted one.
     scope: the namespaces that are watched; what lies in others is discarded before it is decoded. listed_scope: the
     scope's version in which the last list was begun. restored() is called if a list shows that the API's store was
-    restored from a backup. may_vanish: whether the kind may be removed while the operator runs; where lists have said
-    404 for a minute, its objects are gone, and `run` returns.
+    restored from a backup. may_vanish: whether the kind, or the right to it, may be removed while the operator runs:
+    where lists have said 404 for a minute, its objects are gone, and `run` returns. So it does where a list is
+    forbidden, and what was known stays.
     """
 
     def __init__(  # noqa: PLR0913 - its parts by their names
@@ -175,7 +176,7 @@ class Informer(Generic[T]):
             self._until = None
 
     async def run(self) -> None:
-        """Lists and watches until cancelled, or until the kind has vanished."""
+        """Lists and watches until cancelled, or until the kind has vanished, or may not be listed (`may_vanish`)."""
         failures = 0
         loop = asyncio.get_running_loop()
         while True:
@@ -230,11 +231,14 @@ class Informer(Generic[T]):
         return True
 
     async def _list_unless_vanished(self) -> str | None:
-        """As `_list`; None where the kind has vanished, and its objects with it."""
+        """As `_list`; None where the kind has vanished, and its objects with it, or may not be listed."""
         try:
             version = await self._list()
         except ClusterError as error:
             now = asyncio.get_running_loop().time()
+            if self._may_vanish and error.status == HTTPStatus.FORBIDDEN:
+                self._lost = now if self._lost is None else self._lost
+                return None
             if not self._may_vanish or error.status != HTTPStatus.NOT_FOUND:
                 self._missing = None
                 raise

@@ -102,6 +102,8 @@ class World(ModelApi):
         self.operators_offset = 0
         self.check: Any = lambda *_: None
         self.unlistable: set[str] = set()
+        # Kinds whose lists fail.
+        self.failing: set[str] = set()
         # Whether reads may be stale: what objects were is kept then.
         self.keeps_former = False
         self.counts: dict[str, int] = defaultdict(int)
@@ -181,6 +183,8 @@ class World(ModelApi):
             raise ConnectionResetError("the API server is away")
         if asked.method == "GET" and asked.path.rpartition("/")[2] in self.unlistable:
             raise RefusedError(403, "Forbidden", f"{asked.client.who} cannot list it")
+        if asked.method == "GET" and asked.path.rpartition("/")[2] in self.failing:
+            raise RefusedError(500, "InternalError", "etcd has lost a part of it")
         after = self._befall(asked.method)
         self._writer = asked.client
         answer = msgspec.json.encode(self._stale(asked) or self._do(asked.method, asked.path, asked.query, asked.body))

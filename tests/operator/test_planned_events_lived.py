@@ -124,6 +124,35 @@ def test_a_right_that_is_missing_after_a_restart_ends_no_event(plural, selecting
     assert other[-1][0] < 330
 
 
+@pytest.mark.parametrize(("until_s", "end"), [(None, 900), (600, 700)])
+def test_a_right_that_is_taken_away_while_it_runs_ends_no_event(until_s, end):
+    """
+    At 300 s the watch ends, and lists are forbidden. The event closes at 900 s. Where the right is given back at 600 s,
+    its deletion at 700 s is heard of.
+    """
+    api = api_of_all_kinds()
+
+    async def scenario():
+        shop_and_other(api, "plannedevents")
+        async with Life(api):
+            await until(290)
+            fault = Fault("GET", "/plannedevents$", status=403, times=None)
+            api.faults.append(fault)
+            api.cut_watches("plannedevents")
+            if until_s is not None:
+                await until(until_s)
+                api.faults.remove(fault)
+                await until(700)
+                api.delete("plannedevents", "prod", "sale")
+            await until(1100)
+        return timeline(api, "prod/shop")
+
+    shop = live(scenario)
+
+    assert [(1, 5), (5, 1)] == [(before, after) for _, before, after in shop]
+    assert end <= shop[-1][0] < end + 80
+
+
 @pytest.mark.parametrize(("vanished", "ends", "comes_back"), [(30, 0, False), (None, 360, False), (600, 360, True)])
 def test_events_end_with_their_kind_though_nobody_heard_of_it_but_not_by_a_server_that_starts(
     vanished, ends, comes_back

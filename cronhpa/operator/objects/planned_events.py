@@ -162,6 +162,7 @@ class PlannedEvents:
         # Those of them that count, until an event of the namespace changes.
         self._counted: dict[str, Sequence[SeenEvent]] = {}
         self._client, self._inventory, self._now = client, inventory, now
+        self._scope = scope or ShardScope()
         self._expected = expected
         self._namespaces: dict[str, dict[str, str]] = {}
         self.informers: list[Informer[Any]] = []
@@ -217,9 +218,9 @@ class PlannedEvents:
 
     @property
     def _listed(self) -> int:
-        """The version of the scope in which all events were listed."""
-        listed = [informer.listed_scope for informer in self._scoped if informer.path not in self._absent]
-        return min(listed, default=sys.maxsize)
+        """The version of the scope in which all events were listed that can be."""
+        unlisted = self._absent | self._unreadable
+        return min((one.listed_scope for one in self._scoped if one.path not in unlisted), default=sys.maxsize)
 
     def is_listed(self, version: int) -> bool:
         """
@@ -235,7 +236,7 @@ class PlannedEvents:
     async def run(self) -> None:
         """Keeps the events up to date, and the specs of the objects with them, until cancelled."""
         each = (part for informer in self.informers for part in (self._watch(informer), self._doubt(informer)))
-        await asyncio.gather(self._refresh_always(), self._give_place(), *each)
+        await asyncio.gather(self._refresh_always(), self._give_place(), self._doubt_later(), *each)
 
     @property
     def knows_namespaces(self) -> bool:
@@ -378,6 +379,26 @@ class PlannedEvents:
         self._note_readable(informer.path)
         # Not before: until its first list what held is as unknown as without the right.
         self._note_forbidden(informer.path, is_forbidden=False)
+
+    async def _doubt_later(self) -> None:
+        """As `_doubt`, of lists after the first: those of other shards, and those that a right was taken from."""
+        late_before = set[str]()
+        while True:
+            await asyncio.sleep(_WAITED_SECONDS)
+            listed = {informer.path for informer in self.informers if self._is_listed(informer)}
+            late = {informer.path for informer in self._scoped if informer.synced.is_set()} - listed - self._absent
+            for path in (late & late_before) - self._unreadable:
+                LOG.warning("%s is not listed: decisions go on without it, and scale nothing down", path)
+                self._unreadable.add(path)
+                self.look_again()
+            for path in listed - self._absent:
+                self._note_readable(path)
+                self._note_forbidden(path, is_forbidden=False)
+            late_before = late
+
+    def _is_listed(self, informer: Informer[Any]) -> bool:
+        version = self._scope.version if informer in self._scoped else 0
+        return informer.is_current and informer.listed_scope >= version
 
     def _note_readable(self, path: str) -> None:
         if path in self._unreadable:
