@@ -50,6 +50,9 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
             policy.remark(key, "found a setting", "there is no counterpart: see behavior and metrics")
     schedules = policy.mapping("scalingSchedules")
     bounds = 1 if lowest is None else lowest, highest
+    if bounds[0] == 0 and metrics and not schedules.body:
+        policy.remark("minNumReplicas", "found 0", "took 1: by CPU alone nothing would wake the target from 0")
+        bounds = 1, highest
     windows = [_window(name, schedules.mapping(str(name)), bounds, context) for name in schedules]
     readable = [window for window in windows if window is not None]
     return cron_hpa(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from cronhpa.core.model.instant import to_datetime
 from cronhpa.migration.documents.clock_changes import remark_clock_changes
@@ -150,6 +150,8 @@ def _time(workload: FieldReader, text: str, key: str, context: ConversionContext
         if end <= to_datetime(context.now):
             workload.remark(key, f"found {text}", "left out: it is past")
             return []
+        # A window is whole minutes, and one within a minute would have none.
+        end = (end + timedelta(seconds=59)).replace(second=0)
         return [{"from": f"{begin:%Y-%m-%dT%H:%M}", "to": f"{end:%Y-%m-%dT%H:%M}", "timeZone": "UTC"}]
     match = _RECURRING.fullmatch(text)
     days = [match[1].lower(), match[2].lower()] if match else []

@@ -8,8 +8,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from cronhpa.api.identity import API_VERSION, KIND
+from cronhpa.api.rules import broken_rules
 from cronhpa.api.schema import CronHPASpec
-from cronhpa.core.schedules import cron, wall_clock
+from cronhpa.core.schedules import wall_clock
 from cronhpa.migration.documents.document import FieldReader, Json
 
 DEFAULT_METRICS: list[Json] = [
@@ -102,22 +103,7 @@ def problems(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for detail in error.errors(include_url=False, include_context=False):
             yield _path(detail["loc"]), f"{detail['msg']}, found {detail['input']!r}"
         return
-    schedules: Sequence[Mapping[str, Any]] = spec.get("schedules") or ()
-    if not spec["scaleTargetRef"]["name"]:
-        yield "spec.scaleTargetRef.name", "it names no target"
-    if not spec.get("metrics") and not schedules:
-        yield "spec.metrics", "nothing is left that could decide: neither a metric nor a schedule"
-    if spec["maxReplicas"] < spec.get("minReplicas", 1):
-        yield "spec.maxReplicas", f"{spec['maxReplicas']} is below minReplicas, {spec.get('minReplicas', 1)}"
-    for zone in {str(holder["timeZone"]) for holder in (spec, *schedules) if holder.get("timeZone")}:
-        problem = zone_problem(zone)
-        if problem:
-            yield "spec.timeZone", problem
-    for schedule in schedules:
-        for text in (schedule.get("start"), schedule.get("end")):
-            problem = cron.problem(text) if text else None
-            if problem:
-                yield f"spec.schedules[{schedule['name']}]", problem
+    yield from broken_rules(spec)
 
 
 def zone_problem(zone: str) -> str | None:

@@ -71,7 +71,10 @@ def test_who_owns_it_would_make_it_again():
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ("maxReplicas: 1, minReplicas: 3", "1 is below minReplicas, 3"),
+        (
+            "maxReplicas: 1, minReplicas: 3",
+            "found maxReplicas 1 and minReplicas 3: maxReplicas must not be below minReplicas",
+        ),
         ("minReplicas: 3", "there is no maxReplicas"),
         ("maxReplicas: many", "'many'"),
         ("maxReplicas: 3, metrics: [{type: Resource, resource: {name: cpu}}]", "spec.metrics[0].resource.target"),

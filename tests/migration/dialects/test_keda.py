@@ -235,7 +235,7 @@ def test_an_object_without_a_target_makes_no_manifest():
     )
 
     assert () == conversion.manifests
-    assert "it names no target" in str(conversion.remarks[0])
+    assert "name the target" in str(conversion.remarks[0])
 
 
 @pytest.mark.parametrize(

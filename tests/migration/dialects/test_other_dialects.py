@@ -365,3 +365,29 @@ def test_a_start_and_an_end_at_one_time_are_told_apart():
     kapacity = changed("kapacity", ("start: 0 9 * * *, end: 0 11 * * *", 'start: 0 9 * * 0-6, end: "0 9 * * *"'))
 
     assert any("is inactive, because the next edge is" in remark.finding for remark in converted(kapacity).remarks)
+
+
+def test_a_downtime_within_a_minute_is_a_window_of_a_minute():
+    """Found: its seconds were cut off, and the API server refused a window without length."""
+    conversion = converted(
+        """
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata:
+          name: shop
+          annotations: {downscaler/downtime: "2027-01-01T00:00:10+00:00-2027-01-01T00:00:50+00:00"}
+        spec: {replicas: 3}
+        """
+    )
+
+    (window,) = only(conversion)["schedules"]
+    assert ("2027-01-01T00:00", "2027-01-01T00:01") == (window["from"], window["to"])
+
+
+def test_a_group_of_machines_that_may_have_none_keeps_one_pod_by_cpu():
+    """Found: minReplicas 0 beside CPU alone, which the API server refuses, without a remark."""
+    policy = {"minNumReplicas": 0, "maxNumReplicas": 9, "cpuUtilization": {"utilizationTarget": 0.6}}
+    conversion = converted(yaml.safe_dump({"name": "shop", "autoscalingPolicy": policy}))
+
+    assert 1 == only(conversion)["minReplicas"]
+    assert "took 1" in remarks(conversion)["policy.minNumReplicas"].meaning
