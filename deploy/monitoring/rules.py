@@ -113,7 +113,9 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             "CronHPAWindowNotReadyAtStart",
             f"{_by(of.SCHEDULE_OPEN, 'schedule')} == 1\n"
             f"unless {_by(of.SCHEDULE_OPEN, 'schedule', offset=waits.opened)} == 1\n"
-            f"and on (namespace, name) ({_by(of.READY_REPLICAS)} < {_by(of.MIN_REPLICAS)})",
+            f"and on (namespace, name) ({_by(of.READY_REPLICAS)} < {_by(of.MIN_REPLICAS)})\n"
+            # An object in Preview asks for no pods.
+            f"and on (namespace, name) ({active})",
             waits.window,
             "warning",
             f"The window {{{{ $labels.schedule }}}} of {_OBJECT} is open, and its pods are not ready.",
