@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from math import isfinite
 from typing import Any
 
@@ -21,8 +22,8 @@ from cronhpa.api.parse import SpecError
 from cronhpa.api.status_memory import parse_memory
 from cronhpa.api.written_spec import as_written, field_order
 from cronhpa.core.forecasts.floor import forecast_source, pod_capacity
-from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, parse_instant
-from cronhpa.core.model.local_time import local_times
+from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, from_datetime, parse_instant
+from cronhpa.core.model.local_time import local, local_times
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.spec import Metric, ResourceMetric, Spec, UnknownMetric
 from cronhpa.core.schedules.timeline import Mark, Timeline, timeline, window_intervals
@@ -283,7 +284,7 @@ def _past(question: ViewQuestion, metric: Metric | None, capacity: float | None,
         "issued": [[quantile.start / SECOND, quantile.load, quantile.percent] for quantile in issued],
         "forecast": forecast,
         "forecastModel": "" if newest is None else newest.model,
-        "usual": [[at / SECOND, low, high] for at, low, high in usual_loads(dict(loads), now)],
+        "usual": [[at / SECOND, low, high] for at, low, high in usual_loads(dict(loads), now, question.own_zone)],
         "usualOf": f"last {_WEEKS} weeks" if _is_weekly(dict(loads), now) else "last 7 days",
     }
 
@@ -315,11 +316,14 @@ def minute_loads(
         return []
 
 
-def usual_loads(loads: dict[Nanoseconds, float], now: Nanoseconds) -> Iterator[tuple[Nanoseconds, float, float]]:
+def usual_loads(
+    loads: dict[Nanoseconds, float], now: Nanoseconds, zone: str
+) -> Iterator[tuple[Nanoseconds, float, float]]:
     """
     (start of an hour, smallest, largest) of the loads at the same hour of past weeks, for each hour of the coming span.
 
     With less than two weeks of loads: of the same hour of past days. These are recorded loads, and no forecast.
+    zone: whose clock tells the hour, also over a clock change.
     """
     if not loads:
         return
@@ -328,11 +332,13 @@ def usual_loads(loads: dict[Nanoseconds, float], now: Nanoseconds) -> Iterator[t
         hour = at // _HOUR
         low, high = hours.get(hour, (load, load))
         hours[hour] = (min(low, load), max(high, load))
-    period, count = (SPAN // _HOUR, _WEEKS) if _is_weekly(loads, now) else (DAY // _HOUR, SPAN // DAY)
+    period, count = (SPAN, _WEEKS) if _is_weekly(loads, now) else (DAY, SPAN // DAY)
     first = now // _HOUR + 1
     for hour in range(first, first + SPAN // _HOUR):
-        back = -(-(hour - now // _HOUR) // period)
-        alike = (hour - (back + earlier) * period for earlier in range(count))
+        back = -(-(hour - now // _HOUR) // (period // _HOUR))
+        then = local(hour * _HOUR, zone)
+        past_days = ((back + earlier) * (period // DAY) for earlier in range(count))
+        alike = (from_datetime(then - timedelta(days=days)) // _HOUR for days in past_days)
         ranges = [hours[past] for past in alike if past in hours]
         if ranges:
             yield hour * _HOUR, min(low for low, _ in ranges), max(high for _, high in ranges)

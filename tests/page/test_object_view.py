@@ -142,9 +142,20 @@ def test_the_usual_load_of_an_hour_is_the_smallest_and_the_largest_of_that_hour_
     loads |= {ten - weeks * 7 * DAY + 30 * MINUTE: load + 5 for weeks, load in of_weeks.items()}
     loads |= {ten - DAY: 900.0, ten - 7 * DAY - HOUR: 800.0}
 
-    usual = {at: (low, high) for at, low, high in usual_loads(loads, ten - HOUR)}
+    usual = {at: (low, high) for at, low, high in usual_loads(loads, ten - HOUR, "UTC")}
 
     assert {ten: (10.0, 35.0), ten + 6 * DAY: (900.0, 900.0), ten + 7 * DAY - HOUR: (800.0, 800.0)} == usual
+
+
+def test_the_usual_load_follows_the_clock_of_the_object_over_a_clock_change():
+    """Each day 20 from 8:00 to 9:00 in Berlin, whose clocks go forward on 29 March: 7:00 UTC before, 6:00 after."""
+    now = parse_instant("2026-03-28T12:00:00Z")
+    hours = range(now - 28 * DAY, now, HOUR)
+    loads = {at: 20.0 if at % DAY == 7 * HOUR else 1.0 for at in hours}
+
+    busy = [at for at, _, high in usual_loads(loads, now, "Europe/Berlin") if high == 20.0]
+
+    assert [6 * HOUR] * 7 == [at % DAY for at in busy]
 
 
 def test_the_page_has_the_usual_load_of_each_hour_of_the_coming_week(shown):
@@ -249,12 +260,12 @@ def test_commands_are_quoted_for_a_shell(name):
 def test_before_two_weeks_are_known_the_usual_load_is_that_of_past_days():
     loads = {NOW - days * DAY: float(days) for days in (1, 2, 3)}
 
-    first = next(row for row in usual_loads(loads, NOW - NOW % HOUR) if row[0] % DAY == (NOW - NOW % HOUR) % DAY)
+    first = next(row for row in usual_loads(loads, NOW - NOW % HOUR, "UTC") if row[0] % DAY == (NOW - NOW % HOUR) % DAY)
     assert (1.0, 3.0) == first[1:]
 
 
 def test_without_a_load_there_is_no_usual_load():
-    assert [] == list(usual_loads({}, NOW))
+    assert [] == list(usual_loads({}, NOW, "UTC"))
 
 
 def test_an_object_that_was_never_decided_is_shown(lived):
