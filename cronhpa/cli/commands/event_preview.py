@@ -43,6 +43,8 @@ class EventRow(Struct, frozen=True):
     """The bounds at the start."""
     short: int
     why: str
+    is_torn: bool = False
+    """Whether bounds contradict each other then."""
 
 
 class EventPreview(Struct, frozen=True):
@@ -188,7 +190,9 @@ def _row(
         reasons.append("in mode Preview: not scaled")
     if during == before:
         reasons.append("nothing changes")
-    return EventRow(one.label, now if isinstance(now, int) else None, before, during, demand.short, "; ".join(reasons))
+    return EventRow(
+        one.label, now if isinstance(now, int) else None, before, during, demand.short, "; ".join(reasons), bool(torn)
+    )
 
 
 def _picks(document: EventDocument, one: ObjectInput, labels_of: Labels) -> bool:
@@ -451,7 +455,6 @@ def with_live_events(given: Sequence[ObjectInput], where: ObjectLocation, now: N
     events, there are none.
     """
     from cronhpa.cli.objects.cluster import connected
-    from cronhpa.core.schedules.events import taken_over, with_events
 
     async def read() -> tuple[list[EventDocument], Labels]:
         async with connected(where.kubeconfig, where.context, where.namespace) as cluster:
@@ -460,11 +463,30 @@ def with_live_events(given: Sequence[ObjectInput], where: ObjectLocation, now: N
             return found, await _labels(cluster.client, found)
 
     events, labels = asyncio.run(read())
-    out = []
-    for one in given:
-        picking = [document.event for document in events if one.is_live and _picks(document, one, labels)]
-        out.append(replace(one, spec=with_events(one.spec, taken_over(picking, now))))
-    return out
+    return [_taking_over(one, events if one.is_live else (), labels, now) for one in given]
+
+
+def objects_with_events(
+    files: Sequence[Path], where: ObjectLocation, calendars: Calendars, now: Nanoseconds
+) -> list[ObjectInput]:
+    """
+    The objects of files with the schedules of the planned events in them that they take over at `now`.
+
+    Raises ObjectInputError and EventFileError.
+    """
+    from cronhpa.cli.objects.event_documents import read_events
+    from cronhpa.cli.objects.object_inputs import objects_in
+
+    events = events_with_days(read_events(files, where.namespace or ""), calendars)
+    given = objects_with_days(objects_in(files, where), calendars)
+    return [_taking_over(one, events, {}, now) for one in given]
+
+
+def _taking_over(one: ObjectInput, events: Sequence[EventDocument], labels: Labels, now: Nanoseconds) -> ObjectInput:
+    from cronhpa.core.schedules.events import taken_over, with_events
+
+    picking = [document.event for document in events if _picks(document, one, labels)]
+    return replace(one, spec=with_events(one.spec, taken_over(picking, now)))
 
 
 async def _live_events(client: Client, namespaces: Sequence[str]) -> AsyncIterator[EventDocument]:

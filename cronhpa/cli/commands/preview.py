@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
@@ -16,7 +16,14 @@ from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Name
 from cronhpa.cli.objects.event_documents import has_events
 from cronhpa.cli.objects.manifests import files_in
 from cronhpa.cli.objects.named_calendars import objects_with_days
-from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectInputError, ObjectLocation, find, is_file
+from cronhpa.cli.objects.object_inputs import (
+    ObjectInput,
+    ObjectInputError,
+    ObjectLocation,
+    find,
+    is_file,
+    objects_in,
+)
 from cronhpa.cli.objects.object_names import object_names
 from cronhpa.cli.terminal.console import complain, fail, say, show
 from cronhpa.core.model.instant import DAY, Nanoseconds
@@ -124,22 +131,30 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     calendars = _calendars(ics or (), Span(*_span(arguments, zone or "UTC")))
     if diff and (len(what or ()) != _TWO or picture is not None):
         raise typer.BadParameter("two are compared, without a picture: --diff OLD NEW", param_hint="--diff")
-    if what and all(is_file(word, where) for word in what):
-        files = [files_in([Path(word)], recursive=recursive) for word in what]
-        if diff and any(has_events(version) for version in files):
-            _print_event_differences(files[0], files[1], where, calendars)
-        if has_events([file for of_word in files for file in of_word]):
-            previews = _preview_events([file for of_word in files for file in of_word], where, calendars, output)
-            if picture is not None:
-                _draw([_subject(one, arguments) for preview in previews for one in preview.picked], picture)
-            return
+    are_files = bool(what) and all(is_file(word, where) for word in what or ())
+    files = [files_in([Path(word)], recursive=recursive) for word in what or ()] if are_files else []
+    with_planned = has_events([file for of_word in files for file in of_word])
     if diff:
-        old, new = (objects_with_days(_given([word], where, code=_TWO), calendars) for word in what or ())
+        if with_planned:
+            events_differ = _print_event_differences(files[0], files[1], where, calendars, output)
+            versions = [_beside_events(version, where, code=_TWO) for version in files]
+        else:
+            events_differ = False
+            versions = [_given([word], where, code=_TWO) for word in what or ()]
+        old, new = (objects_with_days(version, calendars) for version in versions)
         differences = _differences(old, new, arguments)
         _print_differences(differences, output, every=every)
         remaining = [changed.new for changed in differences if changed.new is not None]
         _end_on_conflict(remaining, is_asked=fail_on_conflict)
-        raise typer.Exit(int(any(changed.change != "Same" for changed in differences)))
+        raise typer.Exit(int(events_differ or any(changed.change != "Same" for changed in differences)))
+    if with_planned:
+        every_file = [file for of_word in files for file in of_word]
+        previews = _preview_events(every_file, where, calendars, output)
+        if picture is not None:
+            _draw([_subject(one, arguments) for preview in previews for one in preview.picked], picture)
+        if fail_on_conflict:
+            _end_on_conflict_with_events(previews, every_file, where, calendars, arguments)
+        return
     # In this order: events name calendars, too.
     given = objects_with_days(_with_events(_given(what or (), where, code=1), where, arguments.now), calendars)
     subjects = [_subject(one, arguments) for one in given]
@@ -218,16 +233,43 @@ def _preview_events(
 
 
 def _print_event_differences(
-    old: Sequence[Path], new: Sequence[Path], where: ObjectLocation, calendars: Calendars
-) -> NoReturn:
-    """Prints what two versions of events ask of the same objects: those of the files, else of the cluster."""
+    old: Sequence[Path], new: Sequence[Path], where: ObjectLocation, calendars: Calendars, output: PreviewOutput
+) -> bool:
+    """
+    Prints what two versions of events ask of the same objects: those of the files, else of the cluster.
+
+    Returns whether they differ.
+    """
     from cronhpa.cli.commands.event_preview import difference_lines
 
+    if output is PreviewOutput.JSON:
+        raise typer.BadParameter("the difference of planned events is text alone", param_hint="--output")
     now = time.time_ns()
     lines = difference_lines(*(_events_of(files, where, calendars, now, code=_TWO) for files in (old, new)))
     for line in lines:
         typer.echo(line)
-    raise typer.Exit(int(bool(lines)))
+    return bool(lines)
+
+
+def _end_on_conflict_with_events(
+    previews: Sequence[EventPreview],
+    files: Sequence[Path],
+    where: ObjectLocation,
+    calendars: Calendars,
+    arguments: _Arguments,
+) -> None:
+    """Tells the contradictions in the objects beside events, which have no table here, and ends the command."""
+    from cronhpa.cli.commands.event_preview import objects_with_events
+    from cronhpa.cli.tables.bounds_table import conflict_texts
+
+    given = objects_with_events(files, where, calendars, arguments.now)
+    subjects = [_subject(one, arguments) for one in given]
+    for subject in subjects:
+        for text in conflict_texts(subject.timeline):
+            complain("preview", f"{subject.label}: {text}")
+    if any(row.is_torn for preview in previews for row in preview.rows):
+        raise typer.Exit(_CONFLICT)
+    _end_on_conflict(subjects, is_asked=True)
 
 
 # --- input -------------------------------------------------------------------------------------------------------
@@ -246,6 +288,16 @@ class _Arguments(Struct, frozen=True):
 def _given(what: Sequence[str], where: ObjectLocation, *, code: int) -> list[ObjectInput]:
     try:
         return find(what, where)
+    except ObjectInputError as error:
+        for problem in error.problems:
+            complain("preview", problem)
+        raise typer.Exit(code) from error
+
+
+def _beside_events(files: Sequence[Path], where: ObjectLocation, *, code: int) -> list[ObjectInput]:
+    """The objects of files with events; none where they hold events alone."""
+    try:
+        return objects_in(files, where)
     except ObjectInputError as error:
         for problem in error.problems:
             complain("preview", problem)

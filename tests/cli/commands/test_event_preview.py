@@ -274,3 +274,49 @@ def test_a_percentage_of_nothing_is_told(preview):
     idle["spec"]["metrics"] = [{"type": "External", "external": {"metric": {"name": "queue"}, "target": target}}]
 
     assert "state minReplicas" in preview(EVENT, idle).stdout
+
+
+NIGHT = {"name": "night", "start": "0 0 * * *", "end": "0 4 * * *"}
+
+
+def torn(name, tier="batch"):
+    body = cron_hpa(name, 2, 20, tier=tier)
+    body["spec"]["schedules"] = [NIGHT | {"minReplicas": 8}, NIGHT | {"name": "cheap", "maxReplicas": 5}]
+    return body
+
+
+def test_objects_beside_an_event_are_looked_at_for_conflicts(preview):
+    """Found: one event in a folder, and no object of it was looked at: `--fail-on-conflict` ended with 0."""
+    answer = preview(EVENT, torn("jobs"), options=("--fail-on-conflict",))
+
+    assert 3 == answer.exit_code
+    assert "prod/jobs: Schedule/night asks for at least 8, Schedule/cheap for at most 5" in answer.stderr
+    assert 0 == preview(EVENT, torn("jobs")).exit_code
+    assert 0 == preview(EVENT, cron_hpa("shop", 4, 20), options=("--fail-on-conflict",)).exit_code
+
+
+def test_an_event_that_contradicts_is_a_conflict(preview):
+    answer = preview(EVENT, other("most", maxReplicas=12), cron_hpa("shop", 6, 40), options=("--fail-on-conflict",))
+
+    assert 3 == answer.exit_code
+
+
+def test_a_difference_of_an_object_beside_an_event_is_a_difference(written):
+    """Found: with an event in the files the objects in them were not compared."""
+    old = written("old.yaml", EVENT, cron_hpa("jobs", 1, 5, tier="batch"))
+    new = written("new.yaml", EVENT, cron_hpa("jobs", 1, 9, tier="batch"))
+
+    answer = cronhpa("--diff", old, new)
+
+    assert 1 == answer.exit_code
+    assert "prod/jobs: Deployment/jobs: changed: maxReplicas" in answer.stdout
+
+
+def test_the_difference_of_events_is_no_json(written):
+    """Found: text where JSON was asked for."""
+    old = written("old.yaml", EVENT, cron_hpa("shop", 4, 20))
+
+    answer = cronhpa("--diff", old, old, "-o", "json")
+
+    assert 2 == answer.exit_code
+    assert "text alone" in answer.stderr
