@@ -173,6 +173,7 @@ class Controller:
                 clock,
                 watches=self.watches,
                 prepare=self._watch_targets,
+                doubt=self.planned_events.doubt,
             )
         else:
             self.handover = ShardHandover(

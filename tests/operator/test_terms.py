@@ -177,3 +177,38 @@ def test_the_loads_of_repeated_reconciliations_are_told_when_a_term_ends_or_a_sh
             return (max(sample.at for sample in loads) - START) // SECOND
 
     assert live(scenario) >= 120
+
+
+def test_who_leads_after_it_was_cut_off_waits_for_the_planned_events_that_it_may_have_missed():
+    """
+    Its lists fail from 100 s on; at 150 s there is an event, for which the leader of that time scales to six. Found:
+    who led from 200 s on did not know the event, and scaled down.
+    """
+
+    async def scenario():
+        api = a_shop(1, 100, behavior={"scaleDown": {"stabilizationWindowSeconds": 0}})
+        api.kinds |= {("/apis/cronhpa.io/v1alpha1", "plannedevents"): "PlannedEvent"}
+        replica = SometimesLeader()
+        async with Life(api, replica=replica):
+            await until(100)
+            replica.end()
+            fault = Fault("GET", "/plannedevents$", status=500, times=None)
+            api.faults = [fault]
+            api.cut_watches("plannedevents")
+            await until(150)
+            window = {"name": "doors", "from": "2027-01-15T07:02", "to": "2027-01-15T08:00", "minReplicas": 6}
+            api.create("plannedevents", "prod", "sale", spec={"selector": {}, "reason": "a", "schedules": [window]})
+            api.edit("deployments", "prod", "shop", spec={"replicas": 6})
+            await until(200)
+            replica.lead_again(others_led=True)
+            await until(230)
+            api.faults = []
+            await until(300)
+            api.delete("plannedevents", "prod", "sale")
+            await until(400)
+        return [(before, after) for _, before, after in timeline(api)], timeline(api)[-1][0]
+
+    changes, down_at = live(scenario)
+
+    assert [(1, 6), (6, 1)] == changes
+    assert down_at >= 300

@@ -69,7 +69,8 @@ class FleetHandover:
     """
     The whole fleet: a replica decides for all namespaces or for none.
 
-    prepare(is_in): awaited before the first decision, once the objects are known.
+    prepare(is_in): awaited before the first decision, once the objects are known. doubt(): called at the begin of a
+    term; decisions wait for what it cannot believe.
     """
 
     def __init__(  # noqa: PLR0913 - its parts by their names
@@ -83,11 +84,12 @@ class FleetHandover:
         *,
         watches: NamespaceWatches,
         prepare: Callable[[IsIn], Awaitable[None]],
+        doubt: Callable[[], None],
     ) -> None:
         self.shards = 1
         self.replica, self._inventory, self._control_loop = replica, inventory, control_loop
         self._reconciler, self._object_watch, self._clock = reconciler, object_watch, clock
-        self._watches, self._prepare = watches, prepare
+        self._watches, self._prepare, self._doubt = watches, prepare, doubt
         # The last term in which this replica decided.
         self._decided_in = 0
 
@@ -152,7 +154,8 @@ class FleetHandover:
 
         If nobody else has led since this replica led, its own memories are at least as new as those of the statuses.
 
-        A replica that was cut off may have missed an HPA on one of its targets: it waits for the next list of HPAs.
+        A replica that was cut off may have missed an HPA on one of its targets, or a planned event: it waits for the
+        next list of them.
         """
         unread: set[str] | None = set() if self._object_watch.listed_term == term else None
         while unread is None:
@@ -165,6 +168,7 @@ class FleetHandover:
                 LOG.exception("the list of CronHPA objects failed; nothing is decided before it")
                 await asyncio.sleep(_LIST_RETRY_SECONDS)
         self._watches.doubt_hpas()
+        self._doubt()
         knows_all = self.replica.unbroken_since <= self._decided_in
         self._inventory.take_over(unread, knows_all=knows_all)
         self._decided_in = term

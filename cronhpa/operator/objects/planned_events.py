@@ -18,6 +18,7 @@ import logging
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from itertools import islice
 from typing import Any
@@ -177,6 +178,7 @@ class PlannedEvents:
         # Paths whose first list has been failing for a minute.
         self._unreadable: set[str] = set()
         self._was_synced = False
+        self._doubts: dict[str, asyncio.Task[None]] = {}
         # Namespaces whose objects are to be looked at again; "" stands for all.
         self._changed: set[str] = set()
         self._is_taking_over = False
@@ -203,7 +205,7 @@ class PlannedEvents:
         """
         Whether all events were listed once, and written in the objects that they pick.
 
-        It stays so: somebody who edits events all the time must not hold up decisions.
+        It stays so until `doubt`: somebody who edits events all the time must not hold up decisions.
         """
         if not self._was_synced:
             self._was_synced = self._is_idle and all(
@@ -232,6 +234,19 @@ class PlannedEvents:
 
     def __iter__(self) -> Iterator[SeenEvent]:
         return iter([seen for events in self._events.values() for seen in events.values()])
+
+    def doubt(self) -> None:
+        """A replica that was cut off may have missed an event: decisions wait for the next list, at most a minute."""
+        for informer in self.informers:
+            if informer.path not in self._absent and not informer.is_current:
+                informer.doubt()
+                self._was_synced = False
+                if informer.path not in self._doubts:
+                    task = self._doubts[informer.path] = asyncio.create_task(self._doubt(informer))
+                    task.add_done_callback(partial(self._end_doubt, informer.path))
+
+    def _end_doubt(self, path: str, _: asyncio.Task[None]) -> None:
+        del self._doubts[path]
 
     async def run(self) -> None:
         """Keeps the events up to date, and the specs of the objects with them, until cancelled."""

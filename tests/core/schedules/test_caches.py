@@ -79,6 +79,7 @@ STATE = {
     "operator.objects.planned_events:PlannedEvents._counted": "one each namespace, of a hundred events",
     "operator.objects.planned_events:PlannedEvents._namespaces": "one each namespace",
     "operator.objects.planned_events:PlannedEvents.informers": "three, or one each namespace that is served",
+    "operator.objects.planned_events:PlannedEvents._doubts": "one each informer",
     "operator.objects.planned_events:PlannedEvents._scoped": "the same, but for two",
     "operator.objects.planned_events:PlannedEvents._absent": "one each list of events",
     "operator.writes.writer:Writer._dropped": "one each field of the status",
