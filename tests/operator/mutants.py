@@ -114,7 +114,7 @@ MUTANTS = (
     Mutant("a floor that nobody states", ("S3",), range(2, 60), ((core_decide, "resolve", longer),)),
     Mutant("no fence", ("S4",), range(28, 60), ((Leadership, "write_seconds", lambda _: 60.0),)),
     Mutant("no fence of a shard", ("S4",), range(63, 200, 4), ((Leadership, "write_seconds", lambda _: 60.0),)),
-    Mutant("memory lost at a restart", ("S5",), range(91, 150), ((Memory, "resumed", forgetful),)),
+    Mutant("memory lost at a restart", ("S5",), range(6, 80), ((Memory, "resumed", forgetful),)),
     Mutant("windows by a late clock", ("S6", "S3"), range(2, 60), ((core_decide, "resolve", late),)),
     Mutant(
         "a status in each period",
