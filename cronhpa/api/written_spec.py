@@ -30,7 +30,7 @@ def written_spec(body: Mapping[str, Any], options: ControllerOptions | None = No
     Raises SpecError with everything that the API server or the operator would refuse, including unreadable schedules.
     An API server runs no rules after a wrong type; here the rules run on the spec without the fields of a wrong type.
     """
-    text = _without_nulls(body["spec"])
+    text = without_nulls(body["spec"])
     problems: list[SpecProblem] = []
     try:
         check_schema(text)
@@ -75,11 +75,11 @@ def _with_zone(text: Mapping[str, Any], path: str, problem: str) -> tuple[str, s
     return path, problem if meant is None else f"{problem}: did you mean {cities.get(meant, meant)}?"
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
     """The value without empty fields, which an API server treats as absent."""
     if isinstance(value, Mapping):
-        return {key: _without_nulls(field) for key, field in value.items() if field is not None}
-    return [_without_nulls(element) for element in value] if isinstance(value, list) else value
+        return {key: without_nulls(field) for key, field in value.items() if field is not None}
+    return [without_nulls(element) for element in value] if isinstance(value, list) else value
 
 
 def as_written(spec: Mapping[str, Any], stated_defaults: Collection[str] = ()) -> dict[str, Any]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from cronhpa.api.identity import API_VERSION, KIND
-from cronhpa.api.rules import broken_rules
+from cronhpa.api.parse import SpecError
 from cronhpa.api.schema import CronHPASpec
+from cronhpa.api.written_spec import without_nulls, written_spec
 from cronhpa.core.schedules import wall_clock
 from cronhpa.migration.documents.document import FieldReader, Json
 
@@ -47,7 +46,7 @@ _WORKLOADS = {"Deployment", "StatefulSet"}
 def manifest(kind: str, api_version: str, metadata: Json, spec: Json) -> Json:
     """An object with the fields of its spec in the order of the reference; None fields are left out."""
     ordered = {key: spec[key] for key in (*_ORDER, *spec) if spec.get(key) is not None}
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": ordered}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": without_nulls(ordered)}
 
 
 def cron_hpa(metadata: Json, spec: Json) -> Json:
@@ -98,12 +97,9 @@ def metadata_of(document: FieldReader) -> Json:
 def problems(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The reasons for which the API server would refuse a spec: (path below the object, problem)."""
     try:
-        CronHPASpec.model_validate(spec, extra="forbid")
-    except ValidationError as error:
-        for detail in error.errors(include_url=False, include_context=False):
-            yield _path(detail["loc"]), f"{detail['msg']}, found {detail['input']!r}"
-        return
-    yield from broken_rules(spec)
+        written_spec({"metadata": {}, "spec": spec})
+    except SpecError as error:
+        yield from ((problem.path, problem.problem) for problem in error.problems)
 
 
 def zone_problem(zone: str) -> str | None:
@@ -134,7 +130,3 @@ def has_load(metrics: Sequence[Mapping[str, Any]]) -> bool:
         source.get("target") or {} for metric in metrics for source in metric.values() if isinstance(source, dict)
     ]
     return any("averageValue" in target or "averageUtilization" in target for target in targets)
-
-
-def _path(parts: Sequence[str | int]) -> str:
-    return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)

@@ -132,3 +132,23 @@ def test_a_metric_that_goes_with_the_hpa_is_named(annotations, metric, words):
     assert words in remark.finding
     assert "metric source of the operator" in remark.meaning
     assert "annotations" not in conversion.manifests[0]["metadata"]
+
+
+def test_fields_without_a_value_are_absent_as_for_the_api_server():
+    """Found: templates leave such fields, and the conversion called an HPA that runs one that would be refused."""
+    conversion = converted("""
+        apiVersion: autoscaling/v2
+        kind: HorizontalPodAutoscaler
+        metadata: {name: shop}
+        spec:
+          scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}
+          minReplicas:
+          maxReplicas: 10
+          metrics:
+          behavior: {scaleUp: , scaleDown: {selectPolicy: , policies: [{type: Pods, value: 1, periodSeconds: 60}]}}
+        """)
+
+    assert () == conversion.remarks
+    assert {"scaleDown": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}} == only(conversion)[
+        "behavior"
+    ]

@@ -22,6 +22,8 @@ SPEC = {
     "maxReplicas": 9,
     "metrics": DEFAULT_METRICS,
 }
+QUOTED = {"type": "Utilization", "averageUtilization": "70"}
+TARGET = "spec.metrics[0].resource.target"
 NOON = "2027-01-01T12:00"
 DAY = {"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 3}
 
@@ -64,6 +66,11 @@ def test_what_other_tools_keep_on_an_object_stays_there():
         ({"minReplicas": 0}, "spec.metrics"),
         ({"schedules": [{"name": "x", "from": NOON, "to": NOON, "minReplicas": 3}]}, "spec.schedules[0].to"),
         ({"odd": 1}, "spec.odd"),
+        # Found: 70 in quotes was taken for a number, and printed in quotes.
+        (
+            {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": QUOTED}}]},
+            f"{TARGET}.averageUtilization",
+        ),
     ],
 )
 def test_what_the_api_server_would_refuse_is_named_by_its_path(change, path):
