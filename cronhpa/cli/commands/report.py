@@ -450,7 +450,7 @@ def _show(answer: ClusterReport, output: ReportOutput) -> None:
 def _written(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, "utf-8")
     except OSError as error:
         fail("report", f"{path}: {error.strerror or error}")
     say(f"written: {path}", err=True)

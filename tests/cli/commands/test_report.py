@@ -1,8 +1,11 @@
 """`cronhpa report` offline: its answer, its page, its manifests, its errors."""
 
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -293,3 +296,15 @@ def test_a_dask_cluster_judges_as_this_machine_does(folder, reported, monkeypatc
 
     assert 0 == result.exit_code, result.stderr
     assert reported == json.loads(result.stdout)
+
+
+def test_the_page_is_utf_8_whatever_the_locale(tmp_path):
+    """Found: a traceback where the locale's encoding lacks a letter of a name; the page says that it is UTF-8."""
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump(hpa("größe"), allow_unicode=True), "utf-8")
+    arguments = ["report", "objects.yaml", "--history", ".", "--html", "page.html"]
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+
+    done = subprocess.run([sys.executable, "-m", "cronhpa.cli", *arguments], cwd=tmp_path, env=environment, check=False)
+
+    assert 1 == done.returncode
+    assert "größe" in (tmp_path / "page.html").read_text("utf-8")
