@@ -205,3 +205,37 @@ def test_the_api_server_is_away_for_a_while(control_plane, shop, plant, behind):
 
     shop.reaches(8, within_s=40)
     assert "ok\n" == behind.probe()
+
+
+NARROW = 20_000
+
+
+@pytest.mark.faults
+def test_over_a_line_of_20_kilobytes_a_second_nothing_falls_and_a_step_is_followed(shop, plant, proxy):
+    """A pod is 2 kB of a list and 0.3 kB of the metrics of each second; an event of the watch of pods is 3 kB."""
+    before = proxy.carried_seconds
+    with proxy.narrow(NARROW):
+        assert {6} == watched(shop, 10)
+        plant.set_load(shop.load, 4.0)
+        shop.reaches(8, within_s=60)
+        plant.set_load(shop.load, 1.0)
+        shop.reaches(2, within_s=60)
+    assert proxy.carried_seconds - before > 3
+
+
+@pytest.mark.faults
+def test_over_a_narrow_line_it_starts_lists_again_and_follows(control_plane, shop, plant, proxy, behind):
+    """Sixty pods in the namespace, whose list alone takes six seconds; connections are cut while it is under way."""
+    crowd = Scaled(control_plane, shop.namespace, "crowd", replicas=60, maxReplicas=60, minReplicas=60)
+    wait_until(lambda: crowd.ready, lambda ready: ready == 60, within_s=60)
+    behind.kill()
+    before = proxy.carried_seconds
+    with proxy.narrow(NARROW):
+        behind.start()
+        proxy.reset_all()
+        assert {6} == watched(shop, 5)
+        plant.set_load(shop.load, 4.0)
+        shop.reaches(8, within_s=120)
+        assert "ok\n" == behind.probe()
+    assert proxy.carried_seconds - before > 6
+    assert 60 == crowd.replicas

@@ -365,6 +365,14 @@ class ControlPlane:
         if name == "kube-apiserver":
             self._wait_for_api()
 
+    def upgrade(self, kubernetes: str | None = None) -> None:
+        """Ends the API server and starts that of another Kubernetes on the same etcd, the newest one without a name."""
+        program = build.api_server(kubernetes) if kubernetes else self.binaries / "kube-apiserver"
+        component = self.components["kube-apiserver"]
+        component.command = [str(program), *component.command[1:]]
+        self.restart("kube-apiserver")
+        self.kubernetes = kubernetes
+
     def backup(self) -> Path:
         """A copy of etcd's data, taken while etcd stands still for a moment."""
         copy = Path(tempfile.mkdtemp(prefix="backup-", dir=self.folder)) / "etcd"

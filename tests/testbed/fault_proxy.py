@@ -73,7 +73,7 @@ class FaultProxy:
 
     certificate: what it proves itself with, None for plain HTTP.
     asked: (seconds of its loop's clock, method, path, status of the answer or 0) of each request but watches, in the
-    order of their answers.
+    order of their answers. carried_seconds: for how long a narrow line was busy so far.
     """
 
     def __init__(self, target: str, ca_file: Path, certificate: trustme.LeafCert | None = None) -> None:
@@ -88,6 +88,8 @@ class FaultProxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
         self._connected = asyncio.Event()
         self._frozen: re.Pattern[str] | None = None
+        self._bytes_per_second: float | None = None
+        self.carried_seconds = self._line_free_at = 0.0
         self._runner: web.AppRunner | None = None
         self._session: aiohttp.ClientSession | None = None
         self.url = ""
@@ -135,6 +137,15 @@ class FaultProxy:
     def spread(self, *targets: str) -> None:
         """Passes requests to these API servers in turn from now on, as a load balancer does; open watches stay."""
         self._targets = itertools.cycle(targets)
+
+    @contextlib.contextmanager
+    def narrow(self, bytes_per_second: float) -> Iterator[None]:
+        """All that is passed on to the callers, watches too, shares a line of this width."""
+        self._bytes_per_second = bytes_per_second
+        try:
+            yield
+        finally:
+            self._bytes_per_second = None
 
     def cut(self) -> None:
         """A partition: nothing is passed on in any direction, and nobody is told."""
@@ -239,6 +250,8 @@ class FaultProxy:
                 await self._connected.wait()
                 return _abort(request)
             self._note(request, answer.status)
+            if self._bytes_per_second is not None and not half:
+                return await self._trickled(request, answer.status, headers, whole)
             if not half:
                 return web.Response(status=answer.status, headers=headers, body=whole)
             headers["Content-Length"] = str(len(whole))
@@ -251,10 +264,31 @@ class FaultProxy:
         async for part in answer.content.iter_any():
             await self._connected.wait()
             if self._frozen is None or not self._frozen.search(request.path):
+                await self._carry(len(part))
                 await response.write(part)
             if half:
                 return _abort(request)
         return response
+
+    async def _trickled(
+        self, request: web.Request, status: int, headers: dict[str, str], whole: bytes
+    ) -> web.StreamResponse:
+        """The answer over the narrow line, a kilobyte at a time, as far as the caller waits for it."""
+        headers["Content-Length"] = str(len(whole))
+        response = web.StreamResponse(status=status, headers=headers)
+        await response.prepare(request)
+        for begin in range(0, len(whole), 1024):
+            await self._carry(len(whole[begin : begin + 1024]))
+            await response.write(whole[begin : begin + 1024])
+        return response
+
+    async def _carry(self, size: int) -> None:
+        """Waits until the line has carried so many bytes more, behind those of others that were there before."""
+        if self._bytes_per_second is not None:
+            seconds = size / self._bytes_per_second
+            self.carried_seconds += seconds
+            self._line_free_at = max(self._line_free_at, self._loop.time()) + seconds
+            await asyncio.sleep(self._line_free_at - self._loop.time())
 
     def _note(self, request: web.Request, status: int) -> None:
         self.asked.append((self._loop.time(), request.method, request.path, status))
