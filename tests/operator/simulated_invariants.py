@@ -160,7 +160,8 @@ class Judge:
         if self._stirred("target", span) or (self._stirred("clock", span) and len(deciders) > 1):
             return
         for at, by, count in self.recommended:
-            if now - window + _SLACK < at <= now and new < min(count, old) and (by == who or self._was_kept(at)):
+            is_known = (by == who and not self._has_dropped(who, at)) or self._was_kept(at)
+            if now - window + _SLACK < at <= now and new < min(count, old) and is_known:
                 self.fail("S5", f"{old} to {new} by {who}, {now - at:.0f} s after {by} recommended {count}")
         for policy in rules.get("policies", []):
             period = float(policy["periodSeconds"])
@@ -172,6 +173,15 @@ class Judge:
             )
             if old - new > policy["value"] + came - gone:
                 self.fail("S5", f"{old} to {new}: {gone} went and {came} came within {period:.0f} s, {policy}")
+
+    def _has_dropped(self, who: str, since: float) -> bool:
+        """
+        Whether a replica has lost the object's shard since: it drops all of it, and reads the statuses when it takes it
+        again, as another process would. What it decided while it was cut off is in none.
+        """
+        return self.lease != LEASE and any(
+            when >= since and what.startswith(f"partition of {who}") for when, what in self.stirs
+        )
 
     def _was_kept(self, at: float) -> bool:
         """Whether what was decided then was certainly written: nothing befell the replicas or the API around it."""
