@@ -16,6 +16,7 @@ from cronhpa.api.schema import CronHPASpec
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+GENERATED = ("resource", "planned-event", "commands", "settings", "chart", "metrics")
 ROOM = re.compile(r"[\w/]+: ([\d,]+) lines of code")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -148,13 +149,17 @@ def words(pages):
 
 
 def test_the_pages_are_short_enough_to_be_read():
-    """All Markdown: 45,000 words. What a user meets, without reference, figures and decisions: 18,000."""
+    """
+    What people write: 34,000 words; fields, commands and metrics make 11,500 more. What users meet, without reference,
+    figures and decisions: 18,000.
+    """
     folders = [DOCS, PROJECT / "changes", PROJECT / "deploy", PROJECT / ".github"]
     every = {page for folder in folders for page in folder.rglob("*.md")} | {*PROJECT.glob("*.md")}
     for_reviewers = {page for name in ("reference", "engineering", "decisions") for page in (DOCS / name).rglob("*.md")}
     changes = {PROJECT / "CHANGELOG.md", *(PROJECT / "changes").rglob("*.md")}
+    generated = {DOCS / "reference" / f"{name}.md" for name in GENERATED}
 
-    assert words(every) <= 45_000
+    assert words(every - generated) <= 34_000
     assert words(every - for_reviewers - changes) <= 18_000
 
 
