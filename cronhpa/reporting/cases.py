@@ -19,6 +19,7 @@ from cronhpa.api.parse import parse_spec
 from cronhpa.core.model.decision import Rule
 from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.model.spec import ControllerOptions, Mode, Span, Spec
+from cronhpa.core.schedules.calendar_days import without_calendars
 from cronhpa.forecasting.backtest import Rerun, load_of_points, name_of, with_one
 from cronhpa.forecasting.columns import Floats
 from cronhpa.forecasting.daily import Evaluate
@@ -151,7 +152,7 @@ class Replays:
         return evaluate
 
     def parsed(self, spec: Mapping[str, Any]) -> Spec:
-        parsed = parse_spec(spec, self._target.spec.namespace, ControllerOptions())
+        parsed = without_calendars(parse_spec(spec, self._target.spec.namespace, ControllerOptions()))
         chosen = next((one for one in parsed.metrics if name_of(one) == name_of(self._target.metric)), None)
         whole = with_one(parsed, chosen)
         if whole.forecast is not None and whole.forecast.mode is Mode.PREVIEW:

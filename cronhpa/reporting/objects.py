@@ -11,11 +11,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cronhpa.api.explained.explanation import hidden_sources
 from cronhpa.api.identity import GROUP, KIND
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.core.model.instant import Nanoseconds, parse_duration, parse_instant
 from cronhpa.core.model.quantity import parse_milli
 from cronhpa.core.model.spec import ControllerOptions, Spec
+from cronhpa.core.schedules.calendar_days import without_calendars
 from cronhpa.migration.convert import REFUSED, Document, convert
 from cronhpa.migration.documents.document import Remark
 from cronhpa.reporting.reported_target import LeftOut, StartUpPhases
@@ -89,8 +91,11 @@ def autoscalers_of(documents: Sequence[Json], now: Nanoseconds) -> tuple[list[Au
         except SpecError as error:
             left_out.append(LeftOut(f"{namespace}/{label}", "; ".join(map(str, error.problems))))
             continue
-        told = tuple(f"{remark.path}: {remark.finding}: {remark.meaning}" for remark in remarks.get(source, ()))
-        found.append(Autoscaler(label, namespace, name, manifest, spec, queries, told))
+        hidden = hidden_sources(spec, manifest.get("status") or {})
+        told = [f"{remark.path}: {remark.finding}: {remark.meaning}" for remark in remarks.get(source, ())]
+        if hidden:
+            told.append(f"{hidden} are known to the operator alone: the replay is without them")
+        found.append(Autoscaler(label, namespace, name, manifest, without_calendars(spec), queries, tuple(told)))
     refused: dict[str, str] = {}
     for source, of_one in remarks.items():
         for remark in of_one:

@@ -80,6 +80,19 @@ def test_a_forecast_in_preview_asks_for_no_pod_of_the_week_as_it_is():
     assert "Active" == on.spec["forecast"]["mode"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ["exclude", "only"])
+def test_a_calendar_that_the_report_does_not_know_blocks_no_scale_down_of_its_replays(key):
+    """Found: 312 pod-hours in place of 111, and the schedule that named it was to blame."""
+    days = {"exclude": [window("0 7 * * *", "0 9 * * *", 10)], "only": []}[key]
+    named = window("0 7 * * *", "0 9 * * *", 10, **{key: {"calendars": ["company"]}})
+
+    known, unknown = judged(points(DAYS, rush), schedules=days), judged(points(DAYS, rush), schedules=[named])
+
+    assert known.today.pod_hours == pytest.approx(unknown.today.pod_hours, rel=0.01)
+    assert any("calendars are known to the operator alone" in doubt for doubt in unknown.doubts)
+
+
 def test_an_autoscaler_in_preview_is_judged_by_what_it_would_do():
     found = judged(points(DAYS, lambda _: 6.0), mode="Preview")
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -163,8 +163,8 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     shown = zone or own_zone(given.body["spec"], spec)
     span = _span(past.load, spec, begin, end, shown)
 
-    if spec.override is not None:
-        left_out.append("override: it is left out, as it was for an incident")
+    spec, unused = _without_unknown(spec, given.body.get("status") or {})
+    left_out += unused
     prices = Prices(pod_price, core_price, gib_price)
     for remark in (*left_out, *filter(None, [prices.unknown(environment.requests)])):
         complain("backtest", f"{given.label}: {remark}")
@@ -180,6 +180,18 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         except OSError as error:
             _end(f"{picture}: {error.strerror or error}")
         say(f"drawn: {picture}", err=True)
+
+
+def _without_unknown(spec: Spec, status: dict[str, Any]) -> tuple[Spec, list[str]]:
+    """The spec without what is not known here, and what is left out of it."""
+    from cronhpa.api.explained.explanation import hidden_sources
+    from cronhpa.core.schedules.calendar_days import without_calendars
+
+    hidden = hidden_sources(spec, status)
+    left_out = [f"{hidden}: left out, as the operator alone knows them"] if hidden else []
+    if spec.override is not None:
+        left_out.append("override: it is left out, as it was for an incident")
+    return without_calendars(spec), left_out
 
 
 def _print(backtest: Backtest, output: BacktestOutput) -> None:

@@ -87,6 +87,11 @@ def with_calendars(spec: Spec, calendars: Calendars) -> Spec:
     )
 
 
+def without_calendars(spec: Spec) -> Spec:
+    """The spec as if the calendars that it names held no event, for whoever does not know them."""
+    return with_calendars(spec, {name: Calendar(name, ()) for name in calendars_of(spec)})
+
+
 def event_with_calendars(event: PlannedEvent, calendars: Calendars) -> PlannedEvent:
     """
     A planned event with the days of the calendars that it names; itself if it names none.

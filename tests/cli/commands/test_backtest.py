@@ -208,6 +208,17 @@ def test_an_override_was_for_an_incident_and_is_left_out(backtest):
     assert "override: it is left out" in result.stderr
 
 
+def test_a_calendar_that_nobody_knows_here_is_left_out_and_blocks_no_scale_down(backtest):
+    """Found: as in an operator without it the schedule could not be read, and nothing was scaled down all week."""
+    named = SCHEDULES.replace("leadTimeSeconds: 0}", "leadTimeSeconds: 0, exclude: {calendars: [company]}}")
+    options = (*REQUEST, *hours("09:30", "12:30"), "-o", "json")
+    plain, unknown = (backtest(CPU + schedules, *options) for schedules in (SCHEDULES, named))
+
+    assert scores(plain)["variants"]["scheduled"] == scores(unknown)["variants"]["scheduled"]
+    assert "calendars: left out, as the operator alone knows them" in unknown.stderr
+    assert "calendars" not in plain.stderr
+
+
 def test_hours_that_nobody_recorded_are_told_and_left_out(backtest):
     lines = csv().splitlines()
     kept = [line for line in lines if "T05:" not in line]
