@@ -135,7 +135,12 @@ OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop}\n"
     ids=["a good object", "another kind", "a misspelt field"],
 )
 def test_the_hook_for_other_repositories_refuses_a_slip_and_passes_over_other_kinds(tmp_path, text, code, says):
-    """pre-commit splits the entry as a shell does and adds the names of the files."""
+    """
+    pre-commit splits the entry as a shell does and adds the names of the files.
+
+    Found: with the bash of macOS, which lacks mapfile, everything was passed over.
+    """
+    (tmp_path / "bash-3.2").write_text("enable -n mapfile readarray")
     (tmp_path / "a b.yaml").write_text(text)
     (tmp_path / "other.yaml").write_text(OTHER)
     hook = read(PROJECT / ".pre-commit-hooks.yaml")[0]
@@ -143,7 +148,8 @@ def test_the_hook_for_other_repositories_refuses_a_slip_and_passes_over_other_ki
 
     ended = subprocess.run(
         [*shlex.split(hook["entry"]), "a b.yaml", "other.yaml"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, env={"PATH": f"{program.parent}:/usr/bin:/bin"},
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PATH": f"{program.parent}:/usr/bin:/bin", "BASH_ENV": str(tmp_path / "bash-3.2")},
     )  # fmt: skip
 
     assert code == ended.returncode
