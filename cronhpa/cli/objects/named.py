@@ -43,6 +43,9 @@ _TARGETS = {
     "rs": "replicaset",
     "replicaset": "replicaset",
     "replicasets": "replicaset",
+    "rc": "replicationcontroller",
+    "replicationcontroller": "replicationcontroller",
+    "replicationcontrollers": "replicationcontroller",
     "rollout": "rollout",
     "rollouts": "rollout",
 }

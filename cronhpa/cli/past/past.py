@@ -69,7 +69,7 @@ def read_past(source: str, series: Series, query: PrometheusRequest) -> Past:
     try:
         if source.startswith(("http://", "https://")):
             shown = str(prometheus_url(source).with_user(None))
-            points = asyncio.run(_asked(source, series, query))
+            points = asyncio.run(_asked(source, shown, series, query))
         elif source == "-":
             points = _piped()
         elif (file := file_of(address := _address(source))) is None or _is_store(file):
@@ -159,7 +159,8 @@ def _stored(path: StoreAddress, series: Series) -> tuple[list[tuple[Nanoseconds,
     return points, middles
 
 
-async def _asked(url: str, series: Series, query: PrometheusRequest) -> list[tuple[Nanoseconds, float]]:
+async def _asked(url: str, shown: str, series: Series, query: PrometheusRequest) -> list[tuple[Nanoseconds, float]]:
+    """shown: the URL without its password."""
     now = time.time_ns()
     points: list[tuple[Nanoseconds, float]] = []
     async with Prometheus(url, query.queries, query.token_file) as source:
@@ -167,5 +168,5 @@ async def _asked(url: str, series: Series, query: PrometheusRequest) -> list[tup
         async for part in source.load(promql, now - round(query.days * DAY), now):
             points += [(at, value) for at, value in part if is_load(at, value)]
     if not points:
-        raise PastError(f"{url} knows nothing of {series} over the last {query.days:g} days: asked was {promql}")
+        raise PastError(f"{shown} knows nothing of {series} over the last {query.days:g} days: asked was {promql}")
     return points

@@ -258,6 +258,22 @@ def test_a_prometheus_is_asked_for_28_days(backtest, monkeypatch):
     assert 'namespace="prod", pod=~"shop-[a-z0-9]+-[a-z0-9]{5}"' in query
 
 
+def test_a_prometheus_without_the_load_is_named_without_its_password(backtest, monkeypatch):
+    """Found: the password of the URL was printed."""
+
+    async def load(*_):
+        for part in ():
+            yield part
+
+    monkeypatch.setattr(Prometheus, "load", load)
+
+    result = backtest(CPU, *REQUEST, "--history", "http://me:secret@prometheus:9090")
+
+    assert 1 == result.exit_code
+    assert "http://prometheus:9090 knows nothing of prod/shop cpu" in result.stderr
+    assert "secret" not in result.stderr
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_a_picture_is_drawn(backtest, tmp_path, suffix):
     result = backtest(CPU + SCHEDULES, *REQUEST, *hours("09:30", "11:30"), "--picture", f"rush.{suffix}")

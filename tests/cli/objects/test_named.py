@@ -27,6 +27,12 @@ def scaling(target, namespace="prod", name="shop", api_version="apps/v1"):
         ("cronhpas.cronhpa.io/shop", None, ObjectName("shop")),
         ("deploy/shop", "prod", ObjectName("shop", "prod", "deploy")),
         ("Deployment/shop", None, ObjectName("shop", None, "deployment", "Deployment")),
+        # As kubectl prints it, without a group. Found: it was taken for a namespace.
+        (
+            "replicationcontroller/shop",
+            None,
+            ObjectName("shop", None, "replicationcontroller", "replicationcontroller"),
+        ),
         ("rollouts.argoproj.io/shop", None, ObjectName("shop", None, "rollouts.argoproj.io")),
     ],
 )
