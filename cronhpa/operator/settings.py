@@ -32,10 +32,18 @@ def _as_duration(text: str) -> str:
     return text
 
 
+def _as_duration_or_none(text: str) -> str:
+    if parse_duration(text) < 0:
+        raise ValueError(f"{text!r} must not be below 0s: write for example 15s")
+    return text
+
+
 # As in client-go's components; another process, or the same one after a restart, is another replica.
 _IDENTITY = f"{socket.gethostname()}_{uuid.uuid4()}"
 
 Duration = Annotated[str, AfterValidator(_as_duration)]
+# Flags of the upstream that may be 0s there.
+DurationOrNone = Annotated[str, AfterValidator(_as_duration_or_none)]
 
 
 def _as_prometheus_url(text: str) -> str:
@@ -281,11 +289,11 @@ class Settings(BaseSettings):
     )
     sync_period: Duration = Field("15s", description="Time between two reconciliations of an object.")
     tolerance: float = Field(0.1, ge=0, lt=1, description="How far a metric may be off its target before it scales.")
-    downscale_stabilization: Duration = Field("5m", description="Default window of scale-down stabilization.")
-    cpu_initialization_period: Duration = Field(
+    downscale_stabilization: DurationOrNone = Field("5m", description="Default window of scale-down stabilization.")
+    cpu_initialization_period: DurationOrNone = Field(
         "5m", description="Time after a pod's start in which its CPU is distrusted."
     )
-    initial_readiness_delay: Duration = Field(
+    initial_readiness_delay: DurationOrNone = Field(
         "30s", description="Time after a pod's start in which unready means starting."
     )
     forecast_interval: Duration = Field("60s", description="Time between two forecasts.")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from cronhpa.forecasting.messages import DaskCluster
 from cronhpa.kube.lease import LeaseName
@@ -542,6 +544,17 @@ def test_the_history_has_a_volume_claim():
 @pytest.mark.parametrize("period", ["15s", "0.5s", "1m30s", "0h10s", "100ms", "10.05s", "0.10m"])
 def test_a_duration_of_any_length_is_a_setting(period):
     assert {"name": "CRONHPA_SYNC_PERIOD", "value": period} in container(render(syncPeriod=period))["env"]
+
+
+@pytest.mark.parametrize("name", ["downscaleStabilization", "cpuInitializationPeriod", "initialReadinessDelay"])
+def test_a_flag_that_may_be_0s_upstream_may_be_here(name):
+    """Found: the settings of a cluster whose HPAs have 0s were refused."""
+    of_operator = re.sub("([A-Z])", r"_\1", name).lower()
+
+    assert {"name": f"CRONHPA_{of_operator.upper()}", "value": "0s"} in container(render(**{name: "0s"}))["env"]
+    assert "0s" == getattr(Settings(**{of_operator: "0s"}), of_operator)
+    with pytest.raises(ValidationError, match="below 0s"):
+        Settings(**{of_operator: "-5s"})
 
 
 def test_any_name_of_a_storage_class_is_a_text():
