@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Container, Mapping
@@ -140,10 +141,19 @@ class Informer(Generic[T]):
             return False
         return self.synced.is_set()
 
-    def doubt(self) -> None:
-        """Clears `synced` if the objects cannot be believed: who waits for `synced` then waits for the next list."""
-        if not self.is_current:
-            self.synced.clear()
+    def doubt(self, heard_within: float = math.inf) -> bool:
+        """
+        Clears `synced` if the objects cannot be believed: who waits for `synced` then waits for the next list.
+
+        heard_within: or if nothing was heard for more seconds; the next list begins at once then. Returns whether it is
+        cleared.
+        """
+        if self.is_current and self.silent_seconds <= heard_within:
+            return False
+        self.synced.clear()
+        if self._until is not None and not self._until.expired():
+            self._until.reschedule(asyncio.get_running_loop().time())
+        return True
 
     def list_again(self) -> None:
         """Ends the watch and lists anew, at most once in five minutes: the caller saw that the watch lost an event."""

@@ -183,6 +183,7 @@ class Controller:
                 listed=self._is_listed,
                 prepare=self._watch_targets,
                 flushed=self.events.flushed,
+                doubt=self.planned_events.doubt,
             )
 
     @property

@@ -58,7 +58,7 @@ class ShardHandover:
 
     served: the term of each shard that is served. listed(version): whether everything was listed in this version of the
     scope. prepare(is_in): awaited before a shard is served, once the objects in its namespaces are known. flushed():
-    returns when all events of decisions are written.
+    returns when all events of decisions are written. doubt(): as of a `FleetHandover`, for what is of no shard.
     """
 
     def __init__(
@@ -70,12 +70,13 @@ class ShardHandover:
         listed: Callable[[int], bool],
         prepare: Callable[[IsIn], Awaitable[None]],
         flushed: Callable[[], Awaitable[None]],
+        doubt: Callable[[], None],
     ) -> None:
         self.served: dict[int, int] = {}
         self._taken: Callable[[], None] = lambda: None
         self._replica, self._scope = replica, replica.scope
         self._inventory, self._control_loop = inventory, control_loop
-        self._listed, self._prepare, self._flushed = listed, prepare, flushed
+        self._listed, self._prepare, self._flushed, self._doubt = listed, prepare, flushed, doubt
         # The term of each watched shard, until the shard is released or lost.
         self._watched: dict[int, int] = {}
         # The terms of shards that are being emptied or are empty, and of the empty ones only.
@@ -173,6 +174,7 @@ class ShardHandover:
 
     async def _take_over(self, gained: Mapping[int, int], version: int) -> None:
         """Serves shards once everything in them is listed, unless they are lost or to be released meanwhile."""
+        self._doubt()
         loop = asyncio.get_running_loop()
         warned_at = loop.time()
         while not self._listed(version):

@@ -64,6 +64,8 @@ _ABSENT_SECONDS = 60.0
 _AGAIN_SECONDS = 1.0
 _WAITED_SECONDS = 60.0
 _OVER_SECONDS = 60.0
+# Of a watch that was cut off it is not known for two minutes. These lists are short.
+_HEARD_SECONDS = 10.0
 _UNREADABLE = "planned events cannot be listed: what they ask for is not known"
 _FORBIDDEN = (
     "planned events may not be listed any more, and one held here: grant list and watch of plannedevents and"
@@ -238,8 +240,7 @@ class PlannedEvents:
     def doubt(self) -> None:
         """A replica that was cut off may have missed an event: decisions wait for the next list, at most a minute."""
         for informer in self.informers:
-            if informer.path not in self._absent and not informer.is_current:
-                informer.doubt()
+            if informer.path not in self._absent and informer.doubt(_HEARD_SECONDS):
                 self._was_synced = False
                 if informer.path not in self._doubts:
                     task = self._doubts[informer.path] = asyncio.create_task(self._doubt(informer))

@@ -29,6 +29,7 @@ from cronhpa.operator.leader.shard_election import HeldShards, shard_lease
 from cronhpa.operator.leader.shard_handover import ShardHandover
 from cronhpa.operator.leader.sharded_replica import ShardedReplica
 
+AT_ONCE = {"scaleDown": {"stabilizationWindowSeconds": 0}}
 NAMESPACES = [f"team-{number}" for number in range(12)]
 
 
@@ -197,6 +198,40 @@ def test_shards_are_taken_over_though_their_planned_events_cannot_be_listed(refu
     live(story)
 
 
+def test_shards_wait_for_the_events_of_the_cluster_that_a_replica_may_have_missed():
+    """
+    It is cut off from 60 to 200 s, and loses its shards. At 150 s there is an event of the cluster, for which others
+    scale to six. Found: who took the shards back before it could list the event scaled down.
+    """
+
+    async def story():
+        cluster = Cluster(0)
+        world = cluster.world
+        world.kinds |= {("/apis/cronhpa.io/v1alpha1", "clusterplannedevents"): "ClusterPlannedEvent"}
+        for namespace in NAMESPACES:
+            world.edit("cronhpas", namespace, "shop", spec={"behavior": AT_ONCE})
+        cluster.processes = [cluster.process("replica")]
+        await until(60)
+        cluster.processes[0].cut()
+        world.failing.add("clusterplannedevents")
+        await until(150)
+        window = {"name": "doors", "from": "2027-01-15T07:02", "to": "2027-01-15T08:00", "minReplicas": 6}
+        world.create("clusterplannedevents", "", "sale", spec={"selector": {}, "reason": "a", "schedules": [window]})
+        for namespace in NAMESPACES:
+            world.edit("deployments", namespace, "shop", spec={"replicas": 6})
+        await until(200)
+        cluster.processes[0].mend()
+        await until(235)
+        world.failing.clear()
+        await until(400)
+        assert SHARDS == len(cluster.processes[0].served)
+        assert {6} == {world.replicas(namespace, "shop") for namespace in NAMESPACES}
+        assert [] == [(before, after) for _, _, before, after in world.scalings if after < before]
+        await cluster.stop()
+
+    live(story)
+
+
 def test_a_load_that_changes_during_the_handover_is_scaled_for():
     async def story():
         cluster = Cluster(1)
@@ -358,7 +393,9 @@ def test_a_shard_that_is_had_again_is_begun_after_the_end_of_its_last_term():
         async def at_once(*_):
             pass
 
-        made = ShardHandover(holder, Objects(), Loop(), listed=lambda _: True, prepare=at_once, flushed=at_once)
+        made = ShardHandover(
+            holder, Objects(), Loop(), listed=lambda _: True, prepare=at_once, flushed=at_once, doubt=list
+        )
         running = asyncio.create_task(made.run())
         for at, held, leaving in ((0, {0: 1}, ()), (1, {0: 1}, {0}), (3, {}, {0}), (5, {0: 2}, ())):
             await until(at)
