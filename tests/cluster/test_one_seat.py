@@ -64,7 +64,10 @@ def told(control_plane, family):
 def test_with_one_request_at_a_time_nothing_falls_and_a_step_of_twenty_is_followed(
     control_plane, namespace, plant, operator, seat, response
 ):
-    """Three pods each; the loads of all rise at once to what five need: forty writes, one after the other."""
+    """
+    Three pods each; the loads of all rise at once to what five need: forty writes, one after the other. Refused, they
+    took 51 s and 164 refusals.
+    """
     shops = [Scaled(control_plane, namespace, f"shop-{number:02d}", replicas=3) for number in range(MANY)]
     for shop in shops:
         shop.load = plant.add_target(namespace, shop.labels, 1.5)
