@@ -73,8 +73,8 @@ FLEET: tuple[Row, ...] = (
             ),
             Panel(
                 "At their maximum", "stat",
-                (Query(f"count({_max('desired_replicas', where=_FLEET)} >= {_max('max_replicas', where=_FLEET)}) or vector(0)"),),
-                "Objects that want all that their maximum in force allows.", span=3,
+                (Query(f'count({_max("condition", where=_FLEET, matcher=_c("MaxedOut", "True"))}) or vector(0)'),),
+                "Objects that want all that their maximum in force allows, and may have fewer.", span=3,
             ),
             Panel(
                 "Without metrics", "stat",
@@ -110,7 +110,13 @@ FLEET: tuple[Row, ...] = (
             ),
             Panel(
                 "Nearest to their maximum", "lines",
-                (Query(f"topk(10, namespace_name:cronhpa_object_saturation:ratio{{{_FLEET}}})", "{{namespace}}/{{name}}"),),
+                (
+                    Query(
+                        f"topk(10, namespace_name:cronhpa_object_saturation:ratio{{{_FLEET}}} and "
+                        f"{_max('max_replicas', where=_FLEET)} > {_max('min_replicas', where=_FLEET)})",
+                        "{{namespace}}/{{name}}",
+                    ),
+                ),
                 "Desired replicas as a part of the maximum in force: the ten largest.", unit="percentunit", span=12,
             ),
             Panel(

@@ -84,6 +84,14 @@ def test_the_rule_file_is_yaml_that_says_the_same_as_the_rules(scripts):
 DASHBOARDS = sorted((PROJECT / "deploy" / "monitoring" / "grafana").glob("*.json"))
 
 
+def test_an_object_with_a_fixed_count_is_not_at_its_maximum(scripts):
+    """Found: at night all that sleep with 0 replicas were; the condition MaxedOut is the home of the rule."""
+    of = dict(scripts["dashboards"].queries(scripts["dashboards"].FLEET))
+
+    assert 'cronhpa_object_condition{namespace=~"$namespace", type="MaxedOut", status="True"}' in of["At their maximum"]
+    assert re.search(r"and .*max_replicas.* > .*min_replicas", of["Nearest to their maximum"])
+
+
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_a_dashboard_is_one_by_the_models_of_grafana(path):
     """Read by them and written again it is the same: no field is lost, none is of another type."""
