@@ -63,6 +63,10 @@ def _schedule(spec: FieldReader, context: ConversionContext) -> Json:
     if "wakeUpAt" not in spec:
         raise spec.unconvertible("wakeUpAt", "there is none", "nothing ends the sleep: say when, or scale to 0 by hand")
     texts = {"start": _cron(spec, "sleepAt", days), "end": _cron(spec, "wakeUpAt", days)}
+    if texts["start"] == texts["end"]:
+        raise spec.unconvertible(
+            "wakeUpAt", f"it is sleepAt, {spec.text('sleepAt')}", "a sleep needs an end of its own"
+        )
     remark_clock_changes(spec, "sleepAt", texts.values(), zone, context.wall(zone))
     return {"name": "sleep"} | texts | {"timeZone": zone, "replicas": 0}
 

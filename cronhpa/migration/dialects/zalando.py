@@ -126,6 +126,10 @@ def _times(entry: FieldReader, context: ConversionContext) -> Json | None:
         if end <= to_datetime(context.now):
             entry.remark("date", f"found {start:%Y-%m-%dT%H:%MZ}", "left out: it is past")
             return None
+        if end <= start:
+            entry.remark("endDate", "it is not after date", "left out: the source is never active")
+            return None
+        end = (end + timedelta(seconds=59)).replace(second=0)
         return {"from": f"{start:%Y-%m-%dT%H:%M}", "to": f"{end:%Y-%m-%dT%H:%M}", "timeZone": "UTC"}
     if kind != "Repeating":
         raise entry.unconvertible("type", f'found "{kind}"', "Repeating and OneTime are read")

@@ -34,6 +34,7 @@ _FOREIGN = (
     "metric-query.autoscaling.crane.io/",
     "metric-name.autoscaling.crane.io/",
     "metric-config.",
+    "deployment.kubernetes.io/",
     _DOWNSCALER,
     "meta.helm.sh/",
     "argocd.argoproj.io/tracking-id",

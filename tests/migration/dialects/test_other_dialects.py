@@ -391,3 +391,40 @@ def test_a_group_of_machines_that_may_have_none_keeps_one_pod_by_cpu():
 
     assert 1 == only(conversion)["minReplicas"]
     assert "took 1" in remarks(conversion)["policy.minNumReplicas"].meaning
+
+
+def test_a_zalando_entry_without_length_is_left_out():
+    """Found: it made a window that the API server refuses."""
+    entry = "- {type: OneTime, date: 2026-11-27T00:00:00Z, durationMinutes: 0, value: 9}"
+    conversion = converted(changed("zalando", ("  schedules:\n", f"  schedules:\n  {entry}\n")))
+
+    assert "never active" in remarks(conversion)["spec.schedules[0].endDate"].meaning
+    assert len(only(converted("zalando.yaml"))["schedules"]) == len(only(conversion)["schedules"])
+
+
+def test_a_sleep_that_ends_when_it_begins_is_refused():
+    """Found: kube-green wakes at every second such time, and the CronHPA slept for ever."""
+    conversion = converted(
+        """
+        apiVersion: kube-green.com/v1alpha1
+        kind: SleepInfo
+        metadata: {name: night, namespace: dev}
+        spec: {weekdays: "1-5", sleepAt: "20:00", wakeUpAt: "20:00"}
+        ---
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: shop, namespace: dev}
+        spec: {replicas: 3}
+        """
+    )
+
+    assert () == conversion.manifests
+    assert "an end of its own" in conversion.remarks[0].meaning
+
+
+def test_a_deployment_s_revision_stays_its_own():
+    """Found: a CronHPA that was made of a live Deployment had it, too."""
+    own = "metadata: {name: shop, annotations: {deployment.kubernetes.io/revision: '5', downscaler/downtime: always}}"
+    conversion = converted(f"apiVersion: apps/v1\nkind: Deployment\n{own}\nspec: {{replicas: 3}}\n")
+
+    assert "annotations" not in conversion.manifests[0]["metadata"]
