@@ -201,14 +201,18 @@ def test_who_leads_after_it_was_cut_off_waits_for_the_planned_events_that_it_may
             api.edit("deployments", "prod", "shop", spec={"replicas": 6})
             await until(200)
             replica.lead_again(others_led=True)
+            api.load["prod", "shop"] = 9000
             await until(230)
+            assert 10 == api.replicas("prod", "shop")  # what is asked for does not wait
+            api.load["prod", "shop"] = 100
             api.faults = []
             await until(300)
+            assert 6 == api.replicas("prod", "shop")
             api.delete("plannedevents", "prod", "sale")
             await until(400)
         return [(before, after) for _, before, after in timeline(api)], timeline(api)[-1][0]
 
     changes, down_at = live(scenario)
 
-    assert [(1, 6), (6, 1)] == changes
+    assert [(1, 6), (6, 10), (10, 6), (6, 1)] == changes
     assert down_at >= 300

@@ -66,6 +66,7 @@ _WAITED_SECONDS = 60.0
 _OVER_SECONDS = 60.0
 # Of a watch that was cut off it is not known for two minutes. These lists are short.
 _HEARD_SECONDS = 10.0
+_MOMENT_SECONDS = 5.0
 _UNREADABLE = "planned events cannot be listed: what they ask for is not known"
 _FORBIDDEN = (
     "planned events may not be listed any more, and one held here: grant list and watch of plannedevents and"
@@ -238,12 +239,16 @@ class PlannedEvents:
         return iter([seen for events in self._events.values() for seen in events.values()])
 
     def doubt(self) -> None:
-        """A replica that was cut off may have missed an event: decisions wait for the next list, at most a minute."""
+        """
+        A replica that was cut off may have missed an event: decisions wait a moment for the next list, and scale
+        nothing down until it comes.
+        """
         for informer in self.informers:
-            if informer.path not in self._absent and informer.doubt(_HEARD_SECONDS):
+            is_known = informer.synced.is_set() and informer.path not in self._absent
+            if is_known and informer.doubt(_HEARD_SECONDS):
                 self._was_synced = False
                 if informer.path not in self._doubts:
-                    task = self._doubts[informer.path] = asyncio.create_task(self._doubt(informer))
+                    task = self._doubts[informer.path] = asyncio.create_task(self._doubt(informer, _MOMENT_SECONDS))
                     task.add_done_callback(partial(self._end_doubt, informer.path))
 
     def _end_doubt(self, path: str, _: asyncio.Task[None]) -> None:
@@ -381,10 +386,10 @@ class PlannedEvents:
                 await informer.run()
                 told = ""
 
-    async def _doubt(self, informer: Informer[Any]) -> None:
-        """Lets decisions go on without a first list that does not come; they scale nothing down until it does."""
+    async def _doubt(self, informer: Informer[Any], seconds: float = _WAITED_SECONDS) -> None:
+        """Lets decisions go on without a list that does not come in time; they scale nothing down until it does."""
         try:
-            async with asyncio.timeout(_WAITED_SECONDS):
+            async with asyncio.timeout(seconds):
                 await informer.synced.wait()
         except TimeoutError:
             if informer.path not in self._absent:
