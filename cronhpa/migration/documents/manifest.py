@@ -47,7 +47,19 @@ _WORKLOADS = {"Deployment", "StatefulSet"}
 def manifest(kind: str, api_version: str, metadata: Json, spec: Json) -> Json:
     """An object with the fields of its spec in the order of the reference; None fields are left out."""
     ordered = {key: spec[key] for key in (*_ORDER, *spec) if spec.get(key) is not None}
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": without_nulls(ordered)}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": _with_texts(without_nulls(ordered))}
+
+
+def _with_texts(value: Any) -> Any:
+    """
+    The value with decimal numbers as texts: an HPA takes the quantity 0.5, a CRD a text or a whole number alone. No
+    field is another decimal number.
+    """
+    if isinstance(value, Mapping):
+        return {key: _with_texts(field) for key, field in value.items()}
+    if isinstance(value, list):
+        return [_with_texts(element) for element in value]
+    return str(value) if isinstance(value, float) else value
 
 
 def cron_hpa(metadata: Json, spec: Json) -> Json:

@@ -152,3 +152,23 @@ def test_fields_without_a_value_are_absent_as_for_the_api_server():
     assert {"scaleDown": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}} == only(conversion)[
         "behavior"
     ]
+
+
+def test_decimal_numbers_are_quantities_as_for_the_api_server():
+    """Found: 0.5 without quotes, which the API server reads as a quantity, was called one that it refuses."""
+    conversion = converted("""
+        apiVersion: autoscaling/v2
+        kind: HorizontalPodAutoscaler
+        metadata: {name: shop}
+        spec:
+          scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}
+          maxReplicas: 10
+          metrics: [{type: Pods, pods: {metric: {name: x}, target: {type: AverageValue, averageValue: 0.5}}}]
+          behavior: {scaleDown: {tolerance: 0.05}}
+        """)
+
+    (metric,) = only(conversion)["metrics"]
+    assert ("0.5", "0.05") == (
+        metric["pods"]["target"]["averageValue"],
+        only(conversion)["behavior"]["scaleDown"]["tolerance"],
+    )
