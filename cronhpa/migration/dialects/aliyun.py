@@ -76,6 +76,8 @@ def _recurring(job: FieldReader, name: str, size: int) -> Job:
             f'found "{schedule}", a step of days beside a weekday',
             f"the source means days that are both, a cron text here either: {BY_HAND}",
         )
+    if job_windows.names_weekday_7(text):
+        job.remark("schedule", f'found "{schedule}"', "7 is Sunday here; the controller cannot read it")
     if len(schedule.split()) == _WITHOUT_WEEKDAY:
         job.remark(
             "schedule",

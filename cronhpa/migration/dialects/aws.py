@@ -131,6 +131,12 @@ def _job(action: FieldReader, zone: str, wall: datetime) -> Job | None:
     """The action as a job without a size; None for one that is past."""
     action.ignore("ResourceId", "AutoScalingGroupName", *_TIMES_OF_THE_LIST)
     name = cloud.object_name(action.text("ScheduledActionName", "action"))[:59]
+    end = _instant(action.text("EndTime"), zone)
+    if end is not None and end < wall:
+        action.remark("EndTime", f"found {action.text('EndTime')}", "left out: it is past")
+        action.ignore("Schedule", "Recurrence", "StartTime", "ScalableTargetAction")
+        action.ignore("MinSize", "MaxSize", "DesiredCapacity")
+        return None
     if "EndTime" in action:
         action.remark("EndTime", f"found {action.text('EndTime')}", "left out: suspend the schedule then")
     call = _CALL.fullmatch(action.text("Schedule"))

@@ -198,3 +198,10 @@ def test_a_job_at_midnight_is_skipped_on_other_days_of_the_month_too():
     conversion = converted(jobs(UP, night, extra="\n  excludeDates: ['* * * 15 11 *']"), zone="UTC")
 
     assert any("skips that job on other days of the month" in remark.meaning for remark in conversion.remarks)
+
+
+def test_a_weekday_7_is_one_that_the_controller_cannot_read():
+    """Found: the other dialects said so."""
+    conversion = converted(jobs("name: up, schedule: 0 0 8 * * 7, targetSize: 30", DOWN), zone="UTC")
+
+    assert "the controller cannot read it" in remarks(conversion)["spec.jobs[0].schedule"].meaning

@@ -428,3 +428,18 @@ def test_a_deployment_s_revision_stays_its_own():
     conversion = converted(f"apiVersion: apps/v1\nkind: Deployment\n{own}\nspec: {{replicas: 3}}\n")
 
     assert "annotations" not in conversion.manifests[0]["metadata"]
+
+
+def test_an_action_of_aws_that_has_ended_is_left_out():
+    """Found: it went on for ever."""
+    actions = [
+        {"ScheduledActionName": name, "ResourceId": "service/cluster/shop", "Schedule": f"cron(0 {hour} ? * * *)",
+         "ScalableTargetAction": {"MinCapacity": least}}
+        for name, hour, least in (("up", 8, 5), ("down", 20, 1), ("sale", 10, 40))
+    ]  # fmt: skip
+    actions[2]["EndTime"] = "2025-12-01T00:00:00+00:00"
+
+    conversion = converted(json.dumps({"ScheduledActions": actions}))
+
+    assert {5, 1} == {window["minReplicas"] for window in only(conversion)["schedules"]}
+    assert "it is past" in remarks(conversion)["actions[2].EndTime"].meaning
