@@ -7,6 +7,7 @@ from cronhpa.core.model.instant import DAY, HOUR
 from cronhpa.history.database.series import STEP, LoadSample
 from cronhpa.history.load.fits import Fit, FitInfo
 from cronhpa.history.load.spend import Spend
+from cronhpa.history.past.event_reports import PastReport
 from cronhpa.history.store import Store
 from history.samples import API, NOON, WEB, everything, forecast, sample
 
@@ -72,3 +73,17 @@ def test_the_file_stops_growing_at_what_28_days_need(file_store):
     assert sizes[80] == sizes[-1]
     # 29 days of 1153 bytes, three to a page of 4096 bytes, and a few dozen pages of everything else.
     assert sizes[-1] <= 10 + 40
+
+
+def test_a_clock_that_is_ahead_by_years_forgets_no_more_than_the_oldest_day(store):
+    """Found: one compaction by a wrong clock, of one of several replicas, forgot four weeks of all objects."""
+    store.loads.record([LoadSample(WEB, NOON + day * DAY, 1.0) for day in range(28)])
+    store.spend.add([Spend(WEB, NOON // HOUR + hour, 1.0, 1.0) for hour in range(7 * 24)])
+    store.reports.record([PastReport("prod", "sale", NOON + day * DAY, {}) for day in (0, 14)])
+    assert store.compact(NOON + 27 * DAY) is None
+
+    assert store.compact(NOON + 3000 * DAY) is None
+
+    assert [NOON + day * DAY for day in range(1, 28)] == [at for at, _ in everything(store)]
+    assert [NOON + 14 * DAY] == [past.opened for past in store.reports.newest()]
+    assert len(store.spend.since(0)) == 5 * 24

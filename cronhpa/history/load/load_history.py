@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.history.database.database import question_marks
+from cronhpa.history.database.forgetting import forget
 from cronhpa.history.database.series import (
     INSTANT_END,
     MINUTES_KEPT,
@@ -243,7 +244,7 @@ class LoadHistory:
 
     def compact(self, db: Connection, now: Nanoseconds) -> None:
         """
-        Move old rows into days, forget days that are too old to keep, and forget every series without a sample.
+        Move old rows into days, forget the oldest day if it is too old, and forget every series without a sample.
 
         Part of `Store.compact`, which gives the transaction.
         """
@@ -254,8 +255,9 @@ class LoadHistory:
             rows = db.execute(f"SELECT series, {table}, high FROM {table} WHERE {table} < ?", (oldest,))  # noqa: S608 - one of two literals
             _merge_into_days(db, rows.fetchall(), per_day)
             db.execute(f"DELETE FROM {table} WHERE {table} < ?", (oldest,))  # noqa: S608 - one of two literals
+        # All at once: a backfill brings four weeks of them.
         db.execute("DELETE FROM minutes WHERE day < ?", ((now - MINUTES_KEPT) // DAY,))
-        db.execute("DELETE FROM day WHERE day < ?", ((now - STEPS_KEPT) // DAY,))
+        forget(db, "day", "day", (now - STEPS_KEPT) // DAY, 1)
         db.execute("""
             DELETE FROM series WHERE id NOT IN (SELECT series FROM day) AND id NOT IN (SELECT series FROM step)
                 AND id NOT IN (SELECT series FROM minute)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cronhpa.core.model.instant import DAY, HOUR, Nanoseconds
+from cronhpa.history.database.forgetting import forget
 from cronhpa.history.database.series import Series
 
 if TYPE_CHECKING:
@@ -82,5 +83,5 @@ class HourlySpend:
 
         Part of `Store.compact`, which gives the transaction.
         """
-        db.execute("DELETE FROM spend WHERE hour < ?", ((now - SPEND_KEPT) // HOUR,))
+        forget(db, "spend", "hour", (now - SPEND_KEPT) // HOUR, DAY // HOUR)
         db.execute("DELETE FROM spend WHERE series NOT IN (SELECT id FROM series)")

@@ -14,6 +14,7 @@ import msgspec
 
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.core.model.levelled import levelled
+from cronhpa.history.database.forgetting import forget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -92,7 +93,7 @@ class EventReports:
 
     def compact(self, db: Connection, now: Nanoseconds) -> None:
         """Forget what is too old, and what is too much of one event or of all."""
-        db.execute("DELETE FROM report WHERE opened < ?", (now - REPORTS_KEPT,))
+        forget(db, "report", "opened", now - REPORTS_KEPT, DAY)
         many = "SELECT namespace, name FROM report GROUP BY namespace, name HAVING count(*) > ?"
         of_event = "SELECT opened FROM report WHERE namespace = ? AND name = ? ORDER BY opened DESC LIMIT 1 OFFSET ?"
         for event in db.execute(many, (REPORTS_OF_EVENT,)).fetchall():
