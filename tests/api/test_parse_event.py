@@ -1,5 +1,7 @@
 """PlannedEvent: what a spec as the API serves it becomes."""
 
+import pytest
+
 from cronhpa.api.parse_event import parse_event
 
 SALE = {
@@ -53,3 +55,24 @@ def test_a_namespaced_event_has_no_selector_of_namespaces_whatever_it_says():
 
     assert parse_event("sale", "prod", everywhere).namespace_selector is None
     assert parse_event("sale", "", everywhere).namespace_selector is not None
+
+
+@pytest.mark.parametrize("field", ["selector", "namespaceSelector"])
+@pytest.mark.parametrize(
+    ("requirement", "at"),
+    [
+        ({"key": "tier", "operator": "in", "values": ["web"]}, "operator"),
+        ({"key": "tier", "operator": "NotIn"}, "values"),
+        ({"key": "tier", "operator": "In", "values": []}, "values"),
+        ({"key": "tier", "operator": "Exists", "values": ["web"]}, "values"),
+    ],
+)
+def test_a_selector_with_a_slip_refuses_the_event(field, requirement, at):
+    """Found: a requirement with a misspelt operator was passed over, and the event was one for every object."""
+    spec = {**SALE, "namespaceSelector": {}, field: {"matchExpressions": [requirement]}}
+
+    event = parse_event("sale", "", spec)
+
+    assert () == event.schedules
+    (problem,) = event.problems
+    assert problem.startswith(f"spec.{field}.matchExpressions[0].{at}: ")
