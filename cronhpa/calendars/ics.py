@@ -280,7 +280,7 @@ def _event(occurrence: Any) -> CalendarEvent | None:
         # Programs that write an end which does belong to the event mean its day, as calendars show it.
         end += timedelta(days=1)
     is_zoned = isinstance(begin, datetime) and begin.tzinfo is not None
-    opens, closes = max(_wall(begin), _EARLIEST), min(_wall(end), _LATEST)
+    opens, closes = max(_wall(begin), _EARLIEST), min(_end(begin, end), _LATEST)
     # To the minute, never shorter.
     closes += (_MINUTE - timedelta(seconds=closes.second, microseconds=closes.microsecond)) % _MINUTE
     opens = opens.replace(second=0, microsecond=0)
@@ -310,6 +310,14 @@ def _wall(at: date | datetime) -> datetime:
     if not isinstance(at, datetime):
         return datetime(at.year, at.month, at.day)  # noqa: DTZ001 - a local time
     return at if at.tzinfo is None else at.astimezone(UTC).replace(tzinfo=None)
+
+
+def _end(begin: date | datetime, end: date | datetime) -> datetime:
+    """As `_wall`; but what begins in an hour that its zone skips, and would end by then, takes its time."""
+    opens, closes = _wall(begin), _wall(end)
+    if isinstance(begin, datetime) and isinstance(end, datetime) and begin.tzinfo == end.tzinfo and closes <= opens:
+        return opens + (end.replace(tzinfo=None) - begin.replace(tzinfo=None))
+    return closes
 
 
 def _said(error: object) -> str:

@@ -46,6 +46,15 @@ def test_a_rule_follows_the_clocks_of_its_zone():
     assert ["10-24T07:00", "10-25T08:00"] == [opens for opens, _, _ in times(event)]
 
 
+def test_an_event_that_begins_in_an_hour_that_is_skipped_takes_its_time_all_the_same():
+    """In March the clocks of Berlin go from 02:00 to 03:00: found, as from 02:30 to 03:30 was no time at all."""
+    begin = "SUMMARY:Batch|DTSTART;TZID=Europe/Berlin:20270327T023000|RRULE:FREQ=DAILY;COUNT=3|"
+    days = [("03-27T01:30", "03-27T02:30", "UTC"), ("03-28T01:30", "03-28T02:30", "UTC")]
+    days.append(("03-29T00:30", "03-29T01:30", "UTC"))
+
+    assert days == times(begin + "DTEND;TZID=Europe/Berlin:20270327T033000") == times(begin + "DURATION:PT1H")
+
+
 def test_dates_are_added_left_out_and_moved():
     """Daily from the 1st to the 4th: not on the 2nd, also on the 9th, and that of the 3rd at noon."""
     rule = "SUMMARY:Sale|DTSTART:20261201T090000Z|DURATION:PT1H|RRULE:FREQ=DAILY;UNTIL=20261204T090000Z"
