@@ -186,6 +186,26 @@ def test_what_cannot_be_meant_is_refused_by_the_api_server_in_words(control_plan
     assert words in str(refused.value)
 
 
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize(
+    ("requirement", "words"),
+    [
+        ({"key": "tier", "operator": "in", "values": ["web"]}, "accepted are In, NotIn, Exists and DoesNotExist"),
+        ({"key": "tier", "operator": "NotIn"}, "In and NotIn need some"),
+        ({"key": "tier", "operator": "Exists", "values": ["web"]}, "Exists and DoesNotExist take none"),
+    ],
+)
+def test_a_selector_with_a_slip_is_refused(control_plane, namespace, requirement, words):
+    """Found: such an event concerned every object."""
+    body = event("sale", namespace, selector={}, minReplicas=5)
+    body["spec"]["selector"] = {"matchExpressions": [requirement]}
+
+    with pytest.raises(ControlPlaneError) as refused:
+        control_plane.apply(body)
+
+    assert words in str(refused.value)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("operator")
 def test_an_event_that_concerns_nobody_or_is_over_says_so(control_plane, namespace):

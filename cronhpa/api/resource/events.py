@@ -74,11 +74,29 @@ class EventScheduleModel(ScheduleModel):
     )
 
 
+_OPERATORS = "['In', 'NotIn', 'Exists', 'DoesNotExist']"
+# Not of the selectors of metrics, which the upstream does not check. What is passed over here would pick every object.
+_SELECTOR_RULES = rules(
+    rule(
+        f"!has(self.matchExpressions) || self.matchExpressions.all(each, each.operator in {_OPERATORS})",
+        "operator of a requirement: accepted are In, NotIn, Exists and DoesNotExist",
+        at=".matchExpressions",
+    ),
+    rule(
+        f"!has(self.matchExpressions) || self.matchExpressions.all(each, !(each.operator in {_OPERATORS}) || "
+        "(each.operator in ['In', 'NotIn']) == (has(each.values) && size(each.values) > 0))",
+        "values of a requirement: In and NotIn need some, Exists and DoesNotExist take none",
+        at=".matchExpressions",
+    ),
+)
+
+
 class PlannedEventSpec(Model):
     """Which objects the event concerns, and the windows and bounds that hold in each of them."""
 
     selector: LabelSelectorModel = Field(
-        description="Labels of the CronHPA objects that the event concerns; empty: all."
+        description="Labels of the CronHPA objects that the event concerns; empty: all.",
+        json_schema_extra=_SELECTOR_RULES,
     )
     reason: str = Field(min_length=1, max_length=256, description="What it is, such as Black Friday.")
     priority: int = Field(
@@ -108,6 +126,7 @@ class ClusterPlannedEventSpec(PlannedEventSpec):
         default=None,
         description="Labels of the namespaces whose objects the event concerns. kubernetes.io/metadata.name is the "
         "name of a namespace. Absent, all namespaces.",
+        json_schema_extra=_SELECTOR_RULES,
     )
 
 
