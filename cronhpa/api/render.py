@@ -36,6 +36,9 @@ from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.reasons import proposal_reason, reason, step_reason
 
+# Fields that stay as they were where a reconciliation tells nothing of them, as of a target that cannot be reached.
+_KEPT = ("operator", "currentReplicas", "desiredReplicas", "lastScaleTime", "currentMetrics")
+
 
 def render(previous: Status, reconciliation: Reconciliation) -> Status:
     """The status after a reconciliation."""
@@ -44,22 +47,14 @@ def render(previous: Status, reconciliation: Reconciliation) -> Status:
         "observedGeneration": reconciliation.generation,
         "target": f"{spec.target.kind}/{spec.target.name}",
     }
-    if "operator" in previous:
-        status["operator"] = previous["operator"]
-    if decision.kind is DecisionKind.UNREACHABLE:
-        unaffected = ("currentReplicas", "desiredReplicas", "lastScaleTime", "currentMetrics")
-        status |= {key: previous[key] for key in unaffected if key in previous}
-    else:
-        is_settled = decision.kind is not DecisionKind.HELD and not isinstance(reconciliation.outcome, Failed)
+    status |= {key: previous[key] for key in _KEPT if key in previous}
+    if decision.kind is not DecisionKind.UNREACHABLE:
         status["currentReplicas"] = decision.current
-        if is_settled:
+        # Before the first decision there is no count, and 0 would be one.
+        if decision.kind is not DecisionKind.HELD and not isinstance(reconciliation.outcome, Failed):
             status["desiredReplicas"] = decision.desired
-        elif "desiredReplicas" in previous:  # before the first decision there is no count, and 0 would be one
-            status["desiredReplicas"] = previous["desiredReplicas"]
         if isinstance(reconciliation.outcome, Scaled):
             status["lastScaleTime"] = format_instant(reconciliation.outcome.at)
-        elif "lastScaleTime" in previous:
-            status["lastScaleTime"] = previous["lastScaleTime"]
         status["currentMetrics"] = current_metrics(spec, decision)
     status["effectiveMinReplicas"] = decision.minimum
     status["effectiveMaxReplicas"] = decision.maximum

@@ -230,6 +230,9 @@ def merge(spec: Spec, proposals: Proposals, bounds: Bounds, current: int, now: N
 
     If the metrics ask for the current count and a floor equals that count, the source is the floor. While a schedule is
     unreadable, only a readable cap may scale down.
+
+    The metrics' count may be the current one, as within the tolerance or while pods start: a rule that adds to it would
+    add in each period.
     """
     target = proposals.target
     limits = _limits(spec, proposals.unscheduled_floors, bounds, current)

@@ -38,13 +38,8 @@ PERIODS = 40
 # The model begins on a Friday at 07:00 UTC.
 WINDOW = {"name": "day", "start": "0 6 * * *", "end": "0 18 * * *", "timeZone": "UTC"}
 # (file, class): values that carry a reconciliation, or a part of one, without a field that is declared as a decision or
-# as an observation. The first five are those of trees before `core/standing`.
+# as an observation.
 CARRIERS = {
-    ("noted", "Noted"),
-    ("pending_write", "PendingWrite"),
-    ("repeatable", "Seen"),
-    ("rest", "_Reconciliation"),
-    ("written_status", "_Numbers"),
     ("decisions", "KeptDecision"),
     ("object_state", "WatchedInputs"),
     ("past_decision", "PastDecision"),
@@ -52,17 +47,8 @@ CARRIERS = {
     ("written_status", "WrittenStatus"),
 }
 # What somebody reads who adds a field of the status, to learn what else is to be done: the files that find out whether
-# a status must be written, or a decision be made. The first six are those of trees before `core/standing`.
-STATUS_FIELD = (
-    "operator/said",
-    "operator/fast_path",
-    "core/steady",
-    "operator/held_status",
-    "operator/worth_writing",
-    "operator/rest",
-    "operator/writes/written_status",
-    "core/standing",
-)
+# a status must be written, or a decision be made.
+STATUS_FIELD = ("operator/writes/written_status", "core/standing")
 
 
 @dataclass
@@ -376,7 +362,7 @@ def table(figures: dict[str, Any]) -> Iterator[str]:
     yield f"lines of code: {sum(code.values())}: {_counts(code)}"
     yield f"files with fewer than {SMALL} of them: {sum(small.values())}: {_counts(small)}"
     yield f"lines read before a status field is added: {sum(read.values())}: {_counts(read)}"
-    for name in ("minimum", "usage"):
+    for name in ("quiet", "minimum", "usage"):
         yield ""
         yield f"{_NAMES[name]}: {' -> '.join(file.removesuffix('.py') for file in figures['files'][name])}"
 

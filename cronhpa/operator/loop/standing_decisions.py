@@ -95,10 +95,12 @@ class StandingDecisions:
             usages = _usages(standing, former, await queries.pod_metrics() if spec.metrics else None, now)
         if usages is None or not standing.covers(usages, now):
             return False
+        if not self._check:
+            self._note_period(state, standing, former, usages, now)
+            return True
         memory = local.memory
         self._note_period(state, standing, former, usages, now)
-        if self._check:
-            self._compare(state, standing, Record(spec, observation, None, memory, now))
+        self._compare(state, standing, Record(spec, observation, None, memory, now))
         return True
 
     def begin(self, state: ObjectState, reconciliation: Reconciliation) -> Standing | None:
