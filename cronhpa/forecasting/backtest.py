@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from cronhpa.core.forecasts.budget_tracker import BudgetTracker
-from cronhpa.core.forecasts.floor import forecast_metric, pod_capacity, target_load
+from cronhpa.core.forecasts.floor import forecast_metric, forecast_source, pod_capacity, target_load
 from cronhpa.core.forecasts.left_out import left_out
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.spec import Metric, Span, Spec
@@ -49,7 +49,9 @@ def loaded_metric(spec: Spec, requests: Mapping[str, int]) -> Metric | None:
     """
     wanted = forecast_metric(spec)
     ranked = sorted(spec.metrics, key=lambda metric: getattr(metric, "name", None) != wanted)
-    chosen = next((metric for metric in ranked if target_load(metric, requests.get(name_of(metric)))), None)
+    # A Value target of an Object metric tells nothing of one pod, also where an averageValue stands beside it.
+    shared = (metric for metric in ranked if forecast_source(with_one(spec, metric)) is not None)
+    chosen = next((metric for metric in shared if target_load(metric, requests.get(name_of(metric)))), None)
     if chosen is None and spec.metrics:
         metric = ranked[0]
         name = name_of(metric)

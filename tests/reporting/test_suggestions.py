@@ -11,6 +11,8 @@ from cronhpa.core.model.spec import ControllerOptions, Span
 from cronhpa.forecasting.backtest import Rerun, load_of_points
 from cronhpa.reporting.cases import SuggestionKind
 from cronhpa.reporting.cluster_report import doubts_of, nothing_to_gain, report_of, sentence
+from cronhpa.reporting.gathering import metric_of
+from cronhpa.reporting.objects import autoscalers_of
 from cronhpa.reporting.reported_target import LeftOut
 from cronhpa.reporting.suggestions import happened_week, judge, judged_span
 from reporting.made_targets import MONDAY, cron_hpa, hpa, points, rush, target
@@ -203,3 +205,17 @@ def test_a_gap_in_the_judged_time_is_told_as_a_doubt():
     load = [(at, value) for at, value in points(4, lambda _: 6.0) if not begin + 6 * HOUR <= at < begin + 12 * HOUR]
 
     assert "the load of 25 % of the judged time is not known, and counts for nothing" in judged(load, days=4).doubts
+
+
+def test_a_value_target_with_an_average_value_is_left_out_and_stops_no_report():
+    """Found: the API server takes both, the controller goes by the type; an assertion failed in the budgets."""
+    described = {"apiVersion": "v1", "kind": "Service", "name": "shop"}
+    asked = {"type": "Value", "averageValue": "600m"}
+    metric = {"type": "Object", "object": {"describedObject": described, "metric": {"name": "hits"}, "target": asked}}
+
+    (autoscaler,), _ = autoscalers_of([hpa(metrics=[metric])], MONDAY)
+
+    left_out = metric_of(autoscaler, {"cpu": 1000})
+
+    assert isinstance(left_out, LeftOut)
+    assert "a Value target says nothing of one pod" in left_out.why
