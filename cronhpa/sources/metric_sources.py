@@ -17,7 +17,7 @@ from cronhpa.sources.source import Definition, MeasuredObject, MetricSource, Sou
 
 class _InForce(Struct, frozen=True):
     definition: Definition
-    certificates: bytes
+    digest: bytes
     """A digest of the files that its connections were opened with."""
     source: MetricSource
 
@@ -45,14 +45,14 @@ class MetricSources:
         queries = {name: in_force.definition.past_query(url) for name, in_force in self._sources.items()}
         return {name: query for name, query in queries.items() if query is not None}
 
-    async def replace(self, definitions: Mapping[str, Definition], certificates: Mapping[str, bytes]) -> None:
+    async def replace(self, definitions: Mapping[str, Definition], digests: Mapping[str, bytes]) -> None:
         """Replaces all sources by these. An unchanged source keeps its connections and its counters."""
         former, self._former = self._former, []
         sources: dict[str, _InForce] = {}
         for name, definition in definitions.items():
-            digest = certificates.get(name, b"")
+            digest = digests.get(name, b"")
             present = self._sources.get(name)
-            if present is not None and (present.definition, present.certificates) == (definition, digest):
+            if present is not None and (present.definition, present.digest) == (definition, digest):
                 sources[name] = present
             else:
                 sources[name] = _InForce(definition, digest, definition.open(name, self._context))

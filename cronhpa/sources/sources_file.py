@@ -22,8 +22,8 @@ LOOK_SECONDS = 5.0
 
 class _Read(Struct, frozen=True):
     definitions: Mapping[str, Definition] = {}
-    certificates: Mapping[str, bytes] = {}
-    """A digest of the files that each source's TLS reads."""
+    digests: Mapping[str, bytes] = {}
+    """Of the `watched_files` of each source."""
     problem: str = ""
 
 
@@ -48,7 +48,7 @@ class SourcesFile:
                 consequence = "the former ones stay in force" if self._in_force is not None else "there are no sources"
                 LOG.error("the file of sources cannot be used, %s: %s", consequence, read.problem)
         elif self._in_force != read:
-            await self._sources.replace(read.definitions, read.certificates)
+            await self._sources.replace(read.definitions, read.digests)
             LOG.info("sources: %s", ", ".join(sorted(read.definitions)) or "none")
             self._in_force = read
         self._sources.problem = read.problem

@@ -26,9 +26,9 @@ def defined(**sources):
     return parse_sources(json.dumps({"sources": sources}), "test", default_url="http://127.0.0.1:9")
 
 
-async def with_sources(certificates=None, **sources):
+async def with_sources(digests=None, **sources):
     made = MetricSources(lambda: NOON)
-    await made.replace(defined(**sources), certificates or {})
+    await made.replace(defined(**sources), digests or {})
     return made
 
 
