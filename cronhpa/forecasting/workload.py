@@ -14,9 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from cronhpa.core.forecasts.floor import GUARD_PERCENT, MILLI, forecast_source, pod_capacity, target_load
+from cronhpa.core.forecasts.floor import GUARD_PERCENT, forecast_source, pod_capacity, target_load
 from cronhpa.core.model.instant import SECOND
 from cronhpa.core.model.memory import lead_time
+from cronhpa.core.model.quantity import MILLI
 from cronhpa.core.model.spec import ResourceMetric
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, AverageValue, Floats, Utilization
 from cronhpa.forecasting.messages import ForecastTarget

@@ -16,6 +16,7 @@ from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import MINUTE, Nanoseconds
 from cronhpa.core.model.memory import Memory, lead_time
 from cronhpa.core.model.observation import Absent, Observation, PodCounts, Reading
+from cronhpa.core.model.quantity import MILLI
 from cronhpa.core.model.spec import (
     ExternalMetric,
     ForecastSettings,
@@ -34,7 +35,6 @@ AGE_MAX = 15 * MINUTE
 GUARD_PERCENT = 90
 # Slack for chance: the outcomes of a day are correlated, so their coverage varies more than a binomial share.
 COVERAGE_SLACK_PERCENT = 15
-MILLI = 1000
 
 Load = ResourceMetric | PodsMetric | ObjectMetric | ExternalMetric
 

@@ -14,10 +14,10 @@ import logging
 from msgspec.structs import replace
 
 from cronhpa.core.decide import Decide
-from cronhpa.core.forecasts.floor import MILLI
 from cronhpa.core.model.decision import Withheld
 from cronhpa.core.model.instant import MINUTE, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation
+from cronhpa.core.model.quantity import MILLI
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record, encode
 from cronhpa.core.model.spec import ResourceMetric, Spec
