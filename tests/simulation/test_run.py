@@ -56,6 +56,24 @@ def test_a_steady_load_keeps_the_pods_that_it_began_with():
     assert 480 == len(reconciliations) == result.score.reconciliations_by[SourceRef(Source.METRIC, "cpu")]
 
 
+@settings(max_examples=25)
+@given(cores=st.floats(0.3, 12.0), floor=st.integers(0, 30), replicas=st.integers(1, 40))
+def test_under_a_steady_load_a_floor_and_the_metrics_settle(cores, floor, replicas):
+    """
+    The larger of both, never a sum: a metric asks for the current count within its tolerance, and a floor that is added
+    to that is added in each period.
+    """
+    floored = spec(minimum=1, maximum=100, metrics=(cpu(),), schedules=(schedule("day", floor=floor),))
+
+    result, _ = ran(floored, steady(cores), hours=0.5, replicas=replicas)
+
+    settled = result.changes[-1].replicas
+    assert max(floor, 1) <= settled
+    # A tenth of tolerance below the need, and a tenth above it; a pod that is rounded up.
+    assert settled <= max(floor, cores / 0.6 / 0.9 + 1)
+    assert all(change.at < NOW + 15 * MINUTE for change in result.changes)
+
+
 def test_a_step_is_seen_late_and_served_later_still():
     """
     From 6 to 12 cores at 11:00 with 10 pods of 1 core. The window first holds 15 s of it at 11:00:45: (45 x 6 + 15 x
