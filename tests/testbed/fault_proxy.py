@@ -88,6 +88,7 @@ class FaultProxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
         self._connected = asyncio.Event()
         self._frozen: re.Pattern[str] | None = None
+        self._frozen_at = 0.0
         self._bytes_per_second: float | None = None
         self.carried_seconds = self._line_free_at = 0.0
         self._runner: web.AppRunner | None = None
@@ -127,8 +128,8 @@ class FaultProxy:
 
     @contextlib.contextmanager
     def frozen_watches(self, path: str) -> Iterator[None]:
-        """Those who watch these paths hear nothing, bookmarks neither, and their connections stay open."""
-        self._frozen = re.compile(path)
+        """Those who watch these paths by now hear nothing, bookmarks neither, and their connections stay open."""
+        self._frozen, self._frozen_at = re.compile(path), self._loop.time()
         try:
             yield
         finally:
@@ -260,10 +261,11 @@ class FaultProxy:
             await response.write(whole[: len(whole) // 2])
             return _abort(request)
         response = web.StreamResponse(status=answer.status, headers=headers)
+        begun = self._loop.time()
         await response.prepare(request)
         async for part in answer.content.iter_any():
             await self._connected.wait()
-            if self._frozen is None or not self._frozen.search(request.path):
+            if self._frozen is None or begun > self._frozen_at or not self._frozen.search(request.path):
                 await self._carry(len(part))
                 await response.write(part)
             if half:
