@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from cronhpa.core.forecasts.budget_tracker import BudgetTracker
-from cronhpa.core.forecasts.floor import forecast_metric, forecast_source, pod_capacity
+from cronhpa.core.forecasts.floor import forecast_metric, forecast_source, pod_capacity, target_load
 from cronhpa.core.forecasts.left_out import left_out
-from cronhpa.core.metrics.pod_load import target_load
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.spec import Metric, Span, Spec
 from cronhpa.forecasting.messages import ForecastTarget

@@ -14,8 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from cronhpa.core.forecasts.floor import GUARD_PERCENT, forecast_source, pod_capacity
-from cronhpa.core.metrics.pod_load import target_load
+from cronhpa.core.forecasts.floor import GUARD_PERCENT, forecast_source, pod_capacity, target_load
 from cronhpa.core.model.instant import SECOND
 from cronhpa.core.model.memory import lead_time
 from cronhpa.core.model.quantity import MILLI

@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cronhpa.core.forecasts.floor import container_of
 from cronhpa.core.forecasts.left_out import around_today, left_out
-from cronhpa.core.metrics.pod_load import container_of
 from cronhpa.core.model.instant import HOUR, Nanoseconds
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.service import ForecastService

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from cronhpa.core.metrics.pod_load import target_load
+from cronhpa.core.forecasts.floor import target_load
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.memory import stabilization_windows
 from cronhpa.core.model.spec import ResourceMetric, Span

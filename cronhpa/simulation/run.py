@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from cronhpa.core.decide import decide
 from cronhpa.core.forecasts.budget_tracker import BudgetTracker
-from cronhpa.core.metrics.pod_load import target_load
+from cronhpa.core.forecasts.floor import target_load
 from cronhpa.core.model.decision import Decision, Outcome, Scaled, Withheld
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import Nanoseconds

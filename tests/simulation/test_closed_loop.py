@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.situations import NOW, cpu, forecast, spec
-from cronhpa.core.metrics.pod_load import load_of
+from cronhpa.core.forecasts.floor import load_of
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.model.spec import ControllerOptions, ForecastSettings, Span
 from cronhpa.simulation.load import Load

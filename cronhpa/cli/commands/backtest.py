@@ -229,7 +229,7 @@ def _query(
 ) -> PrometheusRequest:
     """The query for a Prometheus. The operator's queries and token are for the operator's Prometheus alone."""
     from cronhpa.cli.past.past import PrometheusRequest
-    from cronhpa.core.metrics.pod_load import container_of
+    from cronhpa.core.forecasts.floor import container_of
 
     queries: dict[str, str] = {}
     if history is not None and history == os.environ.get(_PROMETHEUS):

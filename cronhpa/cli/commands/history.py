@@ -134,7 +134,7 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
 
 def _checked(target: str, metric: str, where: ObjectLocation) -> tuple[Series, tuple[TargetRef, str | None]]:
     """The series of an object in the cluster that has this metric, its target, and the container whose usage it is."""
-    from cronhpa.core.metrics.pod_load import container_of
+    from cronhpa.core.forecasts.floor import container_of
     from cronhpa.history.database.series import Series
 
     escape = "--before-object imports all the same"

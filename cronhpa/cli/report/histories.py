@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cronhpa.core.metrics.pod_load import container_of
+from cronhpa.core.forecasts.floor import container_of
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds, format_instant
 from cronhpa.history.database.series import Series, is_load
 from cronhpa.history.imports.files import HEADER, HistoryError, read_points

@@ -11,12 +11,11 @@ from itertools import chain
 from math import isfinite
 
 from cronhpa.core.metrics.arithmetic import round_up
-from cronhpa.core.metrics.pod_load import target_load
 from cronhpa.core.model.decision import Abstention, ExpectedLoad, FloorLimit, Proposal, Role, Source
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import MINUTE, Nanoseconds
 from cronhpa.core.model.memory import Memory, lead_time
-from cronhpa.core.model.observation import Absent, Observation
+from cronhpa.core.model.observation import Absent, Observation, PodCounts, Reading
 from cronhpa.core.model.quantity import MILLI
 from cronhpa.core.model.spec import (
     ExternalMetric,
@@ -169,6 +168,21 @@ def planned_load(metric: Metric, request: int | None, percent: int | None) -> fl
     return None if target is None or capacity is None else max(target, capacity * GUARD_PERCENT / 100)
 
 
+def target_load(metric: Metric, request: int | None) -> float | None:
+    """
+    The load at which one pod meets its target, in the load's own unit; None if the target is not per pod.
+
+    request: milli-units; a Utilization target needs it.
+    """
+    if isinstance(metric, UnknownMetric):
+        return None
+    if metric.target.average_value is not None:
+        return metric.target.average_value / MILLI
+    if not request or not metric.target.average_utilization:
+        return None
+    return request * metric.target.average_utilization / 100 / MILLI
+
+
 def replicas_for(spec: Spec, load: float, requests: Mapping[str, int]) -> int | None:
     """
     The replicas at which a load meets the target of the object's own metric; None where it has no load that pods share.
@@ -220,6 +234,11 @@ def forecast_source(spec: Spec) -> Load | None:
     return next(chain(own, shared), None)
 
 
+def container_of(spec: Spec, metric: str) -> str | None:
+    """The container whose usage a metric of this name is; None if it is that of whole pods, or of no resource."""
+    return next((one.container for one in spec.metrics if isinstance(one, ResourceMetric) and one.name == metric), None)
+
+
 def _not_made(spec: Spec) -> Absent:
     if forecast_metric(spec) is None:
         return Absent(
@@ -232,3 +251,10 @@ def _not_made(spec: Spec) -> Absent:
 
 def _metric_name(spec: Spec) -> str:
     return forecast_metric(spec) or ""
+
+
+def load_of(reading: Reading) -> float | None:
+    """The load of a reading in the metric's own unit, as it is recorded and forecast; None while absent."""
+    if isinstance(reading, Absent):
+        return None
+    return (reading.load if isinstance(reading, PodCounts) else reading.value) / MILLI

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from cronhpa.core.forecasts.floor import forecast_source
-from cronhpa.core.metrics.pod_load import load_of
+from cronhpa.core.forecasts.floor import forecast_source, load_of
 from cronhpa.core.model.instant import MINUTE, Nanoseconds
 from cronhpa.core.model.observation import Observation
 from cronhpa.core.model.spec import Spec

@@ -18,9 +18,8 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from cronhpa.core.forecasts.floor import forecast_source
+from cronhpa.core.forecasts.floor import forecast_source, load_of
 from cronhpa.core.metrics.pod_counts import counts_ready
-from cronhpa.core.metrics.pod_load import load_of
 from cronhpa.core.model.decision import Decision, Failed, Source
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import MINUTE, Nanoseconds

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.situations import NOW, cpu, forecast, queue, queued, seen, spec
-from cronhpa.core.forecasts.floor import forecast_metric, predict
-from cronhpa.core.metrics.pod_load import container_of, load_of
+from cronhpa.core.forecasts.floor import container_of, forecast_metric, load_of, predict
 from cronhpa.core.model.decision import Abstention, ExpectedLoad, FloorLimit, Proposal, Role, Source
 from cronhpa.core.model.instant import MINUTE, SECOND
 from cronhpa.core.model.memory import Memory, lead_time
