@@ -156,11 +156,12 @@ async def test_the_page_asks_by_the_settings_of_its_operator(path):
         page = opened(body, page_port=0, page_authentication="none", sync_period=sync_period)
         running = asyncio.create_task(page.run())
         try:
-            async with (
-                aiohttp.ClientSession() as client,
-                client.get(f"http://127.0.0.1:{page.address[1]}{path}") as got,
-            ):
-                document = await got.json()
+            async with aiohttp.ClientSession() as client:
+                document = {}
+                # Until its worker has started, the page asks callers to come again.
+                while not {"instants", "ahead"} & document.keys():
+                    async with client.get(f"http://127.0.0.1:{page.address[1]}{path}") as got:
+                        document = await got.json()
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
