@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from report import FOLDER
 
 WITHIN_PERCENT = 15
-_FLEET = {"BENCH_OBJECTS": "500", "BENCH_PODS": "5", "BENCH_NAMESPACES": "10", "BENCH_MINUTES": "2"}
+_FLEET = {
+    "BENCH_OBJECTS": "500", "BENCH_PODS": "5", "BENCH_NAMESPACES": "10", "BENCH_MINUTES": "2", "BENCH_WATCH": "kopf",
+}  # fmt: skip
 _IN_MEMORY = {"BENCH_SCENARIOS": "start,idle", "BENCH_NAME": "fleet_beside_real"}
 # What the API server in memory counts beside the requests.
 _NO_CALLS = ("conflicts", "event ")

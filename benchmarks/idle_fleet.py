@@ -10,9 +10,8 @@ they reach (the upstream's default of 20 requests a second would not let it keep
 CPU is user and system time of the process with all its threads, API calls are counted by the API server (audit log),
 and memory is read at the end of the measured minutes.
 
-The operator watches its objects by the informer, by which the published figures were measured; kopf is the default.
-
-Settings: BENCH_OBJECTS (500), BENCH_NAMESPACES (10), BENCH_MINUTES (2), BENCH_WARM_UP_SECONDS (45).
+Settings: BENCH_OBJECTS (500), BENCH_NAMESPACES (10), BENCH_MINUTES (2), BENCH_WARM_UP_SECONDS (45), BENCH_WATCH of the
+operator's objects (kopf, its default; informer).
 """
 
 from __future__ import annotations
@@ -46,6 +45,7 @@ OBJECTS = int(os.environ.get("BENCH_OBJECTS", "500"))
 NAMESPACES = int(os.environ.get("BENCH_NAMESPACES", "10"))
 MINUTES = int(os.environ.get("BENCH_MINUTES", "2"))
 WARM_UP_SECONDS = float(os.environ.get("BENCH_WARM_UP_SECONDS", "45"))
+WATCH = os.environ.get("BENCH_WATCH", "kopf")
 PODS = 5
 # Half of what 5 pods of one core ask for: exactly the target, so nothing is to be scaled.
 LOAD_CORES = 2.5
@@ -195,7 +195,7 @@ def our_side(plane: ControlPlane) -> FleetFigures:
     kubeconfig = plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
     with (
         tempfile.TemporaryDirectory() as folder,
-        Operator(kubeconfig, Path(folder), object_watch="informer") as operator,
+        Operator(kubeconfig, Path(folder), object_watch=WATCH) as operator,
     ):
         reach("CronHPAs have decided", OBJECTS, lambda: decided(plane, "/apis/cronhpa.io/v1alpha1/cronhpas"))
         measured = measure(plane, "cronhpa", OPERATOR_USER, operator.pid, operator)

@@ -191,9 +191,7 @@ class CronHpaProduct(Product):
             folder = self.folder / f"replica-{number}-of-{replicas}"
             folder.mkdir(exist_ok=True)
             identity = f"replica-{number}"
-            operator = Operator(
-                kubeconfig, folder, sources=str(self._sources), leader_elect_identity=identity, object_watch="informer"
-            )
+            operator = Operator(kubeconfig, folder, sources=str(self._sources), leader_elect_identity=identity)
             operator.start()
             self._operators.append(operator)
 
