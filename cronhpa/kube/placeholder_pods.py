@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from cronhpa.core.metrics.pod_counts import largest_init_step
 from cronhpa.core.model.quantity import format_milli, parse_milli
 from cronhpa.kube.label_selector import FORMS, SelectorError, parse_selector, selector_text
 
@@ -192,16 +193,10 @@ def _stated(resources: _Resources) -> dict[str, Any]:
 
 
 def _more(inits: Sequence[_TemplateContainer], twins: Sequence[_Resources]) -> Iterator[tuple[str, str]]:
-    """What the largest init step requests beyond the containers together: it runs beside earlier sidecars alone."""
+    """What the largest init step requests beyond the containers together."""
     for name in _COUNTED:
-        sidecars = largest = 0
-        for init in inits:
-            amount = _milli(init.resources.counted, name)
-            if init.restart_policy == "Always":
-                sidecars += amount
-            else:
-                largest = max(largest, sidecars + amount)
-        missing = largest - sum(_milli(part.counted, name) for part in twins)
+        steps = ((init.restart_policy == "Always", _milli(init.resources.counted, name)) for init in inits)
+        missing = largest_init_step(steps) - sum(_milli(part.counted, name) for part in twins)
         if missing > 0:
             yield name, format_milli(missing)
 

@@ -200,14 +200,22 @@ def scheduled_request(pod: Pod, resource: str) -> int:
     if pod.pod_requests is not None and resource in pod.pod_requests:
         return pod.pod_requests[resource] + pod.overhead.get(resource, 0)
     total = sum(c.requests.get(resource, 0) for c in pod.containers if not c.is_init or c.restartable)
-    sidecars = peak = 0
-    for step in (c for c in pod.containers if c.is_init):
-        if step.restartable:
-            sidecars += step.requests.get(resource, 0)
-            peak = max(peak, sidecars)
-        else:
-            peak = max(peak, sidecars + step.requests.get(resource, 0))
-    return max(total, peak) + pod.overhead.get(resource, 0)
+    inits = ((c.restartable, c.requests.get(resource, 0)) for c in pod.containers if c.is_init)
+    return max(total, largest_init_step(inits)) + pod.overhead.get(resource, 0)
+
+
+def largest_init_step(inits: Iterable[tuple[bool, int]]) -> int:
+    """
+    What a pod's largest init step requests: an init container runs beside the earlier sidecars alone.
+
+    inits: of each init container whether it is a sidecar, and its request; in their order.
+    """
+    sidecars = largest = 0
+    for is_sidecar, request in inits:
+        largest = max(largest, sidecars + request)
+        if is_sidecar:
+            sidecars += request
+    return largest
 
 
 def _is_unready(pod: Pod, sample: Sample, starting_since: Nanoseconds, options: ControllerOptions) -> bool:
