@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ import typer
 from msgspec import Struct
 
 from cronhpa.cli.objects.cluster import AllNamespaces, Context, Kubeconfig, Namespace
-from cronhpa.cli.objects.event_documents import has_events
+from cronhpa.cli.objects.event_documents import EventFileError, has_events
 from cronhpa.cli.objects.manifests import files_in
 from cronhpa.cli.objects.named_calendars import objects_with_days
 from cronhpa.cli.objects.object_inputs import (
@@ -207,14 +208,10 @@ def _events_of(
     files: Sequence[Path], where: ObjectLocation, calendars: Calendars, now: Nanoseconds, *, code: int
 ) -> list[EventPreview]:
     from cronhpa.cli.commands.event_preview import previews_of
-    from cronhpa.cli.objects.event_documents import EventFileError, read_events
+    from cronhpa.cli.objects.event_documents import read_events
 
-    try:
+    with _readable_inputs(code):
         return previews_of(read_events(files, where.namespace or ""), files, where, calendars, now)
-    except (EventFileError, ObjectInputError) as error:
-        for problem in error.problems:
-            complain("preview", problem)
-        raise typer.Exit(code) from error
 
 
 def _preview_events(
@@ -286,19 +283,22 @@ class _Arguments(Struct, frozen=True):
 
 
 def _given(what: Sequence[str], where: ObjectLocation, *, code: int) -> list[ObjectInput]:
-    try:
+    with _readable_inputs(code):
         return find(what, where)
-    except ObjectInputError as error:
-        for problem in error.problems:
-            complain("preview", problem)
-        raise typer.Exit(code) from error
 
 
 def _beside_events(files: Sequence[Path], where: ObjectLocation, *, code: int) -> list[ObjectInput]:
     """The objects of files with events; none where they hold events alone."""
-    try:
+    with _readable_inputs(code):
         return objects_in(files, where)
-    except ObjectInputError as error:
+
+
+@contextmanager
+def _readable_inputs(code: int) -> Iterator[None]:
+    """Ends the command with this exit code, and a line for each problem, if an input cannot be read."""
+    try:
+        yield
+    except (EventFileError, ObjectInputError) as error:
         for problem in error.problems:
             complain("preview", problem)
         raise typer.Exit(code) from error
