@@ -32,7 +32,7 @@ def _as_duration(text: str) -> str:
     return text
 
 
-def _as_duration_or_none(text: str) -> str:
+def _as_duration_or_zero(text: str) -> str:
     if parse_duration(text) < 0:
         raise ValueError(f"{text!r} must not be below 0s: write for example 15s")
     return text
@@ -43,7 +43,7 @@ _IDENTITY = f"{socket.gethostname()}_{uuid.uuid4()}"
 
 Duration = Annotated[str, AfterValidator(_as_duration)]
 # Flags of the upstream that may be 0s there.
-DurationOrNone = Annotated[str, AfterValidator(_as_duration_or_none)]
+DurationOrZero = Annotated[str, AfterValidator(_as_duration_or_zero)]
 
 
 def _as_prometheus_url(text: str) -> str:
@@ -289,11 +289,11 @@ class Settings(BaseSettings):
     )
     sync_period: Duration = Field("15s", description="Time between two reconciliations of an object.")
     tolerance: float = Field(0.1, ge=0, lt=1, description="How far a metric may be off its target before it scales.")
-    downscale_stabilization: DurationOrNone = Field("5m", description="Default window of scale-down stabilization.")
-    cpu_initialization_period: DurationOrNone = Field(
+    downscale_stabilization: DurationOrZero = Field("5m", description="Default window of scale-down stabilization.")
+    cpu_initialization_period: DurationOrZero = Field(
         "5m", description="Time after a pod's start in which its CPU is distrusted."
     )
-    initial_readiness_delay: DurationOrNone = Field(
+    initial_readiness_delay: DurationOrZero = Field(
         "30s", description="Time after a pod's start in which unready means starting."
     )
     forecast_interval: Duration = Field("60s", description="Time between two forecasts.")
