@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -81,3 +82,14 @@ def test_the_page_shows_the_published_figures_and_they_are_of_the_peers_that_are
             settings["pods_in_window"],
             settings["start_up"],
         )
+
+
+def test_the_readme_tells_the_ratio_of_the_published_figures():
+    import peers_table
+
+    figures = json.loads(peers_table.PUBLISHED.read_text())["1000"]
+    theirs, ours = (figures[product]["idle"]["rest"]["own_cpu_s_a_minute"] for product in ("KEDA", "cronhpa"))
+
+    readme = (peers_table.PAGE.parents[2] / "README.md").read_text()
+
+    assert re.findall(r"(\d+) times the CPU", readme) == [f"{theirs / ours:.0f}"]
