@@ -251,7 +251,7 @@ class ControlLoop:
         begun: Nanoseconds,
     ) -> None:
         """Reconciles objects of a namespace. Their writes go on in tasks of their own: this one may hold a LIST."""
-        undecided = await self._without_standing(states, pod_metrics)
+        undecided = [*states] if self._reconciler.standing.checks else await self._without_standing(states, pod_metrics)
         if len(states) > 1:
             undecided = self._spawn_own_requests(undecided, queries)
         waited_since: Nanoseconds | None = begun  # the first decision counts as long as the answer for which it waited
@@ -291,7 +291,7 @@ class ControlLoop:
 
     def _stands(self, state: ObjectState, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds) -> bool:
         try:
-            return self._reconciler.standing.stands(state, pod_metrics, now)
+            return self._reconciler.standing.note_if_stands(state, pod_metrics, now)
         except Exception:
             LOG.exception("whether the decision on %s/%s stands cannot be told: it is made anew", *state.key)
             state.local.changed = True

@@ -80,7 +80,7 @@ class Reconciler:
         """The pod-seconds that forecasts add."""
         self.crowds = Crowds()
         """The objects that start together."""
-        self.standing = StandingDecisions(self.loads, self.crowds, decide, check=check_standing)
+        self.standing = StandingDecisions(self.loads, self.crowds, decide, checks=check_standing)
         self._observer = Observer(cluster, self.crowds, clock)
         self._cluster = cluster
         self._inventory = inventory
@@ -164,7 +164,7 @@ class Reconciler:
             return None  # its load is not that of the new spec
         if local.resumed:  # a new process believes the remembered crowd
             observation = replace(observation, crowd=self.crowds.crowd_of(state.key, now))
-        if not was_changed and await self.standing.stands_as_observed(state, spec, observation, inputs, queries, now):
+        if not was_changed and await self._stands(state, observation, inputs, queries, now):
             return None
         if local.clock_step:
             return None  # it is due again, by the clock that was set meanwhile
@@ -177,6 +177,19 @@ class Reconciler:
         if not self._is_current(state, spec):
             return None
         return self._conclude(state, record, decision, forecast, inputs)
+
+    async def _stands(
+        self,
+        state: ObjectState,
+        observation: Observation,
+        inputs: WatchedInputs | None,
+        queries: MetricQueries,
+        now: Nanoseconds,
+    ) -> bool:
+        """Whether the decision stands after an observation: it has the metrics that are not listed."""
+        if self.standing.checks:
+            return await self.standing.compare_if_stands(state, observation, inputs, queries, now)
+        return self.standing.note_if_stands(state, observation, now)
 
     def _conclude(
         self,

@@ -20,7 +20,7 @@ from cronhpa.core.model.observation import Absent, Observation
 from cronhpa.core.model.quantity import MILLI
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record, encode
-from cronhpa.core.model.spec import ResourceMetric, Spec
+from cronhpa.core.model.spec import ResourceMetric
 from cronhpa.core.standing import Standing, standing_of
 from cronhpa.core.sync_grid import caused_at, following, latest
 from cronhpa.kube.metrics import PodMetricsByName
@@ -36,71 +36,69 @@ _FULL_PERIOD = 5 * MINUTE
 
 
 class StandingDecisions:
-    """decide: with `check`, each decision that stands is made as well, and compared."""
+    """checks: each decision that stands is made as well, and compared."""
 
-    def __init__(self, loads: MinuteLoads, crowds: Crowds, decide: Decide, *, check: bool) -> None:
+    def __init__(self, loads: MinuteLoads, crowds: Crowds, decide: Decide, *, checks: bool) -> None:
+        self.checks = checks
         self.stood = 0
         """The periods for which a decision stood."""
         self.differed = 0
-        """Those of them, where each is decided as well, for which another decision would have been made."""
+        """Those of them, with `checks`, for which another decision would have been made."""
         self._loads = loads
         self._crowds = crowds
         self._decide = decide
-        self._check = check
         self._reported_at: Nanoseconds = 0
 
-    def stands(self, state: ObjectState, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds) -> bool:
+    def note_if_stands(
+        self, state: ObjectState, measured: PodMetricsByName | Observation | Absent | None, now: Nanoseconds
+    ) -> bool:
         """
-        Whether the decision on an object stands in this period, as far as the namespace's pod metrics tell.
+        Whether the decision on an object stands in this period, which is noted then: the one list of conditions.
 
-        pod_metrics: None for objects without metrics.
+        measured: the pod metrics of the namespace, or an observation for metrics that they do not have; None for an
+        object without metrics.
         """
-        inputs, standing = state.local.inputs, state.local.standing
-        if standing is None or inputs is None or not state.local.may_stand or self._check:
+        standing, inputs = state.local.standing, state.local.inputs
+        if standing is None or inputs is None or state.local.changed:
             return False
-        if now >= standing.until or not inputs.is_current or self._has_another_crowd(state, now):
+        if not inputs.is_current or self._has_another_crowd(state, now):
             return False
-        usages = _usages(standing, inputs, pod_metrics, now)
+        if isinstance(measured, Observation):
+            usages = standing.usages_of(measured.readings)
+        else:
+            usages = _listed_usages(standing, inputs, measured, now)
         if usages is None or not standing.covers(usages, now):
             return False
-        self._note_period(state, standing, inputs, usages, now)
+        period = standing.spec.options.sync_period
+        at = caused_at(latest(state.namespace, period, now), period, now)
+        standing.note_period(usages, now, max(at, standing.remembered_at))
+        self.stood += 1
+        if inputs.load is not None:
+            index, series = inputs.load
+            self._loads.note(state, series, now, usages[index] / MILLI)
         return True
 
-    async def stands_as_observed(
+    async def compare_if_stands(
         self,
         state: ObjectState,
-        spec: Spec,
         observation: Observation,
         inputs: WatchedInputs | None,
         queries: MetricQueries,
         now: Nanoseconds,
     ) -> bool:
-        """Whether the decision on an object stands after its target, pods and metrics were observed."""
-        local = state.local
-        standing, former = local.standing, local.inputs
-        if (
-            standing is None
-            or former is None
-            or inputs is None
-            or not former.is_current
-            or former.match is not inputs.match
-        ):
+        """`note_if_stands` after an observation, and a comparison with the decision that would be made."""
+        standing, spec, former = state.local.standing, state.served.spec, state.local.inputs
+        if standing is None or spec is None or former is None or inputs is None:
             return False
         if former.pod_names != inputs.pod_names:  # of the same pods the target may own others by now
             return False
-        if self._has_another_crowd(state, now):
+        measured: PodMetricsByName | Observation | Absent | None = observation
+        if are_all_listed(spec):
+            measured = await queries.pod_metrics() if spec.metrics else None
+        record = Record(spec, observation, None, state.local.memory, now)
+        if not self.note_if_stands(state, measured, now):
             return False
-        usages = standing.usages_of(observation.readings)
-        if self._check and are_all_listed(spec):
-            usages = _usages(standing, former, await queries.pod_metrics() if spec.metrics else None, now)
-        if usages is None or not standing.covers(usages, now):
-            return False
-        if not self._check:
-            self._note_period(state, standing, former, usages, now)
-            return True
-        memory = local.memory
-        self._note_period(state, standing, former, usages, now)
-        self._compare(state, standing, Record(spec, observation, None, memory, now))
+        self._compare(state, standing, record)
         return True
 
     def begin(self, state: ObjectState, reconciliation: Reconciliation) -> Standing | None:
@@ -131,18 +129,6 @@ class StandingDecisions:
             return False
         return self._crowds.crowd_of(state.key, now) is not latest.observation.crowd
 
-    def _note_period(
-        self, state: ObjectState, standing: Standing, inputs: WatchedInputs, usages: tuple[int, ...], now: Nanoseconds
-    ) -> None:
-        """Notes a period for which a decision stands."""
-        period = standing.spec.options.sync_period
-        at = caused_at(latest(state.namespace, period, now), period, now)
-        standing.note_period(usages, now, max(at, standing.remembered_at))
-        self.stood += 1
-        if inputs.load is not None:
-            index, series = inputs.load
-            self._loads.note(state, series, now, usages[index] / MILLI)
-
     def _compare(self, state: ObjectState, standing: Standing, record: Record) -> None:
         """Compares a decision that stands with the one that would be made."""
         decided = self._decide(record.spec, record.observation, record.forecast, record.memory, record.now)
@@ -158,7 +144,7 @@ class StandingDecisions:
             LOG.info("%d decisions that stood were compared, %d differ", self.stood, self.differed)
 
 
-def _usages(
+def _listed_usages(
     standing: Standing, inputs: WatchedInputs, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds
 ) -> tuple[int, ...] | None:
     """The usage of an object's pods by each metric, milli-units; None if one has no sample that counts."""
