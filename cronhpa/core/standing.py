@@ -53,6 +53,8 @@ class Standing(Struct, gc=False):
     """The scale of the decision."""
     readings: tuple[PodCounts | ScalarReading, ...]
     """The readings of the decision, one for each metric."""
+    memory: Memory
+    """The memory after the reconciliation that made it."""
     recommended: Recommendation
     """What each period recommends."""
     headroom_percent: int
@@ -71,10 +73,8 @@ class Standing(Struct, gc=False):
     """The newest period's instant."""
     remembered_at: Nanoseconds
     """The instant with which the memory keeps the newest period."""
-    has_stood: bool = False
-    """Whether it has stood for a period."""
     periods: list[Nanoseconds] = field(default_factory=list)
-    """The `remembered_at` of the periods that the memory does not hold yet, the oldest first."""
+    """The `remembered_at` of each period for which it has stood, the oldest first."""
 
     def covers(self, usages: Iterable[int], now: Nanoseconds) -> bool:
         """Whether the decision stands in a period with these usages. False after a clock was set back."""
@@ -120,7 +120,7 @@ class Standing(Struct, gc=False):
 
     def note_period(self, usages: tuple[int, ...], now: Nanoseconds, remembered_at: Nanoseconds) -> None:
         """Notes a period in which the decision stands. remembered_at: the instant with which the memory keeps it."""
-        self.usages, self.at, self.remembered_at, self.has_stood = usages, now, remembered_at, True
+        self.usages, self.at, self.remembered_at = usages, now, remembered_at
         self.periods.append(remembered_at)
 
     def trusts(self, samples: Mapping[str, Sample] | Absent) -> bool:
@@ -135,12 +135,13 @@ class Standing(Struct, gc=False):
         alike = tuple(map(with_usage, self.readings, usages))
         return usages if alike == (*readings,) else None
 
-    def take_periods(self, memory: Memory) -> Memory:
-        """The memory with the recommendations of `periods`, which are forgotten here. memory: that of before them."""
+    @property
+    def newest_memory(self) -> Memory:
+        """The memory after the newest period: with the recommendation of each one."""
+        if not self.periods:
+            return self.memory
         window = longest_window(self.spec.behavior, self.spec.options)
-        recommended = [replace(self.recommended, at=at) for at in self.periods]
-        self.periods.clear()
-        return memory.recommending_within(window, *recommended)
+        return self.memory.recommending_within(window, *(replace(self.recommended, at=at) for at in self.periods))
 
     @property
     def newest_readings(self) -> tuple[PodCounts | ScalarReading, ...]:
@@ -150,7 +151,7 @@ class Standing(Struct, gc=False):
     @property
     def newest_decision(self) -> Decision:
         """The decision with the numbers of the newest period."""
-        if not self.has_stood:
+        if not self.periods:
             return self.decision
         proposals = tuple(self._proposal(index, usage) for index, usage in enumerate(self.usages))
         recommended = replace(self.recommended, at=self.at)
@@ -201,6 +202,7 @@ def standing_of(
         spec=spec,
         scale=observation.scale,
         readings=readings,
+        memory=memory,
         recommended=recommended,
         headroom_percent=bounds.headroom_percent,
         until=until,

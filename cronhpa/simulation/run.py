@@ -148,7 +148,7 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
             trajectory.accumulator.reconciled(decision)
         else:
             if standing is not None:
-                trajectory.memory = standing.take_periods(trajectory.memory)
+                trajectory.memory = standing.newest_memory
             observation, before = trajectory.observe(spec), trajectory.memory
             decision = decide(spec, observation, limited, before, now)
             if watch is not None:
@@ -175,7 +175,7 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
             _note(changes, target)
         target.advance(now, trajectory.accumulator)
         _note(changes, target)
-    memory = trajectory.memory if standing is None else standing.take_periods(trajectory.memory)
+    memory = trajectory.memory if standing is None else standing.newest_memory
     return Run(trajectory.accumulator.score(), tuple(changes), memory)
 
 

@@ -95,7 +95,7 @@ def held(spec: Spec, tick: dict[str, Any], memory: Memory) -> Iterator[tuple[Any
         is_covered = stands is not None and usages is not None and stands.covers(usages, now)
         if stands is not None and usages is not None and is_covered:
             stands.note_period(usages, now, now)
-            stood = stands.newest_readings, stands.newest_decision, stands.take_periods(memory)
+            stood = stands.newest_readings, stands.newest_decision, stands.newest_memory
             yield stood, (observation.readings, decision, after)
         else:
             stands = standing_of(Record(spec, observation, None, memory, now), pods, decision, after)

@@ -99,7 +99,7 @@ class Life:
         if usages is None or not self.stands.covers(usages, self.now):
             return None
         self.stands.note_period(usages, self.now, self.now)
-        return self.stands.newest_decision, self.stands.newest_readings, self.stands.take_periods(self.memory)
+        return self.stands.newest_decision, self.stands.newest_readings, self.stands.newest_memory
 
 
 def ready(count, **fields):

@@ -221,12 +221,12 @@ class Reconciler:
             placeholder_problem=local.placeholder_problem,
         )
         self.crowds.note_decision(state.key, spec, decision, record.memory, scales=reconciliation.scales)
-        local.standing, local.inputs = None, inputs
+        local.inputs = inputs
         if not reconciliation.scales:
             # Not that of the record: the clock may have been set during a decision in a thread.
             memory = state.memory_after(lambda before: before.after(decision, Withheld(), spec, record.observation))
             reconciliation = replace(reconciliation, memory=memory)
-            local.kept_memory = memory
+            local.remember(memory)
             local.standing = self.standing.begin(state, reconciliation)
         local.latest = reconciliation
         return reconciliation
@@ -265,7 +265,7 @@ class Reconciler:
             memory = resume(local.memory, current, now, spec.behavior, held_until)
         if local.replica_conflict is not None:
             local.replica_conflict.found(current, now)
-        local.kept_memory = memory
+        local.remember(memory)
         local.resumed, state.writes.scale_unknown = True, False
         return held_until
 

@@ -158,8 +158,8 @@ class LocalState(Struct):
     """Names another installation that serves the object; "" if this one does."""
     placeholder_problem: PlaceholderProblem | None = None
     """What keeps its placeholders from holding room."""
-    kept_memory: Memory = Memory()
-    """The memory without the periods for which the decision stands."""
+    remembered: Memory = Memory()
+    """The memory after the newest reconciliation; a decision that stands only adds recommendations to it."""
     clock_step: Nanoseconds = 0
     """By how much the clock was set since the newest observation."""
 
@@ -170,11 +170,12 @@ class LocalState(Struct):
 
     @property
     def memory(self) -> Memory:
-        """The memory, which may be newer than that of the status. Moves the noted periods into `kept_memory`."""
-        standing = self.standing
-        if standing is not None and standing.periods:
-            self.kept_memory = standing.take_periods(self.kept_memory)
-        return self.kept_memory
+        """The memory, with the periods for which the decision stands; it may be newer than that of the status."""
+        return self.remembered if self.standing is None else self.standing.newest_memory
+
+    def remember(self, memory: Memory) -> None:
+        """Takes over a memory. No decision stands over it that was made before."""
+        self.remembered, self.standing = memory, None
 
     @property
     def latest_decision(self) -> Decision | None:
@@ -252,8 +253,8 @@ class ObjectState:
 
     def replace_memory(self, memory: Memory) -> None:
         """Takes over a memory that no reconciliation left: the next period is decided, and its status rendered."""
-        self.local.kept_memory, self.local.standing, self.local.changed = memory, None, True
-        self.writes.status = None
+        self.local.remember(memory)
+        self.local.changed, self.writes.status = True, None
 
     def follow_clock(self, step: Nanoseconds) -> None:
         """The clock was set by `step`: what the memory holds is as old as before."""

@@ -196,7 +196,7 @@ class EventStatusWriter:
             pods_now=current,
             short=max(one.short for one in (demand, *later)),
             is_ready=ready is not None and ready >= demand.replicas,
-            requests=state.local.memory.request_per_pod,
+            requests=state.local.remembered.request_per_pod,
             is_leading=any(one.name in names and one.state is WindowState.LEADING for one in windows),
             is_at_max=decision is not None and current >= decision.maximum,
             is_under_provisioned=state.local.under_provisioned.is_short,

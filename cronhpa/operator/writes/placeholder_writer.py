@@ -226,7 +226,7 @@ class PlaceholderWriter:
             replicas = latest.decision.current if seen is None else seen.replicas
             if count := pods_to_come(latest, replicas, now):
                 missing[key] = count
-                at_once[key] = pods_at_once(latest, state.local.kept_memory, replicas, now)
+                at_once[key] = pods_at_once(latest, state.local.remembered, replicas, now)
                 self._quiet.discard(key)
             else:
                 self._quiet.add(key)

@@ -179,7 +179,7 @@ class Writer:
                 else before.after(decision, outcome, spec, observation)
             )
         )
-        state.local.kept_memory = memory
+        state.local.remember(memory)
         return replace(reconciliation, outcome=outcome, memory=memory)
 
     async def _act(self, state: ObjectState, reconciliation: Reconciliation, handed_over: float) -> Outcome:
@@ -214,9 +214,8 @@ class Writer:
         except asyncio.CancelledError:
             # The term ended meanwhile: it may have been done. The memory is kept if this replica leads again.
             state.writes.scale_unknown = True
-            state.local.kept_memory = state.memory_after(
-                lambda remembered: remembered.intending(decision, spec, observation)
-            )
+            intending = state.memory_after(lambda remembered: remembered.intending(decision, spec, observation))
+            state.local.remember(intending)
             raise
         self.scaled["down" if is_down else "up"] += 1
         state.local.replica_conflict = conflict or ReplicaConflict()
