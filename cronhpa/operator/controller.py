@@ -30,6 +30,7 @@ from cronhpa.operator.leader.replica import OnlyReplica, Replica
 from cronhpa.operator.leader.shard_handover import ShardHandover, ShardHolder
 from cronhpa.operator.learning import target_of
 from cronhpa.operator.loop.control_loop import ControlLoop
+from cronhpa.operator.loop.delaying_queue import DelayingQueue
 from cronhpa.operator.loop.metric_apis import MetricApis
 from cronhpa.operator.loop.observer import Cluster
 from cronhpa.operator.loop.reconciler import LatestForecasts, Reconciler
@@ -103,9 +104,9 @@ class Controller:
         self.inventory.on_expanded(self._note_room)
         discovery = Discovery(client)
         self.targets = Targets(client, discovery, self._on_target, namespaces, shards, self._on_restored)
-        places = WritePlaces()
+        places, queue = WritePlaces(), DelayingQueue(clock.monotonic)
         self.events = EventRecorder(client, places)
-        self.writer = Writer(client, self.targets, self.events, self.inventory, self.installations, places)
+        self.writer = Writer(client, self.targets, self.events, self.inventory, self.installations, places, queue)
         self.object_watch = ObjectWatch(
             client, self.inventory, namespaces, watch, term=lambda: self.replica.term, scope=shards
         )
@@ -137,7 +138,7 @@ class Controller:
             self.vertical_autoscalers,
         )
         self.reconciler = Reconciler(
-            cluster, self.inventory, self.writer, forecasts, clock.now, decide, check_standing=check_standing
+            cluster, self.inventory, self.writer, forecasts, decide, check_standing=check_standing
         )
         self.event_statuses = EventStatusWriter(
             client,
@@ -161,7 +162,7 @@ class Controller:
             lease=self.replica.lease,
             namespaces=namespaces,
         )
-        self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock, trace)
+        self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, queue, clock, trace)
         self.handover: Handover
         if sharded is None:
             self.handover = FleetHandover(

@@ -81,6 +81,7 @@ class ControlLoop:
         inventory: Inventory,
         reconciler: Reconciler,
         writer: Writer,
+        queue: DelayingQueue,
         clock: Clock,
         trace: ReconciliationTrace = UNTRACED,
     ) -> None:
@@ -92,10 +93,7 @@ class ControlLoop:
         self._trace = trace
         self._clock = clock.now
         self._monotonic = clock.monotonic
-        self._queue = DelayingQueue()
-        reconciler.on_observed = self._look
-        writer.on_wait = self._queue.wait
-        writer.on_place = lambda key: self._queue.go_on(key, self._clock())
+        self._queue = queue
         self._yield = CooperativeYield()
         self._has_new = asyncio.Event()
         # (monotonic, wall clock) when it was looked at last.
@@ -111,9 +109,10 @@ class ControlLoop:
         """Removes an object that is gone from the queue."""
         self._queue.drop(state.key)
 
-    def oldest_reconcile(self) -> Nanoseconds:
+    @property
+    def oldest_seconds(self) -> float:
         """How long the longest reconciliation under way has taken, without its waits for a place; 0 without one."""
-        return max(self._clock() - min(self._queue.under_way.values(), default=self._clock()), 0)
+        return self._queue.oldest_seconds
 
     async def run(self, *, goes_on: bool = False) -> None:
         """
@@ -208,10 +207,10 @@ class ControlLoop:
 
     def _is_begun(self, state: ObjectState, due_at: Nanoseconds, now: Nanoseconds) -> bool:
         """Whether an object is reconciled from now on: it is not where another installation serves it."""
-        if not self._reconciler.check_installation(state):
+        if not self._reconciler.follow_installation(state, now):
             self._queue.put(state.key, following(state.namespace, state.period, now))
             return False
-        self._queue.under_way[state.key] = now
+        self._queue.begin(state.key)
         state.due.at = due_at
         return True
 
@@ -316,7 +315,7 @@ class ControlLoop:
         try:
             with self._trace.reconciliation(state):
                 async with asyncio.timeout(_RECONCILE_SECONDS):
-                    reconciliation = await self._reconciler.reconcile(state, queries)
+                    reconciliation = await self._reconciler.reconcile(state, queries, self._look)
             if reconciliation is not None and self._writer.is_written(state, reconciliation):
                 reconciliation = None
         except TimeoutError:

@@ -8,10 +8,11 @@ Each object has its own period. The objects of a namespace share a phase, so tha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
+from math import inf
 
-from cronhpa.core.model.instant import FOR_EVER, Nanoseconds
+from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.operator.objects.object_state import Key
 
 _IDLE_ENTRIES = 1000
@@ -24,13 +25,14 @@ class DelayingQueue:
     Only the earliest instant of each key counts. entries: the number of keys in the heap, including outdated ones.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
         self._heap: list[tuple[Nanoseconds, str]] = []
         self._keys: dict[tuple[Nanoseconds, str], list[Key]] = {}
         self._at: dict[Key, Nanoseconds] = {}
         self.entries = 0
-        self.under_way: dict[Key, Nanoseconds] = {}
-        """The begin of each reconciliation under way, or of its turn where it waited for one."""
+        self.under_way: dict[Key, float] = {}
+        """When each reconciliation under way began, or got the place for which it waited; monotonic seconds."""
         # Those of them that are due again at their end.
         self._dirty: set[Key] = set()
         # By namespace, since when each key is due that was postponed.
@@ -93,15 +95,23 @@ class DelayingQueue:
         """Whatever made a key due that is under way is observed from here on."""
         self._dirty.discard(key)
 
-    def wait(self, key: Key) -> None:
-        """What is under way waits for its turn: however long that is, it does not hang."""
-        if key in self.under_way:
-            self.under_way[key] = FOR_EVER
+    def begin(self, key: Key) -> None:
+        self.under_way[key] = self._monotonic()
 
-    def go_on(self, key: Key, now: Nanoseconds) -> None:
-        """What waited for its turn has it."""
+    def wait(self, key: Key) -> None:
+        """What is under way waits for a place: however long that is, it does not hang."""
         if key in self.under_way:
-            self.under_way[key] = now
+            self.under_way[key] = inf
+
+    def go_on(self, key: Key) -> None:
+        """What waited for a place has it."""
+        if key in self.under_way:
+            self.begin(key)
+
+    @property
+    def oldest_seconds(self) -> float:
+        """How long the longest reconciliation under way has taken, without its waits for a place; 0 without one."""
+        return max(self._monotonic() - min(self.under_way.values(), default=inf), 0.0)
 
     def end(self, key: Key) -> bool:
         """Ends what is under way. Returns whether the key became due meanwhile."""

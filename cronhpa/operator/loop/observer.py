@@ -49,32 +49,31 @@ class Cluster:
 
 
 class Observer:
-    def __init__(self, cluster: Cluster, crowds: Crowds, clock: Callable[[], Nanoseconds]) -> None:
+    def __init__(self, cluster: Cluster, crowds: Crowds) -> None:
         self._cluster = cluster
         self._crowds = crowds
-        self._clock = clock
 
     async def observe(
-        self, state: ObjectState, spec: Spec, queries: MetricQueries
+        self, state: ObjectState, spec: Spec, queries: MetricQueries, clock: Callable[[], Nanoseconds]
     ) -> tuple[Observation, Nanoseconds, WatchedInputs | None]:
         """The observation of an object's target, its instant, and what it rests on, if that is watched."""
         target = await self._cluster.targets.read(state.namespace, spec.target, fresh=state.writes.scale_unknown)
         if isinstance(target, Absent):
-            return self._unmeasured(spec, target, target)
+            return self._unmeasured(spec, target, target, clock())
         scale, selector = target.scale, target.selector
         if isinstance(selector, Absent):
-            return self._unmeasured(spec, scale, selector, selector_problem=selector)
+            return self._unmeasured(spec, scale, selector, clock(), selector_problem=selector)
         match = self._cluster.watches.pods.matching(spec.namespace, selector)
         pods = match.pods
         pods_unknown = self._cluster.watches.pods_unknown(state.namespace)
         if pods_unknown is not None:
             # With outdated pods the load would be measured over the wrong number of pods.
-            return self._unmeasured(spec, scale, pods_unknown, pods)
+            return self._unmeasured(spec, scale, pods_unknown, clock(), pods)
         is_owned = spec.pod_selection is PodSelection.OWNED
         if is_owned:
             owned = await self._cluster.pod_owners.owned(spec.namespace, spec.target, pods)
             if isinstance(owned, Absent):
-                return self._unmeasured(spec, scale, owned, selector_problem=owned)
+                return self._unmeasured(spec, scale, owned, clock(), selector_problem=owned)
             pods = owned
         measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
         measurements = (queries.measure(metric, measured_object, scale.selector) for metric in spec.metrics)
@@ -85,7 +84,7 @@ class Observer:
             measured = list(await asyncio.gather(*measurements))
         if is_owned:
             measured = [samples_of(measurement, pods) for measurement in measured]
-        now = self._clock()
+        now = clock()
         unseen = self._unseen(state, spec, scale, pods, now)
         inputs = self._inputs(state, spec, scale, match, pods)
         self._crowds.note_pods(state.key, pods, now)
@@ -96,11 +95,11 @@ class Observer:
         spec: Spec,
         scale: Scale | Absent,
         reason: Absent,
+        now: Nanoseconds,
         pods: Sequence[Pod] = (),
         selector_problem: Absent | None = None,
     ) -> tuple[Observation, Nanoseconds, None]:
         """The observation of an object whose metrics are all absent, for the same reason."""
-        now = self._clock()
         return observe(spec, scale, pods, [reason] * len(spec.metrics), now, selector_problem), now, None
 
     def _inputs(

@@ -70,7 +70,6 @@ class Reconciler:
         inventory: Inventory,
         writer: Writer,
         forecasts: LatestForecasts,
-        clock: Callable[[], Nanoseconds],
         decide: Decide = decide_with,
         *,
         check_standing: bool = False,
@@ -81,15 +80,12 @@ class Reconciler:
         self.crowds = Crowds()
         """The objects that start together."""
         self.standing = StandingDecisions(self.loads, self.crowds, decide, checks=check_standing)
-        self._observer = Observer(cluster, self.crowds, clock)
+        self._observer = Observer(cluster, self.crowds)
         self._cluster = cluster
         self._inventory = inventory
         self._writer = writer
         self._forecasts = forecasts
-        self._clock = clock
         self._decide = decide
-        self.on_observed: Callable[[], object] = lambda: None
-        """Called after each observation: a clock that was set is followed before the memory is read by it."""
 
     def waits_for(self, state: ObjectState, now: Nanoseconds, *, is_decided: bool = False) -> WaitsFor:
         """
@@ -118,8 +114,11 @@ class Reconciler:
             or spec.pod_selection is PodSelection.OWNED
         )
 
-    def check_installation(self, state: ObjectState) -> bool:
-        """Whether no other installation serves this object; records another one, and logs it once."""
+    def follow_installation(self, state: ObjectState, now: Nanoseconds) -> bool:
+        """
+        Leaves an object to another installation that its status names, or takes it over once that one is gone. Returns
+        whether this installation serves it.
+        """
         problem = self._cluster.installations.problem(state.served.operator, state.namespace) or ""
         if problem == state.local.other_operator:
             return not problem
@@ -127,7 +126,7 @@ class Reconciler:
             # What was decided here last is told no longer: the other one decides.
             self.forget(state)
             state.local.latest = state.local.standing = None
-            self._writer.report_other_operator(state, problem, self._clock())
+            self._writer.report_other_operator(state, problem, now)
         else:
             LOG.info("%s/%s is taken over: the operator that served it is gone", *state.key)
             self._inventory.resume(state)
@@ -144,12 +143,18 @@ class Reconciler:
         self.loads.flush(state)
         self.crowds.forget(state.key)
 
-    async def reconcile(self, state: ObjectState, queries: MetricQueries) -> Reconciliation | None:
-        """What is to be written of an object; None if its decision stands, or if there is nothing to decide."""
+    async def reconcile(
+        self, state: ObjectState, queries: MetricQueries, clock: Callable[[], Nanoseconds]
+    ) -> Reconciliation | None:
+        """
+        What is to be written of an object; None if its decision stands, or if there is nothing to decide.
+
+        clock: read once all is observed: memories follow a clock that was set before they are read.
+        """
         served, local = state.served, state.local
         if state.writes.status_unknown:
             await self._writer.refresh(state)
-        if not self.check_installation(state):
+        if not self.follow_installation(state, clock()):
             return None
         spec = served.spec
         if spec is None:
@@ -157,8 +162,7 @@ class Reconciler:
             state.due.next_edge = None
             return None
         was_changed, local.changed = local.changed, False
-        observation, now, inputs = await self._observer.observe(state, spec, queries)
-        self.on_observed()
+        observation, now, inputs = await self._observer.observe(state, spec, queries, clock)
         local.clock_step = 0
         if not self._is_current(state, spec):
             return None  # its load is not that of the new spec

@@ -51,7 +51,7 @@ class Endpoints:
         silent = 0.0 if tick is None else (self._clock.now() - tick) / SECOND
         if silent > STUCK_SECONDS:
             return response(HTTPStatus.SERVICE_UNAVAILABLE, f"no tick for {silent:.0f} s\n")
-        oldest = loop.oldest_reconcile() / SECOND
+        oldest = loop.oldest_seconds
         if oldest > _RECONCILE_STUCK_SECONDS:
             return response(HTTPStatus.SERVICE_UNAVAILABLE, f"a reconciliation takes {oldest:.0f} s already\n")
         unanswered = self._controller.unanswered_seconds

@@ -66,7 +66,7 @@ class OperatorMetrics(Collector):
         yield of.DECISION_LAG.histogram(loop.lag)
         yield of.WRITE_LAG.histogram(loop.write_lag)
         yield of.TICK_DURATION.of(loop.tick_duration / SECOND)
-        yield of.OLDEST_RECONCILIATION.of(control_loop.oldest_reconcile() / SECOND)
+        yield of.OLDEST_RECONCILIATION.of(control_loop.oldest_seconds)
         yield of.POD_METRICS_LISTS.of(self._controller.metric_apis.lists_sent)
 
     def _writes(self) -> Iterator[Metric]:

@@ -36,9 +36,10 @@ from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.resource_versions import version_number
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
+from cronhpa.operator.loop.delaying_queue import DelayingQueue
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import Inventory
-from cronhpa.operator.objects.object_state import Key, ObjectState, path_to, unpacked
+from cronhpa.operator.objects.object_state import ObjectState, path_to, unpacked
 from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.writes.decision_recorder import DecisionRecorder
 from cronhpa.operator.writes.event_recorder import EventRecorder
@@ -68,6 +69,7 @@ class Writer:
         inventory: Inventory,
         installations: Installations,
         places: WritePlaces,
+        queue: DelayingQueue,
     ) -> None:
         self.scaled = {"up": 0, "down": 0}
         self.failed = 0
@@ -81,12 +83,9 @@ class Writer:
         self._told: deque[str] = deque(maxlen=_TOLD)
         self._yield = CooperativeYield()
         self._places = places
+        self._queue = queue
         # Fields of the status that the API drops.
         self._dropped: set[str] = set()
-        self.on_wait: Callable[[Key], None] = lambda _: None
-        """Called where a reconciliation begins to wait for a place."""
-        self.on_place: Callable[[Key], None] = lambda _: None
-        """Called where it has its place after a wait."""
 
     async def flush(self, batch: list[tuple[ObjectState, Reconciliation]], done: Callable[[ObjectState], None]) -> None:
         """
@@ -235,12 +234,12 @@ class Writer:
         def waits() -> None:
             nonlocal has_waited
             has_waited = True
-            self.on_wait(state.key)
+            self._queue.wait(state.key)
             on_wait()
 
         async with self._places.place(state.namespace, urgency, waits):
             if has_waited:
-                self.on_place(state.key)
+                self._queue.go_on(state.key)
             yield
 
     async def _with_conflict(self, state: ObjectState, reconciliation: Reconciliation) -> Reconciliation:

@@ -429,6 +429,21 @@ def test_a_clock_that_is_set_opens_no_stabilization_window_early(step):
     assert replicas < 10
 
 
+def test_a_clock_that_is_set_makes_no_reconciliation_under_way_look_stuck():
+    """A scale takes 8 s, in which the clock is set an hour ahead: /healthz must not restart the process for that."""
+
+    async def scenario():
+        api = shop(minReplicas=3)
+        api.latency = lambda method, path: 8 if method == "PATCH" and path.endswith("/scale") else 0.001
+        async with Life(api) as life:
+            await until(2)
+            api.clock_offset = HOUR
+            await until(5)
+            return life.control_loop.oldest_seconds
+
+    assert 4 < live(scenario) <= 5
+
+
 @pytest.mark.parametrize("step", [40, -40])
 def test_a_clock_that_is_set_during_a_write_brings_no_step_early_or_late(step):
     """Found by a simulated hour: a step down that was under way was as old as the new clock said, 40 s more."""

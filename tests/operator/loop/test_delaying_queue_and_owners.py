@@ -20,7 +20,7 @@ A, B, C = ("prod", "a"), ("prod", "b"), ("test", "c")
 
 
 def test_what_is_due_comes_by_namespace_and_once():
-    due = DelayingQueue()
+    due = DelayingQueue(lambda: 0.0)
     for key, at in ((A, 5), (B, 7), (C, 6), (A, 9)):
         due.put(key, at)
 
@@ -32,7 +32,7 @@ def test_what_is_due_comes_by_namespace_and_once():
 
 
 def test_the_earliest_instant_counts():
-    due = DelayingQueue()
+    due = DelayingQueue(lambda: 0.0)
     due.put(A, 9)
     due.put(A, 3)
     due.put(A, 6)
@@ -42,7 +42,7 @@ def test_the_earliest_instant_counts():
 
 
 def test_what_is_dropped_or_cleared_is_due_no_more_until_put_again():
-    due = DelayingQueue()
+    due = DelayingQueue(lambda: 0.0)
     due.put(A, 1)
     due.put(B, 2)
     due.drop(A)
@@ -56,7 +56,7 @@ def test_what_is_dropped_or_cleared_is_due_no_more_until_put_again():
 
 def test_what_is_postponed_is_due_at_its_end_or_once_it_is_resumed_and_since_its_own_instant():
     """All are due since 1 and wait until 9 at most; `b` is edited at 5, and at 6 the namespace of `a` waits no more."""
-    due = DelayingQueue()
+    due = DelayingQueue(lambda: 0.0)
     for key in (A, B, C):
         due.put(key, 1)
         due.pop(1)
@@ -73,10 +73,10 @@ def test_what_is_postponed_is_due_at_its_end_or_once_it_is_resumed_and_since_its
 
 
 def test_what_becomes_due_while_it_is_under_way_is_due_again_at_its_end_and_not_before():
-    due = DelayingQueue()
+    due = DelayingQueue(lambda: 0.0)
     due.put(A, 1)
     assert {"prod": {A: 1}} == due.pop(1)
-    due.under_way[A] = 1
+    due.begin(A)
     due.put(A, 2)
     due.put(A, 3)
 
@@ -87,8 +87,8 @@ def test_what_becomes_due_while_it_is_under_way_is_due_again_at_its_end_and_not_
 
 
 def test_what_is_observed_later_than_it_became_due_is_not_due_again():
-    due = DelayingQueue()
-    due.under_way[A] = 1
+    due = DelayingQueue(lambda: 0.0)
+    due.begin(A)
     due.put(A, 2)
     due.observes(A)
 
@@ -97,7 +97,7 @@ def test_what_is_observed_later_than_it_became_due_is_not_due_again():
 
 @given(st.lists(st.tuples(st.sets(st.sampled_from("abcd")), st.integers(0, 9)), max_size=8), st.integers(0, 9))
 def test_keys_that_are_put_together_are_due_as_if_each_were_put_by_itself(puts, now):
-    one_by_one, together = DelayingQueue(), DelayingQueue()
+    one_by_one, together = DelayingQueue(lambda: 0.0), DelayingQueue(lambda: 0.0)
     for names, at in puts:
         keys = [("prod", name) for name in sorted(names)]
         together.put_together(keys, at)

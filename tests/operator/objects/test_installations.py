@@ -260,7 +260,7 @@ class Recorded(list):
 def test_another_operator_is_an_event_of_each_object_and_one_line_of_the_log(caplog):
     """Found: a line for each object, which buried the others."""
     events = Recorded()
-    writer = Writer(None, None, events, None, None, None)
+    writer = Writer(None, None, events, None, None, None, None)
     for name in ("shop", "cart", "web"):
         writer.report_other_operator(ObjectState("prod", name, name, 0), "the operator of Lease a/b serves it", 0)
 

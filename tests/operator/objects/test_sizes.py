@@ -154,7 +154,7 @@ async def test_events_go_with_their_object():
 
 
 def test_keys_that_come_and_go_leave_no_entries_behind():
-    queue = DelayingQueue()
+    queue = DelayingQueue(lambda: 0.0)
     for number in range(10_000):
         queue.put(("prod", f"web-{number}"), 1000)
         queue.drop(("prod", f"web-{number}"))
