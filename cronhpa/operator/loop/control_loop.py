@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -95,15 +95,13 @@ class ControlLoop:
         self._monotonic = clock.monotonic
         self._queue = queue
         self._yield = CooperativeYield()
-        self._has_new = asyncio.Event()
-        # (monotonic, wall clock) when it was looked at last.
-        self._looked: tuple[float, Nanoseconds] | None = None
+        # (monotonic, wall clock) when they were read last.
+        self._read_at: tuple[float, Nanoseconds] | None = None
         self._tasks = NamespaceTasks()
 
     def enqueue(self, key: Key) -> None:
         """Makes an object due now, or at the end of its reconciliation that is under way."""
         self._queue.put(key, self._clock())
-        self._has_new.set()
 
     def forget(self, state: ObjectState) -> None:
         """Removes an object that is gone from the queue."""
@@ -121,7 +119,7 @@ class ControlLoop:
         goes_on: the memories are those of the last run, and a clock that was set since then counts.
         """
         if not goes_on:
-            self._looked = None
+            self._read_at = None
         try:
             while True:
                 await self._tick()
@@ -129,24 +127,16 @@ class ControlLoop:
             self.metrics.last_tick = None
 
     async def _tick(self) -> None:
-        now = self.metrics.last_tick = self._look()
+        now = self.metrics.last_tick = self._read_clock()
         for namespace, due in self._queue.pop(now).items():
             self._begin(namespace, due, now)
-        at = self._queue.next_at()
-        wait = 1.0 if at is None else min(1.0, max(0.0, (at - self._clock()) / SECOND))
-        # A timer of its own rather than a timeout: this is done every second of a quiet life.
-        timer = asyncio.get_running_loop().call_later(wait, self._has_new.set)
-        try:
-            await self._has_new.wait()
-        finally:
-            timer.cancel()
-        self._has_new.clear()
+        await self._queue.wait_until_due(self._clock(), 1.0)
 
-    def _look(self) -> Nanoseconds:
-        """The wall clock, which is followed if it was set since the last look."""
+    def _read_clock(self) -> Nanoseconds:
+        """The wall clock. If it was set since it was read last, queue and memories follow it."""
         elapsed, now = self._monotonic(), self._clock()
-        elapsed_before, before = self._looked or (elapsed, now)
-        self._looked = elapsed, now
+        elapsed_before, before = self._read_at or (elapsed, now)
+        self._read_at = elapsed, now
         step = now - before - round((elapsed - elapsed_before) * SECOND)
         if abs(step) > _CLOCK_STEP:
             self._follow_clock(step, now)
@@ -177,79 +167,66 @@ class ControlLoop:
             for key in due:
                 self._queue.put(key, now + SECOND)
             return
-        states = self._begun(namespace, due, now)
+        groups = self._group(namespace, due, now)
         queries = self._cluster.metrics.queries(namespace)
-        for state in states[WaitsFor.OWN_REQUEST]:
-            self._tasks.spawn(self._reconcile_together([state], None, queries, now), namespace)
-        if states[WaitsFor.NOTHING]:
-            self._tasks.spawn(self._reconcile_together(states[WaitsFor.NOTHING], None, queries, now), namespace)
-        if states[WaitsFor.POD_METRICS]:
-            self._tasks.spawn(self._reconcile_listed(namespace, states[WaitsFor.POD_METRICS], queries), namespace)
+        for state in groups[WaitsFor.OWN_REQUEST]:
+            self._tasks.spawn(self._reconcile_group([state], None, queries, now), namespace)
+        if group := groups[WaitsFor.NOTHING]:
+            self._tasks.spawn(self._reconcile_group(group, None, queries, now), namespace)
+        if group := groups[WaitsFor.POD_METRICS]:
+            self._tasks.spawn(self._reconcile_after_list(namespace, group, queries), namespace)
 
-    def _begun(
+    def _group(
         self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds
     ) -> dict[WaitsFor, list[ObjectState]]:
-        """The objects whose reconciliation begins, by the answer that they wait for."""
-        states: dict[WaitsFor, list[ObjectState]] = {kind: [] for kind in WaitsFor}
+        """The objects that are reconciled from now on, by the answer that they wait for."""
+        groups: dict[WaitsFor, list[ObjectState]] = {kind: [] for kind in WaitsFor}
         is_blind = self._cluster.watches.pods_unknown(namespace) is not None
         list_seconds = self._cluster.metrics.list_wait_seconds(namespace)
         for key, due_at in due.items():
             state = self._inventory.items.get(key)
-            if state is not None:
-                kind = self._reconciler.waits_for(state, now)
-                if kind is WaitsFor.POD_METRICS and is_blind:
-                    kind = WaitsFor.NOTHING  # a LIST would not be read
-                if list_seconds and kind is WaitsFor.POD_METRICS:
-                    self._queue.postpone(key, due_at, now + ceil(list_seconds * SECOND))
-                elif self._is_begun(state, due_at, now):
-                    states[kind].append(state)
-        return states
+            if state is None:
+                continue
+            kind = self._reconciler.waits_for(state, now)
+            if kind is WaitsFor.POD_METRICS and is_blind:
+                kind = WaitsFor.NOTHING  # a LIST would not be read
+            if list_seconds and kind is WaitsFor.POD_METRICS:
+                self._queue.postpone(key, due_at, now + ceil(list_seconds * SECOND))
+            elif self._reconciler.follow_installation(state, now):
+                self._queue.begin(key)
+                state.due.at = due_at
+                groups[kind].append(state)
+            else:
+                self._queue.put(key, following(namespace, state.period, now))
+        return groups
 
-    def _is_begun(self, state: ObjectState, due_at: Nanoseconds, now: Nanoseconds) -> bool:
-        """Whether an object is reconciled from now on: it is not where another installation serves it."""
-        if not self._reconciler.follow_installation(state, now):
-            self._queue.put(state.key, following(state.namespace, state.period, now))
-            return False
-        self._queue.begin(state.key)
-        state.due.at = due_at
-        return True
-
-    def _end_list(self, namespace: str) -> None:
-        """Makes the objects due that have waited for a namespace's LIST, unless it holds another one."""
-        if not self._cluster.metrics.list_wait_seconds(namespace):
-            self._queue.resume(namespace)
-            self._has_new.set()
-
-    async def _reconcile_listed(self, namespace: str, states: list[ObjectState], queries: MetricQueries) -> None:
-        """Reconciles objects of a namespace after one LIST of its pod metrics."""
+    async def _reconcile_after_list(self, namespace: str, states: list[ObjectState], queries: MetricQueries) -> None:
+        """Reconciles a group after one LIST of the pod metrics; objects that waited for its end are due then."""
         try:
             async with self._cluster.metrics.holding_list(namespace):
-                await self._reconcile_with_list(states, queries)
+                requested_at, pod_metrics = self._clock(), None
+                try:
+                    async with asyncio.timeout(_RECONCILE_SECONDS):
+                        pod_metrics = await queries.pod_metrics()
+                except TimeoutError:
+                    self._give_up(states)
+                    self._end(states)
+                    return
+                except Exception:  # each reconciliation says so itself
+                    LOG.debug("the pod metrics of %s", namespace, exc_info=True)
+                await self._reconcile_group(states, pod_metrics, queries, requested_at)
         finally:
-            self._end_list(namespace)
+            if not self._cluster.metrics.list_wait_seconds(namespace):  # else the namespace holds another one
+                self._queue.resume(namespace)
 
-    async def _reconcile_with_list(self, states: list[ObjectState], queries: MetricQueries) -> None:
-        requested_at, pod_metrics = self._clock(), None
-        try:
-            async with asyncio.timeout(_RECONCILE_SECONDS):
-                pod_metrics = await queries.pod_metrics()
-        except TimeoutError:
-            for state in states:
-                self._give_up(state)
-            self._end(states)
-            return
-        except Exception:  # each reconciliation says so itself
-            LOG.debug("the pod metrics of %s", states[0].namespace, exc_info=True)
-        await self._reconcile_together(states, pod_metrics, queries, requested_at)
-
-    async def _reconcile_together(
+    async def _reconcile_group(
         self,
         states: Sequence[ObjectState],
         pod_metrics: PodMetricsByName | Absent | None,
         queries: MetricQueries,
         begun: Nanoseconds,
     ) -> None:
-        """Reconciles objects of a namespace. Their writes go on in tasks of their own: this one may hold a LIST."""
+        """Reconciles a group. Its writes go on in tasks of their own: this one may hold a LIST."""
         undecided = [*states] if self._reconciler.standing.checks else await self._without_standing(states, pod_metrics)
         if len(states) > 1:
             undecided = self._spawn_own_requests(undecided, queries)
@@ -280,7 +257,12 @@ class ControlLoop:
             begun = self._clock()
             standing: list[ObjectState] = []
             for state in states[first : first + _STANDING_PER_STEP]:
-                (standing if self._stands(state, pod_metrics, begun) else undecided).append(state)
+                try:
+                    stands = self._reconciler.standing.note_if_stands(state, pod_metrics, begun)
+                except Exception:
+                    LOG.exception("whether the decision on %s/%s stands cannot be told: it is made anew", *state.key)
+                    state.local.changed, stands = True, False
+                (standing if stands else undecided).append(state)
             if standing:
                 ended = self._clock()
                 self.metrics.duration.note((ended - begun) // len(standing), len(standing))
@@ -288,20 +270,12 @@ class ControlLoop:
                 self._end(standing)
         return undecided
 
-    def _stands(self, state: ObjectState, pod_metrics: PodMetricsByName | Absent | None, now: Nanoseconds) -> bool:
-        try:
-            return self._reconciler.standing.note_if_stands(state, pod_metrics, now)
-        except Exception:
-            LOG.exception("whether the decision on %s/%s stands cannot be told: it is made anew", *state.key)
-            state.local.changed = True
-            return False
-
     def _spawn_own_requests(self, states: Sequence[ObjectState], queries: MetricQueries) -> list[ObjectState]:
         """Begins tasks for objects that turn out to wait for an answer of their own; returns the others."""
         now, others = self._clock(), []
         for state in states:
             if self._reconciler.waits_for(state, now, is_decided=True) is WaitsFor.OWN_REQUEST:
-                self._tasks.spawn(self._reconcile_together([state], None, queries, now), state.namespace)
+                self._tasks.spawn(self._reconcile_group([state], None, queries, now), state.namespace)
             else:
                 others.append(state)
         return others
@@ -315,11 +289,11 @@ class ControlLoop:
         try:
             with self._trace.reconciliation(state):
                 async with asyncio.timeout(_RECONCILE_SECONDS):
-                    reconciliation = await self._reconciler.reconcile(state, queries, self._look)
+                    reconciliation = await self._reconciler.reconcile(state, queries, self._read_clock)
             if reconciliation is not None and self._writer.is_written(state, reconciliation):
                 reconciliation = None
         except TimeoutError:
-            self._give_up(state)
+            self._give_up((state,))
         except Exception:
             LOG.exception("the reconciliation of %s/%s failed", *state.key)
             self._note_failed(state)
@@ -342,9 +316,10 @@ class ControlLoop:
         finally:
             self._end((state,))
 
-    def _give_up(self, state: ObjectState) -> None:
-        LOG.warning("reconciling %s/%s took longer than %d s and is given up", *state.key, _RECONCILE_SECONDS)
-        self._note_failed(state)
+    def _give_up(self, states: Iterable[ObjectState]) -> None:
+        for state in states:
+            LOG.warning("reconciling %s/%s took longer than %d s and is given up", *state.key, _RECONCILE_SECONDS)
+            self._note_failed(state)
 
     def _note_failed(self, state: ObjectState) -> None:
         self.metrics.errors += 1
@@ -374,4 +349,3 @@ class ControlLoop:
                 due[at].append(key)
         for at, keys in due.items():
             self._queue.put_together(keys, at)
-        self._has_new.set()

@@ -7,12 +7,13 @@ Each object has its own period. The objects of a namespace share a phase, so tha
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from math import inf
 
-from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.operator.objects.object_state import Key
 
 _IDLE_ENTRIES = 1000
@@ -37,6 +38,7 @@ class DelayingQueue:
         self._dirty: set[Key] = set()
         # By namespace, since when each key is due that was postponed.
         self._postponed: dict[str, dict[Key, Nanoseconds]] = {}
+        self._has_new = asyncio.Event()
 
     def put(self, key: Key, at: Nanoseconds) -> None:
         """Makes a key due at `at`, unless it is due earlier already; at its end if it is under way."""
@@ -80,6 +82,7 @@ class DelayingQueue:
         else:
             keys.append(key)
         self.entries += 1
+        self._has_new.set()
 
     def postpone(self, key: Key, due_at: Nanoseconds, until: Nanoseconds) -> None:
         """Lets a key wait that was due at `due_at`: it is due, since then, at `until`, or at `resume`."""
@@ -98,7 +101,7 @@ class DelayingQueue:
     def begin(self, key: Key) -> None:
         self.under_way[key] = self._monotonic()
 
-    def wait(self, key: Key) -> None:
+    def pause(self, key: Key) -> None:
         """What is under way waits for a place: however long that is, it does not hang."""
         if key in self.under_way:
             self.under_way[key] = inf
@@ -140,6 +143,18 @@ class DelayingQueue:
         if since is not None and not keys:
             del self._postponed[key[0]]
         return since
+
+    async def wait_until_due(self, now: Nanoseconds, seconds_max: float) -> None:
+        """Waits until a key is due, or put, and `seconds_max` at most."""
+        self._has_new.clear()
+        at = self.next_at()
+        seconds = seconds_max if at is None else min(seconds_max, max(0.0, (at - now) / SECOND))
+        # A timer of its own rather than a timeout: this is done every second of a quiet life.
+        timer = asyncio.get_running_loop().call_later(seconds, self._has_new.set)
+        try:
+            await self._has_new.wait()
+        finally:
+            timer.cancel()
 
     def next_at(self) -> Nanoseconds | None:
         """The instant at which the next key is due."""

@@ -234,7 +234,7 @@ class Writer:
         def waits() -> None:
             nonlocal has_waited
             has_waited = True
-            self._queue.wait(state.key)
+            self._queue.pause(state.key)
             on_wait()
 
         async with self._places.place(state.namespace, urgency, waits):
