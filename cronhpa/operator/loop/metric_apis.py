@@ -1,25 +1,26 @@
 """
-The metrics APIs and the named sources: what is queried of them in a tick, and how many LISTs of pod metrics are sent
-and held in memory. A metric with the name of a source is queried from that source. What hangs delays few objects:
-`hang_limiter`.
+The metrics APIs and the named sources: what is queried of them in a tick. A metric with the name of a source is
+queried from that source.
 
-A namespace's pod metrics are listed at most once in half a second, with the resources that its objects name. A
-reconciliation that waits for the processor holds the LIST that it reads: a megabyte for a thousand pods. At an edge
-that all objects share, reconciliations begin faster than they end: thousands of them would hold a thousand LISTs. So
+A namespace's pod metrics are listed at most once in half a second, with the resources that its objects name. Three
+limits protect three things:
 
-- an object that becomes due while its namespace holds a LIST waits for its end, and then shares the next LIST with all
-  others that have waited;
-- namespaces beyond the number of LISTs that the client sends at a time wait before theirs is sent, first come first
-  served.
+- `holding_list` the memory. A reconciliation that waits for the processor holds the LIST that it reads: a megabyte for
+  a thousand pods. At an edge that all objects share, reconciliations begin faster than they end. So an object that
+  becomes due while its namespace holds a LIST waits for its end, and shares the next one with all others that have
+  waited; and few namespaces hold a LIST at a time, first come first served.
+- `HangLimiter` the other objects from an API that hangs: whoever waits there is refused once the requests before have
+  hung. Nobody waits for `holding_list` for longer than five seconds, so that it cannot do this.
+- The places of `Client.read` the API server, also from requests whose reconciliation was given up.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import NamedTuple
 
 from cronhpa.core.metrics.observe import Measurement
 from cronhpa.core.model.observation import Absent
@@ -56,27 +57,19 @@ def are_all_listed(spec: Spec) -> bool:
     return all(isinstance(metric, ResourceMetric) for metric in spec.metrics)
 
 
-class _PodMetricsList:
-    """One LIST of a namespace's pod metrics, sent where its answer is awaited first."""
+class _PodMetricsList(NamedTuple):
+    """One LIST of a namespace's pod metrics."""
 
-    def __init__(
-        self, resources: frozenset[str], send: Callable[[], Coroutine[Any, Any, PodMetricsByName | Absent]]
-    ) -> None:
-        self.resources = resources
-        self._send = send
-        self._answer: asyncio.Task[PodMetricsByName | Absent] | None = None
-
-    async def answer(self) -> PodMetricsByName | Absent:
-        if self._answer is None:
-            self._answer = asyncio.create_task(self._send())
-        return await asyncio.shield(self._answer)
+    resources: frozenset[str]
+    answer: asyncio.Task[PodMetricsByName | Absent]
 
 
 class MetricQueries:
     """
     The queries of one tick of a namespace: one LIST of its pod metrics, and one query for each other metric.
 
-    list_with(resource): the current LIST, with a resource that it must have. limiters: by the type of metric.
+    list_with(resource): the current LIST, with a resource that it must have; None for those that the objects name.
+    limiters: by the type of metric.
     """
 
     def __init__(
@@ -87,7 +80,8 @@ class MetricQueries:
         limiters: Mapping[type[Metric], HangLimiter],
     ) -> None:
         self._list_with = list_with
-        self._list = list_with(None)
+        # Sent where it is awaited first: a group may wait for room before.
+        self._list: _PodMetricsList | None = None
         self._reader = reader
         self._sources = sources
         self._limiters = limiters
@@ -98,9 +92,9 @@ class MetricQueries:
 
         resource: one that they must have: an object edited after the LIST was sent may name another one.
         """
-        if resource is not None and resource not in self._list.resources:
+        if self._list is None or (resource is not None and resource not in self._list.resources):
             self._list = self._list_with(resource)
-        return await self._list.answer()
+        return await asyncio.shield(self._list.answer)
 
     async def measure(self, metric: Metric, measured: MeasuredObject, selector: str) -> Measurement:
         """The measurement of a metric over the pods of an object, which `selector` selects."""
@@ -198,13 +192,8 @@ class MetricApis:
             resources |= {also}
         current = self._lists.get((namespace, resources))
         if current is None:
-            current = _PodMetricsList(
-                resources,
-                lambda: self._resource_limiter.ask(
-                    namespace, lambda: list_pod_metrics(self._client, namespace, resources)
-                ),
-            )
-            self._lists[namespace, resources] = current
+            asked = self._resource_limiter.ask(namespace, lambda: list_pod_metrics(self._client, namespace, resources))
+            current = self._lists[namespace, resources] = _PodMetricsList(resources, asyncio.create_task(asked))
             asyncio.get_running_loop().call_later(_SHARED_SECONDS, self._lists.pop, (namespace, resources))
         return current
 
