@@ -45,6 +45,8 @@ _BELIEVED_SECONDS = 30.0
 _GONE = 410
 # A server that starts, and has not read its kinds yet, may say 404, too.
 _VANISHED_SECONDS = 60.0
+# Who waits for a list waits this long for one that fails: a server that is restarted is back by then.
+_OVERDUE_SECONDS = 60.0
 
 
 class HasMeta(Protocol):
@@ -114,6 +116,8 @@ class Informer(Generic[T]):
         self._seen = SeenVersions()
         self._heard = 0.0
         self._lost: float | None = None
+        # Since when a list is waited for; None once it has come.
+        self._wanted: float | None = None
         self._may_vanish = may_vanish
         # Since when each list has said 404.
         self._missing: float | None = None
@@ -141,6 +145,13 @@ class Informer(Generic[T]):
             return False
         return self.synced.is_set()
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the list that is waited for fails, and has not come for a minute: it may fail for ever."""
+        if self._wanted is None or self._lost is None:
+            return False
+        return asyncio.get_running_loop().time() - self._wanted >= _OVERDUE_SECONDS
+
     def doubt(self, heard_within: float = math.inf) -> bool:
         """
         Clears `synced` if the objects cannot be believed: who waits for `synced` then waits for the next list.
@@ -151,6 +162,7 @@ class Informer(Generic[T]):
         if self.is_current and self.silent_seconds <= heard_within:
             return False
         self.synced.clear()
+        self._want_list()
         if self._until is not None and not self._until.expired():
             self._until.reschedule(asyncio.get_running_loop().time())
         return True
@@ -165,8 +177,14 @@ class Informer(Generic[T]):
     def _on_rescope(self) -> None:
         """Ends the watch: the namespaces in the new scope have to be listed first."""
         self._rescoped.set()
+        self._want_list()
         if self._until is not None and not self._until.expired():
             self._until.reschedule(asyncio.get_running_loop().time())
+
+    def _want_list(self) -> None:
+        """Somebody waits for a list, from now on unless one is waited for already."""
+        if self._wanted is None:
+            self._wanted = asyncio.get_running_loop().time()
 
     async def _follow_for_a_while(self, version: str) -> None:
         """
@@ -189,6 +207,7 @@ class Informer(Generic[T]):
         """Lists and watches until cancelled, or until the kind has vanished, or may not be listed (`may_vanish`)."""
         failures = 0
         loop = asyncio.get_running_loop()
+        self._want_list()
         while True:
             begun = loop.time()
             try:
@@ -281,6 +300,8 @@ class Informer(Generic[T]):
         self.listed_scope = scope
         self._heard = self._listed_at = asyncio.get_running_loop().time()
         self._lost = None
+        if scope == self._scope.version:
+            self._wanted = None
         self._drop_others(names_listed)
         return version
 

@@ -227,13 +227,13 @@ class Controller:
 
     def _is_listed(self, version: int) -> bool:
         """
-        Whether everything was listed in this version of the scope, or in a later one.
+        Whether everything was listed in this version of the scope, or in a later one, but for lists that are overdue.
 
         Does not wait for targets of a kind that cannot be listed: they are read one by one.
         """
-        own = [self.object_watch.listed_scope, *(informer.listed_scope for informer in self.watches.informers)]
         of_targets = [informer.listed_scope for informer in self.targets.informers if informer.is_current]
-        return min(*own, *of_targets) >= version and self.planned_events.is_listed(version)
+        listed = min(self.object_watch.listed_scope, self.watches.listed_scope, *of_targets)
+        return listed >= version and self.planned_events.is_listed(version)
 
     def on_first_forecast(self, series: Series) -> None:
         """A first forecast makes its object due at once. A newer one does not: rate policies count reconciliations."""

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from lives import Life, cronhpa, deployment, one_pod_each, rules, timeline, until
+from lives import Life, condition, cronhpa, deployment, one_pod_each, rules, timeline, until
 from model_api import START, Fault, ModelApi
 from virtual_time import live
 
@@ -216,3 +216,77 @@ def test_who_leads_after_it_was_cut_off_waits_for_the_planned_events_that_it_may
 
     assert [(1, 6), (6, 10), (10, 6), (6, 1)] == changes
     assert down_at >= 300
+
+
+NO_HPAS = Fault("GET", "/horizontalpodautoscalers$", status=403, times=None)
+HASTY = {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 9, "periodSeconds": 15}]}
+
+
+async def begin_without_hpas(api, *, was_leading, load):
+    """200 s of a life, or of its second term from 200 s on, whose lists of HPAs all fail."""
+    replica = SometimesLeader()
+    no_hpas = Fault("GET", "/horizontalpodautoscalers$", status=403, times=None)
+    begun = asyncio.get_running_loop().time()
+    if not was_leading:
+        api.faults = [no_hpas]
+    async with Life(api, replica=replica):
+        if was_leading:
+            await until(100)
+            replica.end()
+            api.faults = [no_hpas]
+            api.cut_watches("horizontalpodautoscalers")
+            await until(200)  # nothing is believed for longer than 30 s without its watch
+            replica.lead_again(others_led=True)
+            begun = 200
+        api.load["prod", "shop"] = load
+        await until(begun + 200)
+
+
+@pytest.mark.parametrize("was_leading", [False, True])
+def test_a_list_of_hpas_that_fails_for_ever_ends_no_scaling_up(was_leading):
+    """
+    Six pods are needed, four are there. Found: such a replica decided nothing at all, for ever.
+
+    It waits a minute for the list, in the second term from 200 s on.
+    """
+
+    async def scenario():
+        api = a_shop(4, 2000)
+        await begin_without_hpas(api, was_leading=was_leading, load=3000)
+        return timeline(api)
+
+    ((at, *change),) = live(scenario)
+    assert [4, 6] == change
+    assert 0 <= at - (260 if was_leading else 60) <= 40
+
+
+@pytest.mark.parametrize("was_leading", [False, True])
+def test_without_a_list_of_hpas_the_metrics_scale_nothing_down_and_the_status_says_so(was_leading):
+    """An HPA that nobody sees may ask for the four pods of which two would do."""
+    hasty = {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 9, "periodSeconds": 15}]}
+
+    async def scenario():
+        api = a_shop(4, 2000, behavior=rules(hasty, hasty))
+        await begin_without_hpas(api, was_leading=was_leading, load=1000)
+        return timeline(api), condition(api, "ScalingActive")
+
+    changes, active = live(scenario)
+    assert [] == changes
+    assert "the HorizontalPodAutoscalers cannot be listed" in active["message"]
+
+
+def test_an_object_that_held_because_of_an_hpa_holds_on_while_none_can_be_listed():
+    """A new process knows of the HPA by the object's status alone."""
+
+    async def scenario():
+        api = a_shop(4, 3000)
+        ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+        api.create("horizontalpodautoscalers", "prod", "rival", spec={"scaleTargetRef": ref})
+        async with Life(api):
+            await until(60)
+        await begin_without_hpas(api, was_leading=False, load=3000)
+        return timeline(api), condition(api, "TargetOwned")
+
+    changes, owned = live(scenario)
+    assert [] == changes
+    assert ("False", "HorizontalPodAutoscaler rival scales") == (owned["status"], owned["message"][:36])

@@ -176,4 +176,5 @@ class Observation(Struct, frozen=True):
     node_start: NodeStart | None = None
     """The start of those pods that had to wait for a node; None if none is seen."""
     unseen: Absent | None = None
-    """Why fewer pods are seen than the target's status states; the metrics may scale up then, but not down."""
+    """Why the metrics may scale up, but not down: fewer pods are seen than the target's status states, or nobody knows
+    who else scales it."""

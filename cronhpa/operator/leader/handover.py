@@ -115,14 +115,14 @@ class FleetHandover:
         return frozenset({0} if self.is_ready else ())
 
     def serves(self, namespace: str) -> bool:
-        return self._watches.are_listed(namespace)
+        return self._watches.are_served(namespace)
 
     def on_taken(self, call: Callable[[], None]) -> None:
         """Never called: there is no other part."""
 
     async def synced(self) -> None:
         started = self._clock.monotonic()
-        while not self.is_ready:
+        while not (self._object_watch.listed.is_set() and self._watches.is_any_served):
             await asyncio.sleep(0.05)
             if self._clock.monotonic() - started > _SYNC_SECONDS:
                 LOG.warning("the first lists are still not there after %d s", _SYNC_SECONDS)
@@ -155,7 +155,7 @@ class FleetHandover:
         If nobody else has led since this replica led, its own memories are at least as new as those of the statuses.
 
         A replica that was cut off may have missed an HPA on one of its targets, or a planned event: it waits for the
-        next list of them.
+        next list of them, and goes on without one that fails for a minute.
         """
         unread: set[str] | None = set() if self._object_watch.listed_term == term else None
         while unread is None:

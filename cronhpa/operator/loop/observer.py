@@ -85,7 +85,7 @@ class Observer:
         if is_owned:
             measured = [samples_of(measurement, pods) for measurement in measured]
         now = clock()
-        unseen = self._unseen(state, spec, scale, pods, now)
+        unseen = self._unseen(state, spec, scale, pods, now) or self._cluster.watches.hpas_unknown(state.namespace)
         inputs = self._inputs(state, spec, scale, match, pods)
         self._crowds.note_pods(state.key, pods, now)
         return observe(spec, scale, pods, measured, now, unseen=unseen), now, inputs

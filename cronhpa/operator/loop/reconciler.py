@@ -34,6 +34,7 @@ from cronhpa.operator.loop.observer import Cluster, Observer
 from cronhpa.operator.loop.standing_decisions import StandingDecisions
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import ObjectState, WatchedInputs
+from cronhpa.operator.objects.owners import former_problem
 from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.writes.writer import Writer
 
@@ -207,6 +208,8 @@ class Reconciler:
         spec, now, local = record.spec, record.now, state.local
         assert state.target is not None
         owner_problem = self._cluster.owners.problem(state, self._inventory.rivals_on(state.target))
+        if owner_problem is None and self._cluster.watches.hpas_unknown(state.namespace) is not None:
+            owner_problem = former_problem(state.served.status)
         state.due.next_edge = urgent_edge(spec, decision)
         local.under_provisioned.note(record.observation, decision, now)
         self._writer.decisions.note_point(state, record, decision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -15,6 +16,12 @@ from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.objects.owners import Hpa
 
 LOG = logging.getLogger(__name__)
+
+_HPAS_UNKNOWN = Absent(
+    "OwnersUnknown",
+    "the HorizontalPodAutoscalers cannot be listed, and one of them may scale the target too: the metrics scale nothing"
+    " down meanwhile. May the operator list them?",
+)
 
 
 class _Pair(NamedTuple):
@@ -57,12 +64,27 @@ class NamespaceWatches:
     @property
     def is_any_listed(self) -> bool:
         """Whether one namespace was listed: the others may be unreadable."""
-        return any(map(self.are_listed, self._pairs))
+        return any(all(informer.synced.is_set() for informer in pair) for pair in self._pairs.values())
 
-    def are_listed(self, namespace: str) -> bool:
-        """Whether the pods and HorizontalPodAutoscalers of a namespace were listed."""
+    @property
+    def is_any_served(self) -> bool:
+        """Whether decisions may be made in one namespace."""
+        return any(map(self.are_served, self._pairs))
+
+    def are_served(self, namespace: str) -> bool:
+        """
+        Whether decisions may be made in a namespace: its pods and HorizontalPodAutoscalers were listed.
+
+        A list that fails for ever must not end all scaling: once it is overdue, decisions go on without it. Pods that
+        are unknown hold the count, and HorizontalPodAutoscalers that are unknown hold scale-downs.
+        """
         pair = self._of(namespace)
-        return pair is not None and all(informer.synced.is_set() for informer in pair)
+        return pair is not None and all(informer.synced.is_set() or informer.is_overdue for informer in pair)
+
+    @property
+    def listed_scope(self) -> int:
+        """The oldest version of the scope in which a list was begun that is not overdue."""
+        return min((one.listed_scope for one in self.informers if not one.is_overdue), default=sys.maxsize)
 
     def doubt_hpas(self) -> None:
         """Where HorizontalPodAutoscalers cannot be believed, a namespace counts as listed after their next list."""
@@ -76,6 +98,11 @@ class NamespaceWatches:
             return None
         # Without a number of seconds: each change of the text would be a status write.
         return Absent("PodsUnknown", f"the pods cannot be listed or watched any more: {pair.pods.problem}")
+
+    def hpas_unknown(self, namespace: str) -> Absent | None:
+        """Why the HorizontalPodAutoscalers of a namespace are not known; None if they were listed in this term."""
+        pair = self._of(namespace)
+        return None if pair is None or not pair.hpas.is_overdue else _HPAS_UNKNOWN
 
     def list_pods_again(self, namespace: str) -> None:
         """Lists the pods of a namespace again: its watch may have lost some."""

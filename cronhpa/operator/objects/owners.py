@@ -6,9 +6,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from cronhpa.api.status_text import Status
 from cronhpa.core.model.spec import Mode
 from cronhpa.kube.pods import ObjectMeta
 from cronhpa.operator.objects.object_state import ObjectState, Ownership, TargetKey, api_group
+
+_HPA = "HorizontalPodAutoscaler"
 
 
 class _Ref(Struct, rename="camel", frozen=True):
@@ -79,12 +82,22 @@ class Owners:
         hpas = self._by_target.get(target)
         if hpas:
             names = ", ".join(sorted(hpas))
-            return f"HorizontalPodAutoscaler {names} scales {target[2]}/{target[3]} too: delete it or this object"
+            return f"{_HPA} {names} scales {target[2]}/{target[3]} too: delete it or this object"
         older = [other for other in rivals if other.uid != state.uid and is_active(other) and age(other) < age(state)]
         if older:
             oldest = min(older, key=age)
             return f"CronHPA {oldest.name} is older and scales {target[2]}/{target[3]} too: delete one of them"
         return None
+
+
+def former_problem(status: Status) -> str | None:
+    """The HorizontalPodAutoscaler because of which the status says that the object holds: where none can be listed."""
+    messages = [
+        str(condition.get("message", ""))
+        for condition in status.get("conditions", ())
+        if condition.get("type") == "TargetOwned" and condition.get("status") == "False"
+    ]
+    return next((message for message in messages if message.startswith(f"{_HPA} ")), None)
 
 
 def is_active(state: ObjectState) -> bool:

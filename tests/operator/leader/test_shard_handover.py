@@ -293,6 +293,21 @@ def test_a_kind_of_target_that_may_not_be_listed_keeps_nobody_from_serving():
     live(story)
 
 
+def test_a_shard_is_served_although_its_hpas_may_not_be_listed():
+    """A takeover waits a minute for them. Found: it waited for ever, and so did every object in the shard."""
+
+    async def story():
+        cluster = Cluster(1)
+        cluster.world.unlistable.add("horizontalpodautoscalers")
+        await until(50)
+        assert not cluster.processes[0].served
+        await until(120)
+        assert set(range(SHARDS)) == cluster.processes[0].served
+        await cluster.stop()
+
+    live(story)
+
+
 def test_replicas_with_shards_wait_for_the_leader_without_and_go_on_where_it_was():
     """A rolling update to shards: the object's status names the Lease of the installation while that is renewed."""
 
