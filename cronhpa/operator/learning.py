@@ -43,6 +43,8 @@ _OBJECTS_PER_PASS = 500
 _LOADS_AT_ONCE = 20_000
 _DECISIONS_AT_ONCE = 500
 _POINTS_AT_ONCE = 5000
+# Each takes a look at the 192 hours for which spend is kept.
+_SPEND_READ_AT_ONCE = 100
 
 
 class LearningPauses(Struct, frozen=True):
@@ -196,6 +198,7 @@ class Learning:
                 # The open connection would write to a deleted file, and the workers would read another one.
                 raise StoreError("the file was removed or replaced while it was open; it is opened anew in a minute")
             await self.flush()
+            await self._read_spend(store)
             if self._is_outdated:
                 self._is_outdated = False
                 await self._take_over(store)
@@ -216,6 +219,13 @@ class Learning:
         self._spend_known_until = now
         if self._is_shared:
             await self._service.load(store)
+
+    async def _read_spend(self, store: Store) -> None:
+        """Reads what objects that have come spent before."""
+        if series := self._budgets.unread(_SPEND_READ_AT_ONCE):
+            now = self._clock.now()
+            spend = await asyncio.to_thread(store.spend.of, series, now - SPEND_KEPT, now)
+            self._budgets.load(spend, read=series)
 
     async def flush(self) -> None:
         """

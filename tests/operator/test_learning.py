@@ -8,8 +8,10 @@ from lives import Life, condition, cronhpa, deployment, status, until
 from model_api import ModelApi
 from virtual_time import live
 
-from core.situations import forecast
-from cronhpa.core.model.instant import DAY, HOUR, SECOND
+from core.situations import forecast, queued, spec
+from cronhpa.core.decide import decide
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.history.database.series import Series
 from cronhpa.history.imports.prometheus import Prometheus
@@ -128,6 +130,34 @@ async def test_what_was_spent_is_kept_over_a_restart(tmp_path):
     await lived(keeping, lambda: later.used_permille(SHOP) is not None)
 
     assert [Spend(SHOP, hour, 3600.0, 7200.0)] == stored(tmp_path)
+
+
+async def test_an_object_that_is_made_anew_has_no_new_budget(tmp_path):
+    """
+    An hour of 100,000 pod-seconds more, of a week of 36,000 an hour: 17 permille. Found: who deleted an object, or its
+    `forecast`, and made it again had a whole budget.
+    """
+    now = time.time_ns()
+    budgets = BudgetTrackers()
+    budgets.restore([Spend(SHOP, now // HOUR - 1, 100_000.0, 36_000.0)])
+    asking = spec(forecast=ForecastSettings())
+    observation = queued(20, current=2)
+
+    def reconcile(at):
+        decision = decide(asking, observation, None, Memory(), at)
+        budgets.count(SHOP, asking, observation, Memory(), decision, at)
+        budgets.limit(SHOP, asking, forecast(2, 2, metric="cpu", issued_at=at, start=at), at)
+        return budgets.used_permille(SHOP)
+
+    def is_known_again():
+        return bool(stored(tmp_path)) and budgets.hours(SHOP) > 0 and not budgets.unread(1)
+
+    budgets.forget(SHOP)
+    assert 0 == reconcile(now)
+    assert [SHOP] == budgets.unread(1)
+    await lived(learning(tmp_path / "history.db", budgets=budgets).keep_history(), is_known_again)
+
+    assert round(1000 * 100_000 / (168 * 36_000)) == reconcile(now + 2 * MINUTE)
 
 
 async def test_the_past_of_each_object_is_asked_of_prometheus_once(tmp_path):

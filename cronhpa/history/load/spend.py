@@ -11,7 +11,7 @@ from cronhpa.history.database.forgetting import forget
 from cronhpa.history.database.series import Series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from cronhpa.history.database.database import Connection, Database, Fault
 
@@ -60,22 +60,27 @@ class HourlySpend:
         values = (-(-begin // HOUR),)
         return self._database.read(lambda db: [Spend(Series(*row[:3]), *row[3:]) for row in db.execute(query, values)])
 
-    def total(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> tuple[float, float]:
-        """(extra, base) of one series, summed over the hours that begin in [since, until)."""
+    def of(self, several: Sequence[Series], begin: Nanoseconds, end: Nanoseconds) -> list[Spend]:
+        """The spend of some series in the hours that begin in [begin, end), in order of the hours."""
         query = """
             WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
-            SELECT coalesce(sum(extra), 0.0), coalesce(sum(base), 0.0)
-            FROM clock CROSS JOIN spend WHERE hour = at AND series = ?
+            SELECT hour, extra, base FROM clock CROSS JOIN spend WHERE hour = at AND series = ?
         """
-        first, last = -(-since // HOUR), -(-until // HOUR) - 1
+        first, last = -(-begin // HOUR), -(-end // HOUR) - 1
 
-        def work(db: Connection) -> tuple[float, float]:
-            if last < first:
-                return 0.0, 0.0
-            extra, base = db.execute(query, (first, last, self._database.ids.find(db, series))).fetchone()
-            return extra, base
+        def work(db: Connection) -> list[Spend]:
+            ids = self._database.ids.find_all(db, several)
+            found = [
+                Spend(one, *row) for one, number in ids.items() for row in db.execute(query, (first, last, number))
+            ]
+            return sorted(found, key=lambda spend: spend.hour)
 
-        return self._database.read(work)
+        return [] if last < first else self._database.read(work)
+
+    def total(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> tuple[float, float]:
+        """(extra, base) of one series, summed over the hours that begin in [since, until)."""
+        spends = self.of([series], since, until)
+        return sum((spend.extra for spend in spends), 0.0), sum((spend.base for spend in spends), 0.0)
 
     def compact(self, db: Connection, now: Nanoseconds) -> None:
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import islice
 
 from cronhpa.core.forecasts.budget import PodHour
 from cronhpa.core.forecasts.budget_tracker import BudgetTracker
@@ -24,9 +25,22 @@ class BudgetTrackers:
     def __init__(self) -> None:
         self._trackers: dict[Series, BudgetTracker] = defaultdict(BudgetTracker)
         self._unwritten: dict[tuple[Series, int], PodHour] = {}
+        # Objects that are counted, and of which the store may know more: one that is made anew under its name, or asks
+        # for a forecast again, has what is left of its budget. In the order in which they came.
+        self._unread: dict[Series, None] = {}
 
-    def load(self, spend: Iterable[Spend]) -> None:
-        """Load the stored spend of all processes, and add the spend that is not stored yet."""
+    def unread(self, most: int) -> list[Series]:
+        """Series whose stored spend is to be loaded; no more than `most` at once."""
+        return list(islice(self._unread, most))
+
+    def load(self, spend: Iterable[Spend], read: Iterable[Series] = ()) -> None:
+        """
+        Load the stored spend of all processes, and add the spend that is not stored yet.
+
+        read: the series of which this is everything that is stored.
+        """
+        for series in read:
+            self._unread.pop(series, None)
         totals: defaultdict[Series, dict[int, PodHour]] = defaultdict(dict)
         for hourly in spend:
             unwritten = self._unwritten.get((hourly.series, hourly.hour), PodHour())
@@ -38,6 +52,8 @@ class BudgetTrackers:
         self, series: Series, spec: Spec, observation: Observation, memory: Memory, decision: Decision, now: Nanoseconds
     ) -> None:
         """Count the pods of an object since its last reconciliation. memory: from the begin of this reconciliation."""
+        if series not in self._trackers:
+            self._unread[series] = None
         counted = self._trackers[series].count(spec, observation, memory, decision, now)
         if counted is not None:
             key = (series, now // HOUR)
@@ -72,3 +88,4 @@ class BudgetTrackers:
 
     def forget(self, series: Series) -> None:
         self._trackers.pop(series, None)
+        self._unread.pop(series, None)

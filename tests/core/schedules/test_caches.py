@@ -193,6 +193,7 @@ STATE = {
     "operator.objects.inventory:Inventory._by_target": "an object's deletion",
     "operator.objects.inventory:Inventory._deleted": "the next list, in five minutes",
     "operator.loop.budget_trackers:BudgetTrackers._trackers": "an object's deletion, or an edit of its forecast metric",
+    "operator.loop.budget_trackers:BudgetTrackers._unread": "an object's deletion; a look into the store",
     "operator.loop.budget_trackers:BudgetTrackers._unwritten": "100,000 hours without a store, 30 MB; else of 5 s",
     "operator.objects.owners:Owners._hpas": "a HorizontalPodAutoscaler's deletion",
     "operator.objects.owners:Owners._by_target": "a HorizontalPodAutoscaler's deletion",

@@ -1,5 +1,7 @@
 """What forecasts spent, hour by hour."""
 
+from msgspec.structs import replace
+
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE
 from cronhpa.history.load.spend import Spend
 from history.samples import API, NOON, WEB, sample
@@ -24,3 +26,13 @@ def test_spend_adds_up_within_an_hour_and_is_kept_for_eight_days(store):
     assert whole == store.spend.since(0)
     store.compact(NOON + 8 * DAY + HOUR)
     assert whole[2:] == store.spend.since(0)
+
+
+def test_the_spend_of_some_series_is_what_is_told_of_all(store):
+    hour = NOON // HOUR
+    of_web = [Spend(WEB, hour + later, 1.0 + later, 10.0) for later in range(3)]
+    store.spend.add([*of_web, Spend(API, hour + 1, 7.0, 70.0)])
+
+    assert of_web[:2] == store.spend.of([WEB], NOON, NOON + 2 * HOUR)
+    assert store.spend.since(NOON) == store.spend.of([WEB, API], NOON, NOON + DAY)
+    assert [] == store.spend.of([replace(WEB, name="unknown")], NOON, NOON + DAY) == store.spend.of([WEB], NOON, NOON)
