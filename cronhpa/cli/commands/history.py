@@ -361,9 +361,9 @@ def copy(
     """
     Copy a store: loads, fits, forecasts and spend.
 
-    It moves a file into a PostgreSQL before replicas share it, or back. Stop the operator first: rows that both stores
-    have are overwritten from FROM, which is not changed. Run an interrupted copy again. At the end the rows of each
-    table are counted in both.
+    It moves the files of replicas, one by one, into a PostgreSQL that they share, or back. Stop the operator first:
+    what both stores have is overwritten from FROM, which is not changed; what one of them has stays. Run an interrupted
+    copy again. At the end the rows of each table are counted in both.
 
         cronhpa history copy history.db postgresql://cronhpa@db.prod/cronhpa
         kubectl exec -n cronhpa-system cronhpa-0 -- cronhpa history copy /var/lib/cronhpa/history.db - > copy.db

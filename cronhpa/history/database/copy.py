@@ -2,11 +2,13 @@
 A store's content into another store, whichever databases the two are in.
 
 Both stores have the same tables, and ids of their own. A row that both have is overwritten from the source, so an
-interrupted copy can be run again. A row that only the target has stays.
+interrupted copy can be run again. A row that only the target has stays. So do the parts of a packed day that only the
+target has: of replicas with files of their own, each has the hours in which it led.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -14,6 +16,9 @@ from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.history.database.database import Fault, StoreError, question_marks
 from cronhpa.history.database.series import STEP
 from cronhpa.history.database.sqlite import backup
+from cronhpa.history.load.packing import merged_minutes, merged_steps
+from cronhpa.history.past.decisions import merge_blocks
+from cronhpa.history.past.points import merged_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,6 +47,9 @@ class Table(NamedTuple):
     """The primary key."""
     part: str
     """The column by which the table is read, a few series or one time at once."""
+    merged: Callable[[bytes, bytes], bytes] | None = None
+    """The last column of a row that both stores have, from that of the source and that of the target; None: that of the
+    source. Raises ValueError where one of them is damaged."""
 
 
 _ID_TABLES = (
@@ -50,8 +58,8 @@ _ID_TABLES = (
     IdTable("fit", ("model", "fitted_at", "trained_until", "state")),
 )
 _TABLES = (
-    Table("day", ("series", "day", "highs"), ("series", "day"), "series"),
-    Table("minutes", ("series", "day", "shares"), ("series", "day"), "series"),
+    Table("day", ("series", "day", "highs"), ("series", "day"), "series", merged_steps),
+    Table("minutes", ("series", "day", "shares"), ("series", "day"), "series", merged_minutes),
     Table("step", ("step", "series", "high"), ("step", "series"), "step"),
     Table("minute", ("minute", "series", "high"), ("minute", "series"), "minute"),
     Table("fitted", ("series", "fit", "digest", "choice"), ("series",), "series"),
@@ -60,7 +68,7 @@ _TABLES = (
     Table("spend", ("hour", "series", "extra", "base"), ("hour", "series"), "hour"),
     Table("backfill", ("series", "until"), ("series",), "series"),
     Table("decided", ("object", "first", "last", "packed"), ("object", "first"), "object"),
-    Table("points", ("object", "day", "thinned", "packed"), ("object", "day"), "object"),
+    Table("points", ("object", "day", "thinned", "packed"), ("object", "day"), "object", merged_points),
     Table(
         "point",
         ("step", "object", "replicas", "ready", "load", "floor", "cap", "forecast"),
@@ -103,7 +111,8 @@ def copy_store(
         progress(done, total)
     for table in _TABLES:
         for rows in _parts(source.database, table, [*ids["series"]]):
-            _write(target.database, partial(_upsert, table, _renamed(table, rows, ids)))
+            write = merge_blocks if table.name == "decided" else partial(_upsert, table)
+            _write(target.database, partial(_written, write, _renamed(table, rows, ids)))
             done += len(rows)
             progress(min(done, total), total)
     # A copy that is run again has left its first fits behind.
@@ -197,7 +206,13 @@ def _renamed(table: Table, rows: Iterable[Row], ids: Mapping[str, Mapping[int, i
     return renamed
 
 
-def _upsert(table: Table, rows: list[Row], db: Connection) -> None:
+def _written(write: Callable[[Connection, list[Row]], None], rows: list[Row], db: Connection) -> None:
+    write(db, rows)
+
+
+def _upsert(table: Table, db: Connection, rows: list[Row]) -> None:
+    if table.merged is not None:
+        rows = [_merged(table, table.merged, db, row) for row in rows]
     others = [column for column in table.columns if column not in table.key]
     new_values = ", ".join(f"{column} = excluded.{column}" for column in others)
     db.executemany(
@@ -205,6 +220,20 @@ def _upsert(table: Table, rows: list[Row], db: Connection) -> None:
         f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {new_values}",
         rows,
     )
+
+
+def _merged(table: Table, merged: Callable[[bytes, bytes], bytes], db: Connection, row: Row) -> Row:
+    """A row with those parts of its packed value, too, that the target alone has."""
+    where = " AND ".join(f"{column} = ?" for column in table.key)
+    key = [value for column, value in zip(table.columns, row, strict=True) if column in table.key]
+    present = db.execute(f"SELECT {table.columns[-1]} FROM {table.name} WHERE {where}", key).fetchone()  # noqa: S608 - literals
+    if present is None:
+        return row
+    *before, packed = row
+    assert isinstance(packed, bytes)
+    with suppress(ValueError):  # the source's value replaces one that is damaged
+        packed = merged(packed, present[0])
+    return (*before, packed)
 
 
 def _write(database: Database, work: Callable[[Connection], T]) -> T:

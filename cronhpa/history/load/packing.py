@@ -107,6 +107,22 @@ def unpack_minutes(shares: bytes, highs: array[float]) -> array[float]:
     return array("d", [unit * share if share else math.nan for unit, share in zip(units, shares, strict=True)])
 
 
+def merged_steps(own: bytes, other: bytes) -> bytes:
+    """A blob of steps with the maxima of another one in its gaps. Raises as `unpack_steps`."""
+    pairs = zip(unpack_steps(own), unpack_steps(other), strict=True)
+    return pack_steps(array("d", [instead if math.isnan(high) else high for high, instead in pairs]))
+
+
+def merged_minutes(own: bytes, other: bytes) -> bytes:
+    """A blob of minutes with the shares of another one in the steps of which it has no minute."""
+    merged = bytearray(own)
+    for begin in range(0, MINUTES_PER_DAY, _MINUTES_PER_STEP):
+        step = slice(begin, begin + _MINUTES_PER_STEP)
+        if not any(merged[step]):
+            merged[step] = other[step]
+    return bytes(merged)
+
+
 def join(
     days: Sequence[tuple[int, array[float]]], rows: Sequence[tuple[int, float]], per_day: int
 ) -> tuple[int, array[float]]:

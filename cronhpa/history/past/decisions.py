@@ -15,14 +15,14 @@ An object's past belongs to its name. After its deletion it is kept for as long 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.history.past.past_decision import PastDecision, is_full, pack, unpack
 from cronhpa.history.past.points import POINT_STEP, Point, pack_points, thinned, unpack_points
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from cronhpa.history.database.database import Connection, Database, Fault
 
@@ -42,6 +42,11 @@ _FORGOTTEN_SHARE = 4
 _TRIMS_AT_ONCE = 200
 # After a pause `tidy` makes up for so many minutes; the objects of earlier minutes wait for the next round.
 _MINUTES_AT_ONCE = 10
+
+_UPSERT = """
+    INSERT INTO decided VALUES (?, ?, ?, ?)
+    ON CONFLICT (object, first) DO UPDATE SET last = excluded.last, packed = excluded.packed
+"""
 
 
 class KeptDecision(NamedTuple):
@@ -199,6 +204,33 @@ class DecisionHistory:
             total -= freed
 
 
+def merge_blocks(db: Connection, rows: Sequence[Sequence[Any]]) -> None:
+    """
+    Add blocks of another store: rows of `decided`.
+
+    Replicas with stores of their own lead in turns, so blocks of one store begin within those of another. Blocks that
+    overlap become some that do not. Each row begins one of them: there are no fewer blocks afterwards. Of two decisions
+    of an instant that of the rows stays.
+    """
+    blocks = "SELECT first, packed FROM decided WHERE object = ? AND first <= ? AND last >= ? ORDER BY first"
+    # The newest decision may be of either store then: the next one is kept, whichever it repeats.
+    forget_newest = "UPDATE object SET last = '' WHERE id = ? AND EXISTS (SELECT 1 FROM decided WHERE object = ?)"
+    db.executemany(forget_newest, [(object_id, object_id) for object_id in {row[0] for row in rows}])
+    for object_id, first, last, packed in rows:
+        overlapped = db.execute(blocks, (object_id, last, first)).fetchall()
+        decisions = {decision.at: decision for block in (*overlapped, (first, packed)) for decision in _block(block[1])}
+        if first not in decisions:  # a damaged block stays as it is
+            db.executemany(_UPSERT, [(object_id, first, last, packed)])
+            continue
+        parts: list[list[PastDecision]] = []
+        for at in sorted(decisions):
+            if not parts or at == first or is_full(parts[-1]):
+                parts.append([])
+            parts[-1].append(decisions[at])
+        db.executemany("DELETE FROM decided WHERE object = ? AND first = ?", [(object_id, of) for of, _ in overlapped])
+        db.executemany(_UPSERT, _rows(object_id, parts))
+
+
 def _find(db: Connection, namespace: str, name: str) -> int | None:
     row = db.execute("SELECT id FROM object WHERE namespace = ? AND name = ?", (namespace, name)).fetchone()
     return None if row is None else row[0]
@@ -231,13 +263,13 @@ def _add(db: Connection, object_id: int, decision: PastDecision) -> int:
         parts = [[*before, decision], after]
     else:
         parts = [[*before, decision, *after]]
-    upsert = """
-        INSERT INTO decided VALUES (?, ?, ?, ?)
-        ON CONFLICT (object, first) DO UPDATE SET last = excluded.last, packed = excluded.packed
-    """
-    rows = [(object_id, part[0].at, part[-1].at, pack(part)) for part in parts]
-    db.executemany(upsert, rows)
+    rows = _rows(object_id, parts)
+    db.executemany(_UPSERT, rows)
     return sum(len(row[-1]) for row in rows) - len(packed)
+
+
+def _rows(object_id: int, parts: Iterable[Sequence[PastDecision]]) -> list[tuple[int, Nanoseconds, Nanoseconds, bytes]]:
+    return [(object_id, part[0].at, part[-1].at, pack(part)) for part in parts]
 
 
 def _block(packed: bytes) -> list[PastDecision]:

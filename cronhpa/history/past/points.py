@@ -56,6 +56,12 @@ def unpack_points(packed: bytes) -> list[Point]:
     return [Point(step * POINT_STEP, *state) for step, *state in unpacked_lines(packed, _DECODER, "points")]
 
 
+def merged_points(own: bytes, other: bytes) -> bytes:
+    """A value of points with those of another one at the instants that it has not. Raises as `unpack_points`."""
+    points = {point.at: point for point in (*unpack_points(other), *unpack_points(own))}
+    return pack_points([points[at] for at in sorted(points)])
+
+
 def thinned(points: Iterable[Point]) -> list[Point]:
     """One point for each hour: that with the most replicas, and of several such points that with the largest load."""
     of_hour: dict[int, Point] = {}

@@ -98,6 +98,59 @@ def test_a_copy_that_is_run_again_changes_nothing(store, target):
     assert content(store) == content(target)
 
 
+def turns(store, target):
+    """Two replicas with a store each, which lead in turns: even hours of a day are of one, odd ones of the other."""
+    for hour in range(6):
+        of, at = (store if hour % 2 == 0 else target), NOON + hour * HOUR
+        of.loads.record([LoadSample(WEB, at, 10.0 + hour)])
+        made = PastDecision(at, Raw(f'{{"hour":{hour}}}'.encode()))
+        assert of.decisions.record([KeptDecision("prod", "web", str(hour % 2), made)]) is None
+        again = PastDecision(at + MINUTE, Raw(f'{{"hour":{hour},"minute":1}}'.encode()))
+        assert of.decisions.record([KeptDecision("prod", "web", "again", again)]) is None
+        of.decisions.record_points([("prod", "web", Point(at, hour, 5, 1.5, 2, 9, None))])
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_the_copies_of_two_replicas_that_led_in_turns_have_the_past_of_both(store, target, is_packed):
+    """
+    Found: blocks of decisions overlapped, so `explain --at` named an older decision; days of loads and points were
+    replaced by those of the replica that was copied last.
+    """
+    turns(store, target)
+    later = NOON + DAY
+    if is_packed:
+        for one in (store, target):
+            assert one.compact(later) is None
+            assert one.decisions.tidy(later + MINUTE) is None
+
+    for _ in range(2):
+        copied = copy_store(store, target)
+
+        assert all(table.target >= table.source for table in copied)
+        hours = [NOON + hour * HOUR for hour in range(6)]
+        assert [(at, 10.0 + hour) for hour, at in enumerate(hours)] == target.loads.steps(WEB, 0, 2**63)
+        assert [(at, hour) for hour, at in enumerate(hours)] == [
+            (point.at, point.replicas) for point in target.decisions.points("prod", "web", 0, later)
+        ]
+        decided = [instant for at in hours for instant in (at, at + MINUTE)]
+        past = target.decisions
+        assert decided == [kept.at for kept in past.between("prod", "web", 0, later, 99)]
+        assert decided == [past.at("prod", "web", at + 30).at for at in decided]
+        assert decided == [past.after("prod", "web", at - 1).at for at in decided]
+
+
+def test_the_first_decision_after_a_copy_is_kept_although_the_target_kept_it_last(store, target):
+    """The source has a newer one, of another leader: without it that one would be in force for ever."""
+    same, other = (PastDecision(NOON + i * HOUR, Raw(b"{}")) for i in (0, 1))
+    target.decisions.record([KeptDecision("prod", "web", "same", same)])
+    store.decisions.record([KeptDecision("prod", "web", "other", other)])
+    copy_store(store, target)
+
+    target.decisions.record([KeptDecision("prod", "web", "same", PastDecision(NOON + 2 * HOUR, Raw(b"{}")))])
+
+    assert NOON + 2 * HOUR == target.decisions.at("prod", "web", NOON + DAY).at
+
+
 def test_the_newest_step_is_that_of_the_rows_or_else_of_the_days(store):
     before = newest_step(store)
     store.loads.backfill(WEB, [(NOON - DAY, 1.0)])
