@@ -111,9 +111,7 @@ class PodMetricsByName(Mapping[str, PodMetrics[Any]]):
 
     def usage(self, metric: ResourceMetric, names: Iterable[str]) -> int | None:
         """The sum of the samples of the pods with these names, milli-units; None if any of them has no sample."""
-        usages = self._usages.get((metric.name, metric.container))
-        if usages is None:
-            usages = self._usages_of(metric.name, metric.container)
+        usages = self.usages(metric.name, metric.container)
         try:
             return sum(map(usages.__getitem__, names))
         except KeyError:
@@ -127,10 +125,8 @@ class PodMetricsByName(Mapping[str, PodMetrics[Any]]):
     def usages(self, resource: str, container: str | None = None) -> Mapping[str, int]:
         """The samples of the pods that have one, by pod name, milli-units. container: of a ContainerResource."""
         usages = self._usages.get((resource, container))
-        return self._usages_of(resource, container) if usages is None else usages
-
-    def _usages_of(self, resource: str, container: str | None) -> dict[str, int]:
-        usages = self._usages[resource, container] = usages_of(resource, container, self._items)
+        if usages is None:
+            usages = self._usages[resource, container] = usages_of(resource, container, self._items)
         return usages
 
 
@@ -150,23 +146,17 @@ async def list_pod_metrics(
     commas = answer.count(b",") if len(answer) > _UNCOUNTED_BYTES else 0
     if commas > _COMMAS_MAX:
         return _unfetched("resource", ClusterError(0, TOO_LARGE, "the answer holds more than there can be of pods"))
-    if len(answer) <= _LIST_AT_ONCE_BYTES and commas <= _COMMAS_AT_ONCE:
-        return _pods_at_once(answer, list_decoder, decoder)
-    return await asyncio.to_thread(_pods_in_thread, answer, decoder, resources or ())
+    if len(answer) > _LIST_AT_ONCE_BYTES or commas > _COMMAS_AT_ONCE:
+        return await asyncio.to_thread(_pods_in_thread, answer, decoder, resources or ())
+    try:
+        return PodMetricsByName(list_decoder.decode(answer).items or [])
+    except UNREADABLE as error:
+        return _pods_by_name(answer, decoder, _unreadable("resource", error))
 
 
 async def _apart(read: Callable[[bytes], T], answer: bytes) -> T:
     """The decoded answer; a long one is decoded in a thread."""
     return await asyncio.to_thread(read, answer) if len(answer) > _AT_ONCE_BYTES else read(answer)
-
-
-def _pods_at_once(
-    answer: bytes, list_decoder: msgspec.json.Decoder[_Listing[PodMetrics[Any]]], decoder: _PodDecoder
-) -> PodMetricsByName | Absent:
-    try:
-        return PodMetricsByName(list_decoder.decode(answer).items or [])
-    except UNREADABLE as error:
-        return _pods_by_name(answer, decoder, _unreadable("resource", error))
 
 
 def _pods_in_thread(answer: bytes, decoder: _PodDecoder, resources: Iterable[str]) -> PodMetricsByName | Absent:
