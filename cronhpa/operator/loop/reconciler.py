@@ -21,7 +21,7 @@ from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record, encode
 from cronhpa.core.model.spec import CronWindow, Mode, PodSelection, Spec
 from cronhpa.core.schedules.bounds import quiet_until
-from cronhpa.core.schedules.conflicts import conflicts
+from cronhpa.core.schedules.conflicts import Conflict, conflicts
 from cronhpa.core.schedules.leads import urgent_edge
 from cronhpa.core.sync_grid import latest, remembered_at, resumed_at
 from cronhpa.history.database.series import Series
@@ -97,7 +97,8 @@ class Reconciler:
         if spec is None or not are_all_listed(spec):  # an unreadable spec: a write of its problems
             return WaitsFor.OWN_REQUEST
         # A decision that stands needs no more than its metrics.
-        if (is_decided or not state.local.may_stand) and self._asks_alone(state, spec, now):
+        may_stand = state.local.standing is not None and not state.local.changed and not is_decided
+        if not may_stand and self._asks_alone(state, spec, now):
             return WaitsFor.OWN_REQUEST
         return WaitsFor.POD_METRICS if spec.metrics else WaitsFor.NOTHING
 
@@ -178,10 +179,10 @@ class Reconciler:
         forecast, limited = self._forecast(state, spec, now)
         record = Record(spec, observation, limited, local.memory, now)
         decision = await self._decided(state, record, held_until)
-        await self._find_conflicts(state, spec, decision, now)
+        contradictions = await self._contradictions(state, spec, decision, now)
         if not self._is_current(state, spec):
             return None
-        return self._conclude(state, record, decision, forecast, inputs)
+        return self._conclude(state, record, decision, forecast, inputs, contradictions)
 
     async def _stands(
         self,
@@ -203,6 +204,7 @@ class Reconciler:
         decision: Decision,
         forecast: Forecast | None,
         inputs: WatchedInputs | None,
+        contradictions: tuple[Conflict, ...],
     ) -> Reconciliation:
         """Remembers a decision, unless it scales: then the writer does, once the outcome is known."""
         spec, now, local = record.spec, record.now, state.local
@@ -221,7 +223,7 @@ class Reconciler:
             owner_problem=owner_problem,
             forecast=forecast,
             budget_used=self._count_budget(state, record, decision, forecast, owner_problem),
-            conflicts=local.conflicts,
+            conflicts=contradictions,
             zone=state.served.parsed.zone,
             contested="" if local.replica_conflict is None else local.replica_conflict.problem,
             requests_changed=self._cluster.vertical_autoscalers.problem(state.target, spec),
@@ -276,12 +278,19 @@ class Reconciler:
         local.resumed, state.writes.scale_unknown = True, False
         return held_until
 
-    async def _find_conflicts(self, state: ObjectState, spec: Spec, decision: Decision, now: Nanoseconds) -> None:
-        """Looks for contradicting schedules: once for each generation, after each edge, and daily without an edge."""
+    async def _contradictions(
+        self, state: ObjectState, spec: Spec, decision: Decision, now: Nanoseconds
+    ) -> tuple[Conflict, ...]:
+        """
+        Schedules that contradict each other. They are looked for once for each generation, after each edge, and daily
+        without an edge.
+        """
         local = state.local
-        if _conflicts_are_due(state, spec, now):
-            local.conflicts = await _computed(conflicts, spec, now, in_thread=_has_heavy_schedules(spec))
-            local.conflicts_until = now + DAY if decision.next_edge is None else decision.next_edge.at
+        if local.latest is not None and not _conflicts_are_due(state, spec, now):
+            return local.latest.conflicts
+        found = await _computed(conflicts, spec, now, in_thread=_has_heavy_schedules(spec))
+        local.conflicts_until = now + DAY if decision.next_edge is None else decision.next_edge.at
+        return found
 
     def _forecast(
         self, state: ObjectState, spec: Spec, now: Nanoseconds

@@ -23,7 +23,6 @@ from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Pod
 from cronhpa.core.model.reconciliation import PlaceholderProblem, Reconciliation
 from cronhpa.core.model.spec import Spec
-from cronhpa.core.schedules.conflicts import Conflict
 from cronhpa.core.standing import Standing
 from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.kube.client import path_of
@@ -148,10 +147,8 @@ class LocalState(Struct):
     """The time for which the pods were too few."""
     replica_conflict: ReplicaConflict | None = None
     """Whether another writer sets back the replicas; None before the first write."""
-    conflicts: tuple[Conflict, ...] = ()
-    """The schedules that contradict each other."""
     conflicts_until: Nanoseconds = 0
-    """The instant from which on contradictions of this spec are looked for again."""
+    """The instant from which on contradictions of the schedules are looked for again; `latest` has those found."""
     unseen_since: Nanoseconds | None = None
     """Since when fewer pods are seen than the target's status states; None while none is missing."""
     other_operator: str = ""
@@ -162,11 +159,6 @@ class LocalState(Struct):
     """The memory after the newest reconciliation; a decision that stands only adds recommendations to it."""
     clock_step: Nanoseconds = 0
     """By how much the clock was set since the newest observation."""
-
-    @property
-    def may_stand(self) -> bool:
-        """Whether the latest decision stands until something that is observed has changed."""
-        return self.standing is not None and not self.changed
 
     @property
     def memory(self) -> Memory:

@@ -188,6 +188,7 @@ class EventStatusWriter:
         ready = self._targets.ready(state.namespace, spec.target)
         wanted = [one.replicas for one in decision.metrics if isinstance(one, MetricProposal)] if decision else []
         names = schedule_names(event)
+        conflicts = () if state.local.latest is None else state.local.latest.conflicts
         windows = () if decision is None else decision.windows
         yield ObjectPart(
             namespace=state.namespace,
@@ -213,7 +214,7 @@ class EventStatusWriter:
             and self._events.leaves_out(seen, state),
             is_percent_of_nothing=any(one.percent_of_nothing for one in (demand, *later)),
             shard=self._shard_of(seen, state),
-            conflict=next((str(one) for one in state.local.conflicts if not names.isdisjoint(one.sources)), ""),
+            conflict=next((str(one) for one in conflicts if not names.isdisjoint(one.sources)), ""),
         )
 
     def _shard_of(self, seen: SeenEvent, state: ObjectState) -> int:
