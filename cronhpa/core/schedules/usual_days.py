@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
-from cronhpa.core.model.instant import DAY, Nanoseconds, from_datetime, to_datetime
+from cronhpa.core.model.instant import DAY, Nanoseconds, to_datetime
 from cronhpa.core.model.spec import CronWindow, OnceWindow
 from cronhpa.core.schedules import calendars, windows
+from cronhpa.core.schedules.wall_clock import to_instant
 
 _WEEKS = 4
 DAYS_MIN = 2
@@ -43,7 +44,7 @@ def _usual(
     excluded = window.exclude if isinstance(window, CronWindow) else None
     for day in days:
         before = local - timedelta(days=day)  # on the local clock
-        begin = from_datetime(before)
+        begin = to_instant(before, window.zone, is_end=False)
         state = windows.state(window, begin)
         is_held = state.is_open or (state.until is not None and state.until < begin + span)
         if not is_held and (excluded is None or not calendars.contains(excluded, before.date())):

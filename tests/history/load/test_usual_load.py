@@ -6,11 +6,13 @@ from msgspec.structs import replace
 
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant, to_datetime
 from cronhpa.core.model.spec import CronWindow, DateRange, Days, OnceWindow
+from cronhpa.history.database.series import Series
 from cronhpa.history.load.usual_load import usual_load
 
 FRIDAY = parse_instant("2026-11-27T18:00:00Z")
 SALE = OnceWindow("2026-11-27T18:00", "2026-11-27T20:00", "UTC")
 STEP = 5 * MINUTE
+SHOP = Series("prod", "shop", "cpu")
 
 
 def loads(by_week, *, share=1.0):
@@ -125,3 +127,39 @@ def test_days_that_the_window_excludes_are_no_usual_ones():
 
     assert 800.0 == usual_load(by_weekday, monthly, start, start + HOUR)
     assert 50.0 == usual_load(by_weekday, replace(monthly, exclude=eve), start, start + HOUR)
+
+
+def test_a_day_on_which_the_clock_skips_the_hour_is_read_from_the_first_instant_that_exists():
+    """Berlin, 28 March 2027: at 2:00, 1:00 UTC, it is 3:00. Found: half past two was read as half past three."""
+    at = parse_instant("2027-04-04T00:30:00Z")  # 2:30
+    read_at = []
+
+    def read(since, until):
+        read_at.append((since, until))
+        return []
+
+    usual_load(read, replace(SALE, zone="Europe/Berlin"), at, at + HOUR)
+
+    skipped = parse_instant("2027-03-28T01:00:00Z")
+    assert (skipped, skipped + HOUR) == read_at[0]
+    assert parse_instant("2027-03-21T01:30:00Z") == read_at[1][0]
+
+
+def test_a_window_past_utc_midnight_is_read_from_both_days(file_store):
+    """
+    22:00 to 2:00, a load of its own in each hour: 30 after midnight is the busiest. Of the hours two weeks ago every
+    other step is missing, which are half of them.
+    """
+    by_hour = {22: 10.0, 23: 20.0, 0: 30.0, 1: 25.0, 2: 900.0, 21: 900.0}
+    at = parse_instant("2026-11-27T22:00:00Z")
+    for week in (1, 2):
+        begin = at - week * 7 * DAY
+        steps = range(begin - HOUR, begin + 5 * HOUR, STEP * week)
+        values = [(step, by_hour[to_datetime(step).hour]) for step in steps]
+        file_store.loads.backfill(SHOP, values, width=STEP)
+
+    def read(since, until):
+        return file_store.loads.steps(SHOP, since, until)
+
+    window = OnceWindow("2026-11-27T22:00", "2026-11-28T02:00", "UTC")
+    assert 30.0 == usual_load(read, window, at, at + 4 * HOUR)
