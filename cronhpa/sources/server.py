@@ -138,12 +138,11 @@ class SourceConnection:
         definition = self._definition
         try:
             async with asyncio.timeout(definition.timeout_seconds):
-                if self._is_closed:
-                    # The request waited for its turn, and the file of sources was replaced twice meanwhile.
-                    raise NoAnswerError("Replaced", "the operator's file of sources was replaced meanwhile")
+                self._check_open()
                 session = self._session or await self._open()
                 self._share.add_request()
                 sent = {**headers, **await self._stated_headers()}
+                self._check_open()
                 async with session.request(
                     method, url, data=form, headers=sent, allow_redirects=False, server_hostname=definition.server_name
                 ) as response:
@@ -183,8 +182,14 @@ class SourceConnection:
         except TimeoutError:
             raise NoAnswerError("TooCostly", TOO_COSTLY) from None
 
+    def _check_open(self) -> None:
+        """The file of sources may be replaced while a request waits for its turn, or for its files to be read."""
+        if self._is_closed:
+            raise NoAnswerError("Replaced", "the operator's file of sources was replaced meanwhile")
+
     async def _open(self) -> aiohttp.ClientSession:
         context = await asyncio.to_thread(_tls, self._definition)
+        self._check_open()
         if self._session is None:  # else another request opened it meanwhile
             connector = PacedConnector(
                 self._share, limit=self._connections_max, ssl=context, keepalive_timeout=_IDLE_SECONDS, ttl_dns_cache=10

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 
 import pytest
+import trustme
 from aiohttp import web
 
 from cronhpa.core.model.spec import TargetRef
@@ -224,3 +226,21 @@ async def test_a_request_that_comes_after_the_source_was_closed_is_no_value_and_
     await source.close()
 
     assert "the operator's file of sources was replaced meanwhile" == (await source.value(measured())).message
+
+
+@pytest.mark.parametrize("awaited", ["caFile", "tokenFile"])
+async def test_a_source_that_is_closed_while_a_request_reads_its_files_opens_nothing(kind, awaited, tmp_path):
+    """
+    A pipe makes the read wait. Found: a session was opened that nobody closed, or the request failed as a bug of ours.
+    """
+    content = {"caFile": trustme.CA().cert_pem.bytes(), "tokenFile": b"secret"}[awaited]
+    pipe = tmp_path / awaited
+    os.mkfifo(pipe)
+    source = source_of(kind, 1, **{awaited: str(pipe)})
+    asked = asyncio.create_task(source.value(measured()))
+    written = await asyncio.to_thread(pipe.open, "wb")  # opens once the request reads
+    await source.close()
+    with written:
+        written.write(content)
+
+    assert "the operator's file of sources was replaced meanwhile" == (await asked).message
