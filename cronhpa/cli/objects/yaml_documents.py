@@ -40,9 +40,11 @@ def read_documents(path: Path) -> Iterator[Any]:
     """
     The documents of a file; `-` is the standard input.
 
-    Raises UnreadableFileError if there is no such file, it is no YAML, or it is too large.
+    Raises UnreadableFileError if there is no such file, it is no YAML, it is too large, or a mapping has a key twice.
     """
     for document in read_with_lines(path):
+        for twice in document.repeated:
+            raise UnreadableFileError(f"{name_of(path)}:{twice.line}: {twice.told()}")
         yield document.body
 
 

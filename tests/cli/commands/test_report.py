@@ -274,6 +274,16 @@ def test_objects_without_an_autoscaler_end_with_1(folder, tmp_path):
     )  # fmt: skip
 
 
+def test_a_file_with_a_key_twice_is_refused_with_both_lines(folder, tmp_path):
+    """Found: the last of the two counted, without a word."""
+    (tmp_path / "twice.yaml").write_text("kind: HorizontalPodAutoscaler\nspec:\n  maxReplicas: 9\n  maxReplicas: 90\n")
+
+    result = run(tmp_path / "twice.yaml", "--history", folder / "loads")
+
+    said = "twice.yaml:4: maxReplicas: it stands in line 3 already: leave one"
+    assert (2, True) == (result.exit_code, said in "".join(result.stderr.split("\n")))
+
+
 def test_a_scheduler_that_does_not_answer_is_named(folder, monkeypatch):
     monkeypatch.setenv("CRONHPA_DASK_INSECURE", "true")
     with socket.create_server(("127.0.0.1", 0)) as free:
