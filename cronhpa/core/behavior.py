@@ -380,16 +380,16 @@ def resume(
     current: int | None,
     now: Nanoseconds,
     behavior: Behavior | None,
-    held_until: Nanoseconds | None = None,
+    assumed_until: Nanoseconds | None = None,
 ) -> Memory:
     """
     The memory of a new process, including a step up that the old process made and could not record.
 
     A rise that the memory does not contain and that the policies allowed counts as such a step, made now: the next step
     comes no earlier than without the restart, and later by at most the duration of the restart. A larger rise was made
-    by somebody else and limits no step. held_until: as in `Memory.resumed`.
+    by somebody else and limits no step. assumed_until: as in `Memory.resumed`.
     """
-    memory = memory.resumed(current, now, held_until)
+    memory = memory.resumed(current, now, assumed_until)
     # After an intended scale-down: the memory as if it had been done; if it was not done, the memory before it.
     remembered = memory.replicas
     if behavior is None or remembered is None or current is None or current <= remembered:

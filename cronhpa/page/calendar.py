@@ -85,7 +85,7 @@ class FleetCalendar:
         calendars = tuple({calendar.name: calendar for one in live for calendar in one.calendars}.values())
         edges: list[BoundsEdge] = []
         minimums: list[int] = []
-        held: list[tuple[str, ...]] = []
+        open_now: list[tuple[str, ...]] = []
         unread = cut = 0
         for first in range(0, len(objects), _AT_ONCE):
             self._done = first / len(objects)
@@ -93,9 +93,9 @@ class FleetCalendar:
             part = _ANSWERS.decode(await self._worker.run(coming_edges, ENCODER.encode(question)))
             edges += [replace(edge, object=edge.object + first) for edge in part.edges]
             minimums += part.minimums
-            held += part.held
+            open_now += part.open_now
             unread, cut = unread + part.unread, cut + part.cut
-        return _FleetEdges(digest, now, objects, EdgesAnswer(edges, minimums, held, unread, cut))
+        return _FleetEdges(digest, now, objects, EdgesAnswer(edges, minimums, open_now, unread, cut))
 
     async def close(self) -> None:
         if self._work is not None:

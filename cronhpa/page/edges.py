@@ -29,7 +29,7 @@ _ObjectEdges = tuple[int, list[BoundsEdge], tuple[str, ...]]
 def edges_of(question: EdgesQuestion) -> EdgesAnswer:
     edges: list[BoundsEdge] = []
     minimums: list[int] = []
-    held: list[tuple[str, ...]] = []
+    open_now: list[tuple[str, ...]] = []
     unread = cut = 0
     # Objects of one chart share a spec: its timeline is walked once.
     edges_by_spec: dict[
@@ -43,16 +43,16 @@ def edges_of(question: EdgesQuestion) -> EdgesAnswer:
         found = edges_by_spec[key]
         if found is None:
             minimums.append(0)
-            held.append(())
+            open_now.append(())
             unread += 1
             continue
-        minimum, of_object, open_now = found
+        minimum, of_object, open_schedules = found
         minimums.append(minimum)
-        held.append(open_now)
+        open_now.append(open_schedules)
         if len(of_object) > EDGES_MAX:
             cut += 1
         edges += [replace(edge, object=place) for edge in of_object[:EDGES_MAX]]
-    return EdgesAnswer(edges, minimums, held, unread, cut)
+    return EdgesAnswer(edges, minimums, open_now, unread, cut)
 
 
 def _edges(scheduled: ScheduledObject, memory: Memory, question: EdgesQuestion) -> _ObjectEdges | None:

@@ -30,7 +30,7 @@ def event_lanes(
         spans[lane][begin] = end
 
     is_visible = [one.namespace in scope for one in scheduled_objects]
-    for place, titles in enumerate(answer.held):
+    for place, titles in enumerate(answer.open_now):
         for title in titles:
             if is_visible[place] and title.startswith(EVENT_PREFIX):
                 begun[title, place] = now

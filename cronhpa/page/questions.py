@@ -92,7 +92,7 @@ class EdgesAnswer(Struct, frozen=True):
     edges: list[BoundsEdge]
     minimums: list[int] = []
     """The minimum in force at the beginning, of each object; 0 where it is unknown."""
-    held: list[tuple[str, ...]] = []
+    open_now: list[tuple[str, ...]] = []
     """The schedules that are open at the beginning, of each object."""
     unread: int = 0
     """Number of objects whose spec cannot be read."""

@@ -69,13 +69,13 @@ async def accepted(listening: socket.socket) -> AsyncIterator[tuple[socket.socke
             await asyncio.sleep(_ACCEPTS_PAUSE_SECONDS)
 
 
-def gives_way(peer: str, held: Iterable[H], *, connections: int, per_peer: int) -> H | None:
+def gives_way(peer: str, connected: Iterable[H], *, connections: int, per_peer: int) -> H | None:
     """
     The connection that gives way to a new one from `peer`; None if there is room for both.
 
-    held: the open connections, the oldest first. connections: the limit for all addresses. per_peer: for one address.
+    connected: the oldest first. connections: the limit for all addresses. per_peer: for one address.
     """
-    open_ones = list(held)
+    open_ones = list(connected)
     counts = Counter(connection.peer for connection in open_ones)
     if counts[peer] >= per_peer:
         peers = {peer}

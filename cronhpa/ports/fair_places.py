@@ -35,7 +35,7 @@ class FairPlaces:
         self._free = total
         self._of_one = total if of_one is None else of_one
         self._slow_seconds = slow_seconds
-        self._held: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
         self._turns = count()
         # The waiting requests by key, each with the number of its turn, in the order of turns: fast keys, slow keys.
         self._fast: dict[str, _Line] = {}
@@ -93,9 +93,9 @@ class FairPlaces:
 
     def _give_back(self, key: str) -> None:
         self._free += 1
-        self._held[key] -= 1
-        if not self._held[key]:
-            del self._held[key]
+        self._taken[key] -= 1
+        if not self._taken[key]:
+            del self._taken[key]
         self._grant()
 
     def _record_speed(self, key: str, begun: float, now: float) -> None:
@@ -120,13 +120,13 @@ class FairPlaces:
                 lines[key] = (next(self._turns), requests)
             if not granted.done():
                 self._free -= 1
-                self._held[key] += 1
+                self._taken[key] += 1
                 granted.set_result(None)
 
     def _next(self) -> str | None:
         """The key that gets the next free place."""
         first = self._first(self._fast)
-        if self._slow and sum(held for key, held in self._held.items() if key in self._slow_at) < self._of_one:
+        if self._slow and sum(taken for key, taken in self._taken.items() if key in self._slow_at) < self._of_one:
             first = min(first, self._first(self._slow))
         return first[2] if first[0] < self._of_one else None
 
@@ -134,7 +134,7 @@ class FairPlaces:
         """(places that it has, turn, key) of the first key; without a key, infinitely many places."""
         first = (math.inf, 0, "")
         for key, (turn, _) in lines.items():
-            first = min(first, (self._held[key], turn, key))
+            first = min(first, (self._taken[key], turn, key))
             if not first[0]:
                 break  # later keys have a later turn; at most `total` keys have a place
         return first

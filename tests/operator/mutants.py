@@ -68,7 +68,7 @@ def blindly_down(spec: Any, *given: Any) -> Any:
     return replace(decision, desired=lower) if decision.failure and decision.current > lower else decision
 
 
-def forgetful(self: Any, _current: int, now: int, _held_until: int | None = None) -> Any:
+def forgetful(self: Any, _current: int, now: int, _assumed_until: int | None = None) -> Any:
     """A restart believes that one replica was enough until now."""
     return replace(self, recommendations=(Recommendation(1, now, 1),), scale_downs=(), intent=None)
 
@@ -101,11 +101,11 @@ def never_forgotten(*_: Any) -> None:
 @asynccontextmanager
 async def one_after_another(self: MetricApis, namespace: str) -> AsyncIterator[None]:
     """A namespace's pod metrics are requested once those of the one before have come."""
-    async with _TURNS.setdefault(self, asyncio.Lock()), _HOLDING(self, namespace):
+    async with _TURNS.setdefault(self, asyncio.Lock()), _USING(self, namespace):
         yield
 
 
-_HOLDING = MetricApis.holding_list
+_USING = MetricApis.using_list
 _TURNS: WeakKeyDictionary[MetricApis, asyncio.Lock] = WeakKeyDictionary()
 
 MUTANTS = (
@@ -127,9 +127,7 @@ MUTANTS = (
             (writer, "needed_between", lambda *_: StatusWrite.STATUS),
         ),
     ),
-    Mutant(
-        "one namespace after another", ("S8",), range(6, 200, 8), ((MetricApis, "holding_list", one_after_another),)
-    ),
+    Mutant("one namespace after another", ("S8",), range(6, 200, 8), ((MetricApis, "using_list", one_after_another),)),
     Mutant("another owner", ("S10",), range(23, 80), ((Owners, "problem", lambda *_: None),)),
     Mutant("a deleted object", ("S11",), range(20, 200), ((Inventory, "drop", never_forgotten),)),
     Mutant(

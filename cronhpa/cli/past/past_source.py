@@ -107,13 +107,13 @@ async def opened(where: PastLocation) -> AsyncIterator[PastSource]:
 
     configuration = load_configuration(where.kubeconfig, where.context)
     token = await _token(where, configuration)
-    async with AsyncExitStack() as held:
-        session = await held.enter_async_context(_session())
+    async with AsyncExitStack() as opened:
+        session = await opened.enter_async_context(_session())
         sources: list[PastSource] = []
         problems: list[PastSourceError] = []
         for operator in _operators(where):
             try:
-                port = await held.enter_async_context(
+                port = await opened.enter_async_context(
                     forwarded(
                         operator,
                         PORT,

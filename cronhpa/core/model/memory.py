@@ -156,7 +156,7 @@ class Memory(Struct, frozen=True):
             node_start=None if self.node_start is None else replace(self.node_start, at=self.node_start.at + step),
         )
 
-    def resumed(self, current: int | None, now: Nanoseconds, held_until: Nanoseconds | None = None) -> Memory:
+    def resumed(self, current: int | None, now: Nanoseconds, assumed_until: Nanoseconds | None = None) -> Memory:
         """
         The memory of a new process; `behavior.resume` adds a step that is not in this memory.
 
@@ -164,7 +164,7 @@ class Memory(Struct, frozen=True):
         instant are assumed to hold until now: a restart may delay a scale-down, never hasten it, and raises no count.
         If the memory does not explain the current count (it may come from a backup), the current count is assumed to be
         recommended now: otherwise nothing would hold the present pods.
-        held_until: the latest instant at which the old process can have remembered a reconciliation, None for now.
+        assumed_until: the latest instant at which the old process can have remembered a reconciliation, None for now.
         """
         memory = self.settled(current, now)
         if not memory.recommendations:
@@ -174,7 +174,7 @@ class Memory(Struct, frozen=True):
         newest = tuple(entry for entry in memory.recommendations if entry.at == last)
         if current is not None and not self._explains(current):
             newest = (Recommendation(current, now, current, BY_NOBODY),)
-        at = now if held_until is None else held_until
+        at = now if assumed_until is None else assumed_until
         held = (replace(_held(_measured(entry)), at=max(entry.at, at)) for entry in newest)
         return replace(memory, recommendations=(*memory.recommendations, *held))
 

@@ -88,7 +88,7 @@ def with_calendars(spec: Spec, calendars: Calendars) -> Spec:
 
 
 def without_calendars(spec: Spec) -> Spec:
-    """The spec as if the calendars that it names held no event, for whoever does not know them."""
+    """The spec as if the calendars that it names had no event, for whoever does not know them."""
     return with_calendars(spec, {name: Calendar(name, ()) for name in calendars_of(spec)})
 
 

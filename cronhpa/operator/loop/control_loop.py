@@ -203,7 +203,7 @@ class ControlLoop:
     async def _reconcile_after_list(self, namespace: str, states: list[ObjectState], queries: MetricQueries) -> None:
         """Reconciles a group after one LIST of the pod metrics; objects that waited for its end are due then."""
         try:
-            async with self._cluster.metrics.holding_list(namespace):
+            async with self._cluster.metrics.using_list(namespace):
                 requested_at, pod_metrics = self._clock(), None
                 try:
                     async with asyncio.timeout(_RECONCILE_SECONDS):
@@ -216,7 +216,7 @@ class ControlLoop:
                     LOG.debug("the pod metrics of %s", namespace, exc_info=True)
                 await self._reconcile_group(states, pod_metrics, queries, requested_at)
         finally:
-            if not self._cluster.metrics.list_wait_seconds(namespace):  # else the namespace holds another one
+            if not self._cluster.metrics.list_wait_seconds(namespace):  # else the namespace uses another one
                 self._queue.resume(namespace)
 
     async def _reconcile_group(
@@ -226,7 +226,7 @@ class ControlLoop:
         queries: MetricQueries,
         begun: Nanoseconds,
     ) -> None:
-        """Reconciles a group. Its writes go on in tasks of their own: this one may hold a LIST."""
+        """Reconciles a group. Its writes go on in tasks of their own: this one may use a LIST."""
         undecided = [*states] if self._reconciler.standing.checks else await self._without_standing(states, pod_metrics)
         if len(states) > 1:
             undecided = self._spawn_own_requests(undecided, queries)

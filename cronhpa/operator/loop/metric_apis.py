@@ -5,12 +5,12 @@ queried from that source.
 A namespace's pod metrics are listed at most once in half a second, with the resources that its objects name. Three
 limits protect three things:
 
-- `holding_list` the memory. A reconciliation that waits for the processor holds the LIST that it reads: a megabyte for
-  a thousand pods. At an edge that all objects share, reconciliations begin faster than they end. So an object that
-  becomes due while its namespace holds a LIST waits for its end, and shares the next one with all others that have
-  waited; and few namespaces hold a LIST at a time, first come first served.
+- `using_list` the memory. A reconciliation that waits for the processor keeps the LIST that it reads: a megabyte for a
+  thousand pods. At an edge that all objects share, reconciliations begin faster than they end. So an object that
+  becomes due while its namespace uses a LIST waits for its end, and shares the next one with all others that have
+  waited; and few namespaces use a LIST at a time, first come first served.
 - `HangLimiter` the other objects from an API that hangs: whoever waits there is refused once the requests before have
-  hung. Nobody waits for `holding_list` for longer than five seconds, so that it cannot do this.
+  hung. Nobody waits for `using_list` for longer than five seconds, so that it cannot do this.
 - The places of `Client.read` the API server, also from requests whose reconciliation was given up.
 """
 
@@ -144,7 +144,7 @@ class MetricApis:
         self._resources: dict[str, tuple[int, frozenset[str]]] = {}
         # Nobody waits for room whose list could be sent.
         self._room = asyncio.Semaphore(METRIC_READS_AT_ONCE)
-        self._holders: Counter[str] = Counter()
+        self._users: Counter[str] = Counter()
         # When the newest of them began, by the event loop's clock.
         self._since: dict[str, float] = {}
 
@@ -163,9 +163,9 @@ class MetricApis:
         return MetricQueries(lambda also: self._list_of(namespace, also), reader, self._sources, self._limiters)
 
     @asynccontextmanager
-    async def holding_list(self, namespace: str) -> AsyncIterator[None]:
+    async def using_list(self, namespace: str) -> AsyncIterator[None]:
         """Around reconciliations that read a list of a namespace, from before it is sent; waits for room."""
-        self._holders[namespace] += 1
+        self._users[namespace] += 1
         self._since[namespace] = asyncio.get_running_loop().time()
         has_room = False
         try:
@@ -176,12 +176,12 @@ class MetricApis:
         finally:
             if has_room:
                 self._room.release()
-            self._holders[namespace] -= 1
-            if not self._holders[namespace]:
-                del self._holders[namespace], self._since[namespace]
+            self._users[namespace] -= 1
+            if not self._users[namespace]:
+                del self._users[namespace], self._since[namespace]
 
     def list_wait_seconds(self, namespace: str) -> float:
-        """For how long an object of a namespace that needs its pod metrics waits at most; 0 if no list is held."""
+        """For how long an object of a namespace that needs its pod metrics waits at most; 0 if none is in use."""
         since = self._since.get(namespace)
         return 0.0 if since is None else max(since + _WAIT_SECONDS - asyncio.get_running_loop().time(), 0.0)
 

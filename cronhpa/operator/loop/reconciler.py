@@ -174,11 +174,11 @@ class Reconciler:
             return None
         if local.clock_step:
             return None  # it is due again, by the clock that was set meanwhile
-        held_until = self._resume(state, spec, observation, now)
+        assumed_until = self._resume(state, spec, observation, now)
         self.loads.observed(state, spec, observation, now)
         forecast, limited = self._forecast(state, spec, now)
         record = Record(spec, observation, limited, local.memory, now)
-        decision = await self._decided(state, record, held_until)
+        decision = await self._decided(state, record, assumed_until)
         contradictions = await self._contradictions(state, spec, decision, now)
         if not self._is_current(state, spec):
             return None
@@ -240,8 +240,8 @@ class Reconciler:
         local.latest = reconciliation
         return reconciliation
 
-    async def _decided(self, state: ObjectState, record: Record, held_until: Nanoseconds) -> Decision:
-        """The decision, with the instant that the memory keeps, which is not before `held_until`."""
+    async def _decided(self, state: ObjectState, record: Record, assumed_until: Nanoseconds) -> Decision:
+        """The decision, with the instant that the memory keeps, which is not before `assumed_until`."""
         given = (record.spec, record.observation, record.forecast, record.memory, record.now)
         try:
             decided = await _computed(self._decide, *given, in_thread=_takes_long(state, record.spec, record.now))
@@ -251,7 +251,7 @@ class Reconciler:
             raise
         period = record.spec.options.sync_period
         at = remembered_at(record.memory, latest(state.namespace, period, record.now), period, record.now)
-        return replace(decided, at=max(at, held_until))
+        return replace(decided, at=max(at, assumed_until))
 
     def _resume(self, state: ObjectState, spec: Spec, observation: Observation, now: Nanoseconds) -> Nanoseconds:
         """
@@ -262,21 +262,21 @@ class Reconciler:
         """
         local, period = state.local, spec.options.sync_period
         grid = latest(state.namespace, period, now)
-        held_until = 0 if local.resumed else resumed_at(local.memory, grid, period, now)
+        assumed_until = 0 if local.resumed else resumed_at(local.memory, grid, period, now)
         if not isinstance(observation.scale, Scale):
-            return held_until
+            return assumed_until
         current = observation.scale.spec_replicas
         if local.resumed:
             memory = local.memory.settled(current, now)
         else:
             self.crowds.remember(local.memory)
             local.replica_conflict = ReplicaConflict.resumed(state.served.status, now)
-            memory = resume(local.memory, current, now, spec.behavior, held_until)
+            memory = resume(local.memory, current, now, spec.behavior, assumed_until)
         if local.replica_conflict is not None:
             local.replica_conflict.found(current, now)
         local.remember(memory)
         local.resumed, state.writes.scale_unknown = True, False
-        return held_until
+        return assumed_until
 
     async def _contradictions(
         self, state: ObjectState, spec: Spec, decision: Decision, now: Nanoseconds

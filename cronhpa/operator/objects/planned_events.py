@@ -7,7 +7,7 @@ decided in their next period, and all others are left as they are.
 
 "Not listed yet" is not "no event": nothing is decided before the first lists. Where a list keeps failing, decisions go
 on after a minute and scale nothing down. A cluster without the CRDs has no events. An operator without the right to
-list them, or the namespaces that one selects, sees none; what one held before a restart stays up (`former_events`).
+list them, or the namespaces that one selects, sees none; what one kept up before a restart stays up (`former_events`).
 The log says so once.
 """
 
@@ -69,11 +69,11 @@ _HEARD_SECONDS = 10.0
 _MOMENT_SECONDS = 5.0
 _UNREADABLE = "planned events cannot be listed: what they ask for is not known"
 _FORBIDDEN = (
-    "planned events may not be listed any more, and one held here: grant list and watch of plannedevents and"
+    "planned events may not be listed any more, and one was in force here: grant list and watch of plannedevents and"
     " clusterplannedevents again; nothing is scaled down until it would have closed"
 )
 _NAMESPACES_FORBIDDEN = (
-    "namespaces may not be listed any more, and an event that selects them held here: grant list and watch of"
+    "namespaces may not be listed any more, and an event that selects them was in force here: grant list and watch of"
     " namespaces again; nothing is scaled down until it would have closed"
 )
 _ABSENT: dict[int, str] = {HTTPStatus.NOT_FOUND: "is not installed", HTTPStatus.FORBIDDEN: "may not be listed"}
@@ -308,7 +308,7 @@ class PlannedEvents:
         return self._with_former(spec, key, labels) if self._forbidden else spec
 
     def _with_former(self, spec: Spec, key: Key, labels: Mapping[str, str]) -> Spec:
-        """The spec, with a schedule that cannot be read for each kind of events that held and may not be read now."""
+        """The spec, with an unreadable schedule for each kind of events that were in force and may not be read now."""
         state = self._inventory.items.get(key)
         if state is None:
             return spec
@@ -316,7 +316,7 @@ class PlannedEvents:
             if path == _NAMESPACES and not self._may_be_picked(labels):
                 continue
             of_cluster = path == _NAMESPACES or path.endswith(CLUSTER_EVENT_PLURAL)
-            if self._former.hold(state, of_cluster=of_cluster):
+            if self._former.was_in_force(state, of_cluster=of_cluster):
                 prefix = CLUSTER_EVENT_PREFIX if of_cluster else EVENT_PREFIX
                 problem = _NAMESPACES_FORBIDDEN if path == _NAMESPACES else _FORBIDDEN
                 spec = with_unknown_events(spec, problem, prefix)
@@ -398,7 +398,7 @@ class PlannedEvents:
                 self.look_again()
         await informer.synced.wait()
         self._note_readable(informer.path)
-        # Not before: until its first list what held is as unknown as without the right.
+        # Not before: until its first list what was in force is as unknown as without the right.
         self._note_forbidden(informer.path, is_forbidden=False)
 
     async def _doubt_later(self) -> None:
@@ -427,13 +427,13 @@ class PlannedEvents:
             self.look_again()
 
     def _note_forbidden(self, path: str, *, is_forbidden: bool) -> None:
-        """Notes whether a list is refused: each minute, because an event that held may have closed since."""
+        """Notes whether a list is refused: each minute, because an event that was in force may have closed since."""
         before = path in self._forbidden
         if is_forbidden:
             self._forbidden.add(path)
         else:
             self._forbidden.discard(path)
-        if before != is_forbidden or (is_forbidden and self._former.any_held(self._inventory.items)):
+        if before != is_forbidden or (is_forbidden and self._former.any_in_force(self._inventory.items)):
             self.look_again()
 
     def _on_event(self, namespace: str, name: str, raw: RawEvent | None) -> None:

@@ -39,7 +39,7 @@ OPTIONS = ControllerOptions()
 # --- recommendations ---------------------------------------------------------------------------------------------
 
 
-def test_the_newest_recommendation_is_taken_to_have_held_until_the_restart():
+def test_the_newest_recommendation_is_taken_to_have_assumed_until_the_restart():
     """Nobody knows when the old process ended: at worst just now. A window of 300 s begins anew, and 5 stays."""
     resumed = recommended(5, "09:50").resumed(5, NOW)
 
@@ -265,7 +265,7 @@ def test_a_count_that_the_memory_does_not_explain_was_found_at_the_restart():
     assert "8 found at 2026-11-23T10:00:00Z, until 2026-11-23T10:05:00Z" in told(resumed, 8, NOW + MINUTE)
 
 
-def test_of_what_was_asked_for_at_one_instant_all_is_taken_to_have_held_until_the_restart():
+def test_of_what_was_asked_for_at_one_instant_all_is_taken_to_have_assumed_until_the_restart():
     """
     Two reconciliations can be remembered under one instant, 3 and then 10, and later ones repeat the 10: a window up
     keeps the 3 in the status, and the order of the two says nothing. 10 held until the restart, so they stay for five

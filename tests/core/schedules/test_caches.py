@@ -170,7 +170,7 @@ STATE = {
     "operator.loop.control_loop:NamespaceTasks._tasks": "reconciliations under way",
     "operator.loop.hang_limiter:HangLimiter._hanging": "10,000 namespaces or metrics; an answer",
     "kube.scale:Targets._reads": "kinds of targets",
-    "operator.loop.metric_apis:MetricApis._holders": "namespaces under way",
+    "operator.loop.metric_apis:MetricApis._users": "namespaces under way",
     "operator.loop.metric_apis:MetricApis._since": "reconciliations under way",
     "operator.loop.delaying_queue:DelayingQueue._postponed": "five seconds",
     "operator.loop.metric_apis:MetricApis._lists": "half a second",

@@ -18,7 +18,7 @@ def reconciliations():
     return sum(isinstance(tracked, Reconciliation) for tracked in gc.get_objects())
 
 
-def test_a_decision_that_is_written_is_not_held_until_the_last_one_of_its_batch():
+def test_a_decision_that_is_written_is_not_assumed_until_the_last_one_of_its_batch():
     """
     40 objects scale in one reconciliation of their namespace, and one of these writes hangs.
 

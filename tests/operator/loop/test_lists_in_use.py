@@ -169,14 +169,14 @@ def test_an_object_that_is_deleted_while_it_waits_for_a_list_is_forgotten():
     assert (4, 2, 0) == live(scenario)
 
 
-def test_turns_of_32_namespaces_hold_lists_at_a_time():
+def test_turns_of_32_namespaces_use_lists_at_a_time():
     """33 namespaces, each with a turn of two seconds: the last one begins when the first ones have ended."""
 
     async def scenario():
-        held, begun = MetricApis(None, None, None, None), []
+        apis, begun = MetricApis(None, None, None, None), []
 
         async def turn(namespace):
-            async with held.holding_list(namespace):
+            async with apis.using_list(namespace):
                 begun.append(round(asyncio.get_running_loop().time() - start, 3))
                 await asyncio.sleep(2)
 
@@ -191,10 +191,10 @@ def test_turns_that_are_given_up_while_they_wait_leave_their_room_to_others():
     """32 turns of a second, and two that wait for their end. The first of these is cancelled at 0.5 s."""
 
     async def scenario():
-        held, begun = MetricApis(None, None, None, None), {}
+        apis, begun = MetricApis(None, None, None, None), {}
 
         async def turn(namespace):
-            async with held.holding_list(namespace):
+            async with apis.using_list(namespace):
                 begun[namespace] = round(asyncio.get_running_loop().time() - start, 3)
                 await asyncio.sleep(1)
 
@@ -204,7 +204,7 @@ def test_turns_that_are_given_up_while_they_wait_leave_their_room_to_others():
         await asyncio.sleep(0.5)
         given_up.cancel()
         await asyncio.gather(*first, last)
-        return begun.get("given-up"), begun["last"], held.list_wait_seconds("given-up")
+        return begun.get("given-up"), begun["last"], apis.list_wait_seconds("given-up")
 
     assert (None, 1.0, 0) == live(scenario)
 
@@ -213,10 +213,10 @@ def test_turns_that_hang_keep_others_out_for_five_seconds():
     """What they wait for besides their lists may hang: a second LIST after an edit, a target that is read by itself."""
 
     async def scenario():
-        held = MetricApis(None, None, None, None)
+        apis = MetricApis(None, None, None, None)
 
         async def turn(namespace, seconds):
-            async with held.holding_list(namespace):
+            async with apis.using_list(namespace):
                 begun = asyncio.get_running_loop().time() - start
                 await asyncio.sleep(seconds)
                 return round(begun, 3)
@@ -233,10 +233,10 @@ def test_an_object_waits_for_five_seconds_although_its_namespace_waits_for_room_
     """The room is kept for 4.9 s; an object that waits from the beginning need not wait at 5 s."""
 
     async def scenario():
-        held = MetricApis(None, None, None, None)
+        apis = MetricApis(None, None, None, None)
 
         async def turn(namespace, seconds):
-            async with held.holding_list(namespace):
+            async with apis.using_list(namespace):
                 await asyncio.sleep(seconds)
 
         async with asyncio.TaskGroup() as tasks:
@@ -244,8 +244,8 @@ def test_an_object_waits_for_five_seconds_although_its_namespace_waits_for_room_
                 tasks.create_task(turn(f"first-{number}", 4.9))
             tasks.create_task(turn("prod", 15))
             await asyncio.sleep(0.1)
-            waits = [held.list_wait_seconds("prod"), held.list_wait_seconds("other")]
+            waits = [apis.list_wait_seconds("prod"), apis.list_wait_seconds("other")]
             await asyncio.sleep(waits[0])
-            return [round(seconds, 3) for seconds in (*waits, held.list_wait_seconds("prod"))]
+            return [round(seconds, 3) for seconds in (*waits, apis.list_wait_seconds("prod"))]
 
     assert [4.9, 0, 0] == live(scenario)
