@@ -259,6 +259,9 @@ def test_what_if_is_run_from_the_form_and_its_yaml_is_there_to_copy(opened, live
         expect(page.locator(".result .alert")).to_contain_text("forecasts: there is no such field")
         page.get_by_role("button", name="As it is", exact=True).click()
         expect(yaml).to_have_value(re.compile(r"\n  minReplicas: 3\n"))
+        # Found: letters became `null`, so the field that was wrong was no longer there to be named.
+        page.get_by_label("Target of cpu, percent").fill("eighty")
+        expect(yaml).to_have_value(re.compile(r"averageUtilization: eighty\n"))
 
 
 @pytest.mark.slow

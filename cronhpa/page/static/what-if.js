@@ -30,7 +30,7 @@ function targetOf(spec) {
     for (const name of ["averageUtilization", "averageValue", "value"]) {
       if (target[name] !== undefined && target[name] !== null) {
         return {label: `Target of ${source.name ?? source.metric?.name ?? metric.type}${name === "averageUtilization" ? ", percent" : ""}`,
-          get: () => target[name], set: (text) => { target[name] = name === "averageUtilization" ? Number(text) : text; }};
+          get: () => target[name], set: name === "averageUtilization" ? whole(target, name) : (text) => { target[name] = text; }};
       }
     }
   }
