@@ -28,6 +28,7 @@ from cronhpa.cli.terminal.console import complain, fail, say
 from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.spec import ControllerOptions, Override, Spec
+from cronhpa.core.schedules.wall_clock import zone_problem
 
 Json = dict[str, Any]
 # A longer override is likely to be forgotten; a schedule would be better.
@@ -154,16 +155,15 @@ def _check(arguments: _Arguments) -> None:
 
 def _wanted(arguments: _Arguments, body: Json, now: Nanoseconds) -> Json:
     """The field spec.override, with null for each bound that an earlier override may have. Raises BadParameter."""
-    zone = _zone(body)
     if arguments.length is not None:
         end = now + _length(arguments.length)
     else:
         try:
-            end = parse_moment(arguments.until or "", zone, now, is_end=True)
+            end = parse_moment(arguments.until or "", _stated_zone(body), now, is_end=True)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--until") from error
         if end <= now:
-            text = f"{format_moment(end, zone)} is past, by {format_length(now - end)}: name a time to come"
+            text = f"{format_moment(end, _zone(body))} is past, by {format_length(now - end)}: name a time to come"
             raise typer.BadParameter(text, param_hint="--until")
     return {
         "minReplicas": arguments.minimum,
@@ -292,8 +292,13 @@ def _parsed(body: Json) -> Spec:
         fail("override", f"{label_of(body)} cannot be read: {error}")
 
 
-def _zone(body: Json) -> str:
+def _stated_zone(body: Json) -> str:
     return str(body["spec"].get("timeZone") or "UTC")
+
+
+def _zone(body: Json) -> str:
+    """The zone in which times are shown: UTC where that of the object is not known here."""
+    return "UTC" if zone_problem(_stated_zone(body)) else _stated_zone(body)
 
 
 def _refuse(label: str, error: Any) -> NoReturn:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from zoneinfo import ZoneInfoNotFoundError
 
 from cronhpa.core.model.instant import DAY, MINUTE, Nanoseconds, parse_duration, parse_instant
 from cronhpa.core.model.local_time import format_clock, format_length, format_local, format_moment, format_offset, local
-from cronhpa.core.schedules.wall_clock import to_instant
+from cronhpa.core.schedules.wall_clock import to_instant, zone_problem
 
 __all__ = [
     "format_clock",
@@ -43,6 +44,8 @@ def parse_moment(text: str, zone: str, now: Nanoseconds, *, is_end: bool = False
         if moment_of_text.tzinfo is not None:
             return parse_instant(text)
         return to_instant(moment_of_text, zone, is_end=is_end)
+    except ZoneInfoNotFoundError as error:  # an API server of a newer release may know it
+        raise ValueError(f'"{text}": {zone_problem(zone)}, or an offset, such as "2026-11-23T17:00:00Z"') from error
     except (ValueError, OverflowError) as error:
         example = f'"2026-11-23T18:00" (local time of {zone}), "2026-11-23T17:00:00Z", "2026-11-23" or "18:00"'
         raise ValueError(f'"{text}" is no time: write for example {example}') from error

@@ -49,7 +49,7 @@ SHOP = {
 NINE, SEVEN = "2026-11-23T09:00:00Z", "2026-11-23T07:00:00Z"
 
 
-def remarked(clock=SEVEN, *, until="2026-11-23T12:00:00Z", above_max=False, current=60, **bounds):
+def remarked(clock=SEVEN, *, until="2026-11-23T12:00:00Z", above_max=False, current=60, zone="UTC", **bounds):
     wanted = {
         "minReplicas": None,
         "maxReplicas": None,
@@ -58,7 +58,8 @@ def remarked(clock=SEVEN, *, until="2026-11-23T12:00:00Z", above_max=False, curr
         "reason": "INC-4711",
         **bounds,
     }
-    body = {**SHOP, "status": {"currentReplicas": current} if current is not None else {}}
+    body = {**SHOP, "spec": {**SHOP["spec"], "timeZone": zone}}
+    body["status"] = {"currentReplicas": current} if current is not None else {}
     return override_module.remarks(wanted, body, parse_instant(clock), above_max=above_max)
 
 
@@ -143,3 +144,10 @@ def test_the_bounds_that_it_tells_follow_from_the_start_up_that_was_learned():
     assert "  from then on: 1 (Spec) to 50 (Spec)" in override_module.in_force(
         body, parse_instant("2026-11-23T07:50:00Z")
     )
+
+
+def test_times_are_shown_in_utc_where_the_zone_of_the_object_is_not_known():
+    """An API server with newer zones accepts it. Found: a traceback."""
+    (remark,) = remarked(until="2027-11-23T12:00:00Z", zone="Mars/Port", minReplicas=60)
+
+    assert "until Tue 2027-11-23 12:00 +00:00" in remark

@@ -46,6 +46,15 @@ def test_a_malformed_time_is_refused_with_examples(text):
         parse_moment(text, "Asia/Tokyo", NOW)
 
 
+def test_a_local_time_of_a_zone_that_is_not_known_here_is_refused_and_one_with_an_offset_is_read():
+    """An API server with newer zones accepts it in an object. Found: a traceback."""
+    for text in ("18:00", "2026-11-23T18:00"):
+        with pytest.raises(ValueError, match=r'"Mars/Port" is not an IANA time zone: .*, or an offset, such as'):
+            parse_moment(text, "Mars/Port", NOW)
+
+    assert parse_instant("2026-11-23T17:00:00Z") == parse_moment("2026-11-23T18:00:00+01:00", "Mars/Port", NOW)
+
+
 LENGTHS = {"90m": 90 * MINUTE, "1h30m": 90 * MINUTE, "7d": 7 * DAY, "2w": 14 * DAY}
 
 
