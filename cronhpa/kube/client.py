@@ -272,12 +272,16 @@ class Client:
         places: _Places,
     ) -> bytes:
         """A request in one of these places, sent no sooner than the API server asks for."""
-
-        async def sent() -> bytes:
+        clock = asyncio.get_running_loop().time
+        self._throttles.look(method, path, clock())
+        try:
             async with places.requests:
-                return await self._try(method, path, body, content_type, params, bytes_max, places)
-
-        return await self._throttles.sent(method, path, sent)
+                answer = await self._try(method, path, body, content_type, params, bytes_max, places)
+        except ClusterError as error:
+            self._throttles.note(method, path, error, clock())
+            raise
+        self._throttles.note(method, path, None, clock())
+        return answer
 
     async def _try(
         self,

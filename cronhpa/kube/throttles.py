@@ -6,17 +6,12 @@ Each method and path is throttled by itself, so that one that has to wait delays
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import TypeVar
 
 from msgspec import Struct
 
 from cronhpa.kube.errors import ClusterError
-
-T = TypeVar("T")
 
 # A server that asks for no pause must not be queried in a busy loop.
 _LEAST_SECONDS = 0.5
@@ -54,28 +49,16 @@ class Throttles:
         return 0.0 if throttle is None else max(throttle.until - now, 0.0)
 
     def look(self, method: str, path: str, now: float) -> None:
-        """Raises ClusterError for a request that must wait."""
-        if self.seconds(method, path, now):
-            error = self._throttled[method, path].error
-            # As it was refused: another text would be another status.
-            raise ClusterError(error.status, error.reason, error.message)
-
-    async def sent(self, method: str, path: str, send: Callable[[], Awaitable[T]]) -> T:
         """
-        What `send` returns. Raises ClusterError, unsent, for a request that must wait.
+        Raises ClusterError for a request that must wait.
 
         Nothing waits here: what was decided would be old when it is sent, and whoever waits holds a place that others
         need. The next reconciliation decides anew.
         """
-        clock = asyncio.get_running_loop().time
-        self.look(method, path, clock())
-        try:
-            answer = await send()
-        except ClusterError as error:
-            self.note(method, path, error, clock())
-            raise
-        self.note(method, path, None, clock())
-        return answer
+        if self.seconds(method, path, now):
+            error = self._throttled[method, path].error
+            # As it was refused: another text would be another status.
+            raise ClusterError(error.status, error.reason, error.message)
 
     def note(self, method: str, path: str, error: ClusterError | None, now: float) -> None:
         """Notes the end of a request, None for one that succeeded."""
