@@ -22,12 +22,13 @@ def following(name: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     return now - (now - phase) % period + period
 
 
-def latest(namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
-    """The newest grid instant of a namespace's objects with this period."""
-    return following(namespace, period, now) - period
+def caused_at(namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+    """The newest grid instant of a namespace, if it caused the reconciliation at `now`; else `now`."""
+    grid = following(namespace, period, now) - period
+    return now if now - grid > period // LATE else grid
 
 
-def remembered_at(memory: Memory, grid: Nanoseconds, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+def remembered_at(memory: Memory, namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     """
     The instant with which the memory keeps a decision: the newest grid instant, if it caused the decision.
 
@@ -35,18 +36,12 @@ def remembered_at(memory: Memory, grid: Nanoseconds, period: Nanoseconds, now: N
     arrived, it would be slightly too young at a later reconciliation whose metrics arrive faster, and the next step
     would wait another sync period. The upstream sleeps between two reconciliations, so it does not have this problem.
     """
-    for events in (memory.scale_ups, memory.scale_downs):
-        if events and any(event.at >= grid for event in events):
-            return now
-    return caused_at(grid, period, now)
+    at = caused_at(namespace, period, now)
+    # A second decision of one grid instant has its own.
+    return now if any(event.at >= at for event in (*memory.scale_ups, *memory.scale_downs)) else at
 
 
-def caused_at(grid: Nanoseconds, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
-    """The newest grid instant, if it caused the present reconciliation; else now."""
-    return now if now - grid > period // LATE else grid
-
-
-def resumed_at(memory: Memory, grid: Nanoseconds, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+def resumed_at(memory: Memory, namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     """
     The instant of a process's first reconciliation in the memory, which is also the latest possible one of the process
     before.
@@ -54,5 +49,6 @@ def resumed_at(memory: Memory, grid: Nanoseconds, period: Nanoseconds, now: Nano
     The former process may have had another period, and reconciliations after this grid instant: then the newest
     recommendation is not on this grid.
     """
+    grid = following(namespace, period, now)
     newest = max((entry.at for entry in memory.recommendations), default=grid)
-    return now if (grid - newest) % period else remembered_at(memory, grid, period, now)
+    return now if (grid - newest) % period else remembered_at(memory, namespace, period, now)

@@ -23,7 +23,7 @@ from cronhpa.core.model.spec import CronWindow, Mode, PodSelection, Spec
 from cronhpa.core.schedules.bounds import quiet_until
 from cronhpa.core.schedules.conflicts import Conflict, conflicts
 from cronhpa.core.schedules.leads import urgent_edge
-from cronhpa.core.sync_grid import latest, remembered_at, resumed_at
+from cronhpa.core.sync_grid import remembered_at, resumed_at
 from cronhpa.history.database.series import Series
 from cronhpa.kube.scale import is_watched
 from cronhpa.operator.loop.budget_trackers import BudgetTrackers
@@ -249,8 +249,7 @@ class Reconciler:
             # One line with all inputs: `cronhpa replay` decides them again, and a copy is a regression test.
             LOG.exception("this cannot be decided: %s", encode(record))
             raise
-        period = record.spec.options.sync_period
-        at = remembered_at(record.memory, latest(state.namespace, period, record.now), period, record.now)
+        at = remembered_at(record.memory, state.namespace, record.spec.options.sync_period, record.now)
         return replace(decided, at=max(at, assumed_until))
 
     def _resume(self, state: ObjectState, spec: Spec, observation: Observation, now: Nanoseconds) -> Nanoseconds:
@@ -261,8 +260,7 @@ class Reconciler:
         decision of an earlier instant would cause a status write for a small difference.
         """
         local, period = state.local, spec.options.sync_period
-        grid = latest(state.namespace, period, now)
-        assumed_until = 0 if local.resumed else resumed_at(local.memory, grid, period, now)
+        assumed_until = 0 if local.resumed else resumed_at(local.memory, state.namespace, period, now)
         if not isinstance(observation.scale, Scale):
             return assumed_until
         current = observation.scale.spec_replicas

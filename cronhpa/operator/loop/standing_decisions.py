@@ -22,7 +22,7 @@ from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record, encode
 from cronhpa.core.model.spec import ResourceMetric
 from cronhpa.core.standing import Standing, standing_of
-from cronhpa.core.sync_grid import caused_at, following, latest
+from cronhpa.core.sync_grid import caused_at, following
 from cronhpa.kube.metrics import PodMetricsByName
 from cronhpa.operator.loop.crowds import Crowds
 from cronhpa.operator.loop.metric_apis import MetricQueries, are_all_listed
@@ -69,8 +69,7 @@ class StandingDecisions:
             usages = _listed_usages(standing, inputs, measured, now)
         if usages is None or not standing.covers(usages, now):
             return False
-        period = standing.spec.options.sync_period
-        at = caused_at(latest(state.namespace, period, now), period, now)
+        at = caused_at(state.namespace, standing.spec.options.sync_period, now)
         standing.note_period(usages, now, max(at, standing.remembered_at))
         self.stood += 1
         if inputs.load is not None:

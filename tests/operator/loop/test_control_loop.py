@@ -11,7 +11,7 @@ from virtual_time import live
 from cronhpa.core.decide import decide
 from cronhpa.core.model.instant import DAY, HOUR, SECOND
 from cronhpa.core.model.memory import Memory, ScaleEvent
-from cronhpa.core.sync_grid import following, latest, remembered_at
+from cronhpa.core.sync_grid import following, remembered_at
 
 
 def shop(replicas=2, load=1000, **spec):
@@ -82,11 +82,11 @@ def test_what_comes_between_two_reconciliations_is_remembered_by_its_own_time():
     memory = Memory(scale_ups=(ScaleEvent(1, START),))
     grid = following("prod", 15 * SECOND, START)
 
-    assert grid == latest("prod", 15 * SECOND, grid) == latest("prod", 15 * SECOND, grid + 14 * SECOND)
-    assert grid == remembered_at(memory, grid, 15 * SECOND, grid + SECOND)
-    assert grid + 2 * SECOND == remembered_at(memory, grid, 15 * SECOND, grid + 2 * SECOND)
+    assert grid == remembered_at(memory, "prod", 15 * SECOND, grid)
+    assert grid == remembered_at(memory, "prod", 15 * SECOND, grid + SECOND)
+    assert grid + 2 * SECOND == remembered_at(memory, "prod", 15 * SECOND, grid + 2 * SECOND)
     scaled = replace(memory, scale_downs=(ScaleEvent(1, grid),))
-    assert grid + SECOND == remembered_at(scaled, grid, 15 * SECOND, grid + SECOND)
+    assert grid + SECOND == remembered_at(scaled, "prod", 15 * SECOND, grid + SECOND)
 
 
 def test_a_count_that_somebody_changes_waits_for_the_next_reconciliation():
