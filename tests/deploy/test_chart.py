@@ -12,6 +12,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from cronhpa.cli.objects.yaml_documents import read_with_lines
 from cronhpa.forecasting.messages import DaskCluster
 from cronhpa.kube.lease import LeaseName
 from cronhpa.operator.leader.shard_election import replica_lease, shard_lease
@@ -814,6 +815,26 @@ def test_names_and_labels_can_be_the_users():
         if manifest["kind"] != "CustomResourceDefinition" and manifest["metadata"]["labels"].get("team") != "web"
     ]
     assert "web" == only(objects, "StatefulSet")["spec"]["template"]["metadata"]["labels"]["team"]
+
+
+def test_a_label_that_is_stated_twice_stands_once_and_the_selector_is_never_the_users(tmp_path):
+    """
+    The more special one counts. Found: both stood there, which is no YAML, and a StatefulSet did not select its pods.
+    """
+    team = {name: {"enabled": True, "labels": {"team": name}} for name in ("serviceMonitor", "grafanaDashboards")}
+    common = {"team": "web", "app.kubernetes.io/name": "theirs", "app.kubernetes.io/part-of": "shop"}
+    file = tmp_path / "rendered.yaml"
+    file.write_text(helm_template(values={"commonLabels": common, "podLabels": {"team": "pods"}, **team}))
+
+    documents = [document for document in read_with_lines(file) if document.body]
+
+    assert [] == [twice.told() for document in documents for twice in document.repeated]
+    objects = [document.body for document in documents]
+    labels = {kind: only(objects, kind)["metadata"]["labels"] for kind in ("StatefulSet", "ServiceMonitor")}
+    pods = only(objects, "StatefulSet")["spec"]["template"]["metadata"]["labels"]
+    assert ["web", "serviceMonitor", "pods"] == [one["team"] for one in (*labels.values(), pods)]
+    assert {"cronhpa"} == {one["app.kubernetes.io/name"] for one in (*labels.values(), pods)}
+    assert {"shop"} == {one["app.kubernetes.io/part-of"] for one in (*labels.values(), pods)}
 
 
 def test_volumes_and_objects_of_the_user_are_added():

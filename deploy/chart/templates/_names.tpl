@@ -66,13 +66,23 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "cronhpa.labels" -}}
-{{ include "cronhpa.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{ include "cronhpa.labelsWith" (list . dict) }}
+{{- end -}}
+
+{{/* The labels of an object, with those that its values add. */}}
+{{- define "cronhpa.labelsWith" -}}
+{{- $root := first . -}}
+{{- $own := dict "app.kubernetes.io/version" $root.Chart.AppVersion "app.kubernetes.io/managed-by" $root.Release.Service "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version) -}}
+{{ include "cronhpa.joinedLabels" (list $root $own $root.Values.commonLabels (last .)) }}
+{{- end -}}
+
+{{/* Labels as one map, the later of two of a name: two would be no YAML. Those by which pods are selected hold. */}}
+{{- define "cronhpa.joinedLabels" -}}
+{{- $labels := dict -}}
+{{- range append (rest .) (include "cronhpa.selector" (first .) | fromYaml) -}}
+{{- $labels = mergeOverwrite $labels (. | default dict) -}}
+{{- end -}}
+{{ toYaml $labels }}
 {{- end -}}
 
 {{- define "cronhpa.serviceAccount" -}}
