@@ -279,6 +279,8 @@ class Client:
                 answer = await self._try(method, path, body, content_type, params, bytes_max, places)
         except ClusterError as error:
             self._throttles.note(method, path, error, clock())
+            # Also where the server does not say how long.
+            error.retry_after = self._throttles.seconds(method, path, clock()) or None
             raise
         self._throttles.note(method, path, None, clock())
         return answer

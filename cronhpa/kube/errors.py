@@ -25,7 +25,7 @@ class ClusterError(Exception):
     The API refused a request, or could not be reached.
 
     status: the HTTP status, 0 without an answer. causes: the refused fields of an object. retry_after: in how many
-    seconds the server wants to be asked again, None if it does not say.
+    seconds the server wants to be asked again, None if it does not want a pause.
     """
 
     def __init__(

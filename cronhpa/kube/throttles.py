@@ -55,10 +55,10 @@ class Throttles:
         Nothing waits here: what was decided would be old when it is sent, and whoever waits holds a place that others
         need. The next reconciliation decides anew.
         """
-        if self.seconds(method, path, now):
+        if seconds := self.seconds(method, path, now):
             error = self._throttled[method, path].error
             # As it was refused: another text would be another status.
-            raise ClusterError(error.status, error.reason, error.message)
+            raise ClusterError(error.status, error.reason, error.message, retry_after=seconds)
 
     def note(self, method: str, path: str, error: ClusterError | None, now: float) -> None:
         """Notes the end of a request, None for one that succeeded."""

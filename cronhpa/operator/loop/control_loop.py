@@ -345,6 +345,9 @@ class ControlLoop:
             if next_edge is not None:
                 # An edge that passed during the reconciliation has not been decided upon yet.
                 at = min(at, max(now, next_edge))
+            if state.due.retry_after is not None:
+                # Within a long period a scale-up must not wait for the next one.
+                at, state.due.retry_after = min(at, now + state.due.retry_after), None
             if key in self._inventory.items:
                 due[at].append(key)
         for at, keys in due.items():

@@ -41,6 +41,9 @@ TargetKey = tuple[str, str, str, str]
 BURST = 60
 # An unreadable spec waits for its edit; meanwhile its condition is checked this often.
 _UNREADABLE_PERIOD = 60 * SECOND
+# The first pause before a scale that the API server wants later. With 12 doublings it is longer than any period.
+_RETRIED_AFTER = SECOND
+_DOUBLINGS = 12
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Status] = msgspec.json.Decoder(dict)
 # Of zlib: the lowest level, and small tables. To clear the default tables takes far longer than to compress a text of a
@@ -222,8 +225,17 @@ class Due(Struct):
     """When the newest reconciliation was due."""
     next_edge: Nanoseconds | None = None
     """When a schedule changes next, if that makes the object due."""
+    retry_after: Nanoseconds | None = None
+    """How long after the reconciliation a scale is tried again that the API server wants later."""
+    refusals: int = 0
+    """How many times in a row the API server wanted it later."""
     trace: Context | None = None
     """The context of the reconciliation under way, while it is traced."""
+
+    def retry(self, pause: Nanoseconds) -> None:
+        """The API server wants a scale later, at least so long. Each pause is twice the last: it is busy."""
+        self.retry_after = max(pause, _RETRIED_AFTER << min(self.refusals, _DOUBLINGS))
+        self.refusals += 1
 
 
 class ObjectState:

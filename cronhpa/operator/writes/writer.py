@@ -208,6 +208,8 @@ class Writer:
             state.writes.scale_unknown = is_ambiguous(error)
             if conflict is not None:
                 conflict.wrote(None)
+            if error.retry_after is not None:
+                state.due.retry(round(error.retry_after * SECOND))
             LOG.warning("scaling %s/%s to %d: %s", state.namespace, state.name, decision.desired, error.message)
             return Failed(error.message)
         except asyncio.CancelledError:
@@ -216,6 +218,7 @@ class Writer:
             intending = state.memory_after(lambda remembered: remembered.intending(decision, spec, observation))
             state.local.remember(intending)
             raise
+        state.due.refusals = 0
         self.scaled["down" if is_down else "up"] += 1
         state.local.replica_conflict = conflict or ReplicaConflict()
         state.local.replica_conflict.wrote(decision.desired)

@@ -5,8 +5,10 @@ from itertools import pairwise
 
 import pytest
 from lives import CPU, Life, condition, cronhpa, deployment, one_pod_each, rules, status, timeline, until
-from model_api import Fault, ModelApi
+from model_api import START, Fault, ModelApi
 from virtual_time import live
+
+from cronhpa.core.model.instant import SECOND
 
 # One pod per 60 s: never more, whatever is lost. A reconciliation comes every 15 s.
 BEHAVIOR = rules(one_pod_each(60), one_pod_each(60))
@@ -53,6 +55,36 @@ def test_a_write_that_waits_does_not_hasten_the_next_step():
 
     assert [(2, 3), (3, 4)] == [first[1:], second[1:]]
     assert second[0] - first[0] >= 30
+
+
+def refused_scales(times, seconds, **spec):
+    """The second of each scale that was sent, of which the API server wants so many later; and the changes."""
+
+    async def story():
+        api = shop(load=3000, behavior=None, **spec)
+        api.faults = [Fault("PATCH", "/scale$", status=429, times=times)]
+        async with Life(api):
+            await until(seconds)
+        sent = [(at - START) / SECOND for at, method, path in api.asked if (method, path[-6:]) == ("PATCH", "/scale")]
+        return sent, timeline(api)
+
+    return live(story)
+
+
+def test_a_scale_that_the_api_server_wants_later_does_not_wait_for_the_next_period():
+    """A period of an hour. It is tried after a second, two and four more. Found: after an hour."""
+    sent, changes = refused_scales(3, 1800, syncPeriodSeconds=3600)
+
+    assert [1, 2, 4] == [round(later - earlier) for earlier, later in pairwise(sent)]
+    assert [(2, 4)] == [change[1:] for change in changes]
+
+
+def test_an_api_server_that_stays_busy_is_soon_asked_once_a_period_at_most():
+    """A period of 15 s: after pauses of one, two, four and eight seconds the next one is as long."""
+    sent, changes = refused_scales(None, 240)
+
+    assert [] == changes
+    assert 15 <= min(later - earlier for earlier, later in pairwise(at for at in sent if at > 30))
 
 
 def test_an_hpa_that_comes_before_the_write_keeps_it_back():
