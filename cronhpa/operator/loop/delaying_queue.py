@@ -107,8 +107,8 @@ class DelayingQueue:
             self.under_way[key] = inf
 
     def go_on(self, key: Key) -> None:
-        """What waited for a place has it."""
-        if key in self.under_way:
+        """What is under way has its place, if it waited for one."""
+        if self.under_way.get(key) == inf:
             self.begin(key)
 
     @property

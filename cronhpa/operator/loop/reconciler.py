@@ -174,6 +174,8 @@ class Reconciler:
             return None
         if local.clock_step:
             return None  # it is due again, by the clock that was set meanwhile
+        local.remember(local.memory)  # with the periods for which the decision stood, which ends here
+        local.inputs = inputs
         assumed_until = self._resume(state, spec, observation, now)
         self.loads.observed(state, spec, observation, now)
         forecast, limited = self._forecast(state, spec, now)
@@ -182,7 +184,7 @@ class Reconciler:
         contradictions = await self._contradictions(state, spec, decision, now)
         if not self._is_current(state, spec):
             return None
-        return self._conclude(state, record, decision, forecast, inputs, contradictions)
+        return self._conclude(state, record, decision, forecast, contradictions)
 
     async def _stands(
         self,
@@ -203,7 +205,6 @@ class Reconciler:
         record: Record,
         decision: Decision,
         forecast: Forecast | None,
-        inputs: WatchedInputs | None,
         contradictions: tuple[Conflict, ...],
     ) -> Reconciliation:
         """Remembers a decision, unless it scales: then the writer does, once the outcome is known."""
@@ -230,7 +231,6 @@ class Reconciler:
             placeholder_problem=local.placeholder_problem,
         )
         self.crowds.note_decision(state.key, spec, decision, record.memory, scales=reconciliation.scales)
-        local.inputs = inputs
         if not reconciliation.scales:
             # Not that of the record: the clock may have been set during a decision in a thread.
             memory = state.memory_after(lambda before: before.after(decision, Withheld(), spec, record.observation))

@@ -232,17 +232,12 @@ class Writer:
     async def _place(
         self, state: ObjectState, urgency: Urgency, on_wait: Callable[[], None] = lambda: None
     ) -> AsyncIterator[None]:
-        has_waited = False
-
         def waits() -> None:
-            nonlocal has_waited
-            has_waited = True
             self._queue.pause(state.key)
             on_wait()
 
         async with self._places.place(state.namespace, urgency, waits):
-            if has_waited:
-                self._queue.go_on(state.key)
+            self._queue.go_on(state.key)
             yield
 
     async def _with_conflict(self, state: ObjectState, reconciliation: Reconciliation) -> Reconciliation:
