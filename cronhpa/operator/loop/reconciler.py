@@ -226,7 +226,7 @@ class Reconciler:
             budget_used=self._count_budget(state, record, decision, forecast, owner_problem),
             conflicts=contradictions,
             zone=state.served.parsed.zone,
-            contested="" if local.replica_conflict is None else local.replica_conflict.problem,
+            contested=local.replica_conflict.problem,
             requests_changed=self._cluster.vertical_autoscalers.problem(state.target, spec),
             placeholder_problem=local.placeholder_problem,
         )
@@ -270,8 +270,7 @@ class Reconciler:
             self.crowds.remember(local.memory)
             local.replica_conflict = ReplicaConflict.resumed(state.served.status, now)
             memory = resume(local.memory, current, now, spec.behavior, assumed_until)
-        if local.replica_conflict is not None:
-            local.replica_conflict.found(current, now)
+        local.replica_conflict.found(current, now)
         local.remember(memory)
         local.resumed, state.writes.scale_unknown = True, False
         return assumed_until

@@ -103,11 +103,7 @@ class StandingDecisions:
     def begin(self, state: ObjectState, reconciliation: Reconciliation) -> Standing | None:
         """How long a decision stands whose reconciliation is remembered."""
         local, inputs = state.local, state.local.inputs
-        if (
-            inputs is None
-            or not inputs.is_current
-            or (local.replica_conflict is not None and local.replica_conflict.is_open)
-        ):
+        if inputs is None or not inputs.is_current or local.replica_conflict.is_open:
             return None
         if state.writes.status_unknown:  # it is read again first
             return None

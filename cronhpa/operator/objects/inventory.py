@@ -26,6 +26,7 @@ from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.kube.resource_versions import SeenVersions, version_number, version_of
 from cronhpa.operator.objects.object_state import Key, ObjectState, ParsedSpec, TargetKey, spec_text, text_of
 from cronhpa.operator.objects.owners import age, is_active
+from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.objects.under_provisioned import UnderProvisioned
 
 LOG = logging.getLogger(__name__)
@@ -235,7 +236,7 @@ class Inventory:
         if _is_retargeted(state, before):
             # These belong to the former target and its pods.
             state.replace_memory(Memory())
-            state.local.replica_conflict = state.local.unseen_since = None
+            state.local.replica_conflict, state.local.unseen_since = ReplicaConflict(), None
         self._changed(key)
 
     def expand_with(self, expand: Callable[[Spec, Key, Mapping[str, str]], Spec]) -> None:
@@ -369,7 +370,7 @@ class Inventory:
         self._read_memory(state)
         local, writes = state.local, state.writes
         local.resumed = state.writes.status_unknown = False
-        local.latest = local.replica_conflict = None
+        local.latest, local.replica_conflict = None, ReplicaConflict()
         local.under_provisioned = UnderProvisioned()
         writes.scale_unknown = local.memory.intent is not None
         writes.status_at = writes.reported = None  # the other process wrote the events of its statuses

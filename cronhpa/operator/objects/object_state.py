@@ -156,8 +156,8 @@ class LocalState(Struct):
     """The highest load of the current minute, not stored yet."""
     under_provisioned: UnderProvisioned = field(default_factory=UnderProvisioned)
     """The time for which the pods were too few."""
-    replica_conflict: ReplicaConflict | None = None
-    """Whether another writer sets back the replicas; None before the first write."""
+    replica_conflict: ReplicaConflict = field(default_factory=ReplicaConflict)
+    """Whether another writer sets back the replicas."""
     conflicts_until: Nanoseconds = 0
     """The instant from which on contradictions of the schedules are looked for again; `latest` has those found."""
     unseen_since: Nanoseconds | None = None

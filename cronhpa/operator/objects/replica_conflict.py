@@ -38,14 +38,13 @@ class ReplicaConflict:
         return bool(self._reversals) or self.is_unnamed
 
     @classmethod
-    def resumed(cls, status: Status, now: Nanoseconds) -> ReplicaConflict | None:
-        """The conflict that the status reports, written by an earlier process; None if it reports none."""
-        conditions = [condition for condition in status.get("conditions", ()) if condition.get("type") == "TargetOwned"]
-        if not conditions or conditions[0].get("reason") != REASON:
-            return None
+    def resumed(cls, status: Status, now: Nanoseconds) -> ReplicaConflict:
+        """The conflict that the status reports, if it reports one, written by an earlier process."""
         conflict = cls()
-        conflict.problem = str(conditions[0].get("message", ""))
-        conflict._reversals = (now,) * _REVERSALS
+        conditions = [condition for condition in status.get("conditions", ()) if condition.get("type") == "TargetOwned"]
+        if conditions and conditions[0].get("reason") == REASON:
+            conflict.problem = str(conditions[0].get("message", ""))
+            conflict._reversals = (now,) * _REVERSALS
         return conflict
 
     def wrote(self, replicas: int | None) -> None:

@@ -40,7 +40,6 @@ from cronhpa.operator.loop.delaying_queue import DelayingQueue
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import ObjectState, path_to, unpacked
-from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.writes.decision_recorder import DecisionRecorder
 from cronhpa.operator.writes.event_recorder import EventRecorder
 from cronhpa.operator.writes.state_log import log_changes, log_event, log_scaled
@@ -111,13 +110,13 @@ class Writer:
 
         Nothing is rendered and compared then: most reconciliations of a fleet change nothing.
         """
-        written, conflict = state.writes.status, state.local.replica_conflict
+        written = state.writes.status
         if (
             written is None
             or written.packed is not state.served.packed_status
             or reconciliation.scales
             or state.writes.change.waits
-            or (conflict is not None and conflict.is_unnamed)
+            or state.local.replica_conflict.is_unnamed
             or self._claims(state)
             or not self._is_current(state, reconciliation)
         ):
@@ -206,8 +205,7 @@ class Writer:
         except ClusterError as error:
             self.failed += 1
             state.writes.scale_unknown = is_ambiguous(error)
-            if conflict is not None:
-                conflict.wrote(None)
+            conflict.wrote(None)
             if error.retry_after is not None:
                 state.due.retry(round(error.retry_after * SECOND))
             LOG.warning("scaling %s/%s to %d: %s", state.namespace, state.name, decision.desired, error.message)
@@ -220,8 +218,7 @@ class Writer:
             raise
         state.due.refusals = 0
         self.scaled["down" if is_down else "up"] += 1
-        state.local.replica_conflict = conflict or ReplicaConflict()
-        state.local.replica_conflict.wrote(decision.desired)
+        conflict.wrote(decision.desired)
         log_scaled(state, decision)
         waited = round((asyncio.get_running_loop().time() - handed_over) * SECOND)
         # A write that waited for long must not let the next step come early.
@@ -243,7 +240,7 @@ class Writer:
     async def _with_conflict(self, state: ObjectState, reconciliation: Reconciliation) -> Reconciliation:
         """The reconciliation with the name of who keeps setting the replicas back, which is looked up once."""
         conflict = state.local.replica_conflict
-        if conflict is None or not conflict.is_unnamed:
+        if not conflict.is_unnamed:
             return reconciliation
         target = reconciliation.spec.target
         conflict.name(await self._targets.other_manager(state.namespace, target), target)

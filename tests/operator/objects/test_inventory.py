@@ -25,7 +25,6 @@ from cronhpa.operator.objects import inventory
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_watch import ObjectWatch
 from cronhpa.operator.objects.owners import Owners
-from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.readers.page_service import InventoryObjects
 
 KEY = ("prod", "shop")
@@ -256,11 +255,13 @@ def test_an_object_that_was_pointed_elsewhere_by_way_of_an_unreadable_spec_remem
 def test_reversals_on_a_target_say_nothing_of_the_next_one():
     told = Told()
     told.inventory.put(body(10))
-    told.item.local.replica_conflict = ReplicaConflict()
+    told.item.local.replica_conflict.wrote(4)
+    told.item.local.replica_conflict.found(5, 0)
+    assert told.item.local.replica_conflict.is_open
 
     told.inventory.put(body(11, generation=2, scaleTargetRef=OTHER))
 
-    assert told.item.local.replica_conflict is None
+    assert not told.item.local.replica_conflict.is_open
 
 
 def test_the_time_in_which_another_replica_led_is_not_under_provisioned_here():
