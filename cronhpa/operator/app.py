@@ -38,7 +38,6 @@ from cronhpa.operator.monitoring.listener import Listener, limits_within
 from cronhpa.operator.monitoring.log import follow_signals
 from cronhpa.operator.monitoring.object_metrics import ObjectMetrics
 from cronhpa.operator.monitoring.operator_metrics import OperatorMetrics
-from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED
 from cronhpa.operator.objects.object_watch import InformerWatch, Watch
 from cronhpa.operator.readers.access import AccessReviews
 from cronhpa.operator.readers.past_endpoint import BELOW, PastEndpoint
@@ -130,7 +129,7 @@ class Operator:
             namespaces=settings.namespace_names,
             watch=watch or _watch(settings, client),
             replica=self.replica,
-            trace=tracing or UNTRACED,
+            trace=tracing,
             decide=decide if tracing is None else tracing.traced(decide),
             calendars=settings.calendars,
             check_standing=settings.check_standing,

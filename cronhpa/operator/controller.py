@@ -29,12 +29,11 @@ from cronhpa.operator.leader.handover import FleetHandover, Handover, IsIn
 from cronhpa.operator.leader.replica import OnlyReplica, Replica
 from cronhpa.operator.leader.shard_handover import ShardHandover, ShardHolder
 from cronhpa.operator.learning import target_of
-from cronhpa.operator.loop.control_loop import ControlLoop
+from cronhpa.operator.loop.control_loop import ControlLoop, ReconciliationTrace
 from cronhpa.operator.loop.delaying_queue import DelayingQueue
 from cronhpa.operator.loop.metric_apis import MetricApis
 from cronhpa.operator.loop.observer import Cluster
 from cronhpa.operator.loop.reconciler import LatestForecasts, Reconciler
-from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import RIVALS_FEW, Inventory
 from cronhpa.operator.objects.namespace_watches import NamespaceWatches
@@ -75,7 +74,7 @@ class Controller:
         namespaces: tuple[str, ...] = (),
         decide: Decide = decide_with,
         replica: Replica | None = None,
-        trace: ReconciliationTrace = UNTRACED,
+        trace: ReconciliationTrace | None = None,
         sources: MetricSources | None = None,
         calendars: Path | None = None,
         check_standing: bool = False,

@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from math import ceil
-from typing import Any
+from typing import Any, Protocol
 
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent
@@ -25,7 +26,6 @@ from cronhpa.operator.loop.loop_metrics import LoopMetrics, note_lags
 from cronhpa.operator.loop.metric_apis import MetricQueries
 from cronhpa.operator.loop.observer import Cluster
 from cronhpa.operator.loop.reconciler import Reconciler, WaitsFor
-from cronhpa.operator.monitoring.reconciliation_trace import UNTRACED, ReconciliationTrace
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.object_state import Key, ObjectState
 from cronhpa.operator.writes.writer import Writer
@@ -39,6 +39,24 @@ _CLOCK_STEP = 5 * SECOND
 _SLICE = 500
 # So many decisions that stand count as one that is made, in a pass of the event loop.
 _STANDING_PER_STEP = 32
+
+
+class ReconciliationTrace(Protocol):
+    """Learns of the begin of a reconciliation, and of its end after the last write."""
+
+    def reconciliation(self, state: ObjectState) -> AbstractContextManager[object]:
+        """Begins the reconciliation of an object, which is the current one within the block."""
+
+    def end(self, state: ObjectState) -> None:
+        """Ends it: its writes are done."""
+
+
+class Untraced:
+    def reconciliation(self, _state: ObjectState) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def end(self, _state: ObjectState) -> None:
+        pass
 
 
 class NamespaceTasks:
@@ -83,14 +101,14 @@ class ControlLoop:
         writer: Writer,
         queue: DelayingQueue,
         clock: Clock,
-        trace: ReconciliationTrace = UNTRACED,
+        trace: ReconciliationTrace | None = None,
     ) -> None:
         self.metrics = LoopMetrics()
         self._cluster = cluster
         self._inventory = inventory
         self._reconciler = reconciler
         self._writer = writer
-        self._trace = trace
+        self._trace = trace or Untraced()
         self._clock = clock.now
         self._monotonic = clock.monotonic
         self._queue = queue

@@ -1,7 +1,4 @@
-"""
-cronhpa.operator.monitoring.tracing, cronhpa.operator.monitoring.reconciliation_trace: spans as an OTLP receiver gets
-them.
-"""
+"""cronhpa.operator.monitoring.tracing: spans as an OTLP receiver gets them."""
 
 import asyncio
 import gzip
