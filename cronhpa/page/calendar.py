@@ -48,17 +48,17 @@ class _FleetEdges(Struct, frozen=True):
 
 
 class FleetCalendar:
-    """options: by which the operator decides; None: the upstream's defaults."""
+    """options: by which the operator decides."""
 
     def __init__(
         self,
         objects: Objects,
         worker: PageWorker,
         now: Callable[[], Nanoseconds],
-        options: ControllerOptions | None = None,
+        options: ControllerOptions,
     ) -> None:
         self._objects, self._worker, self._now = objects, worker, now
-        self._options = options or ControllerOptions()
+        self._options = options
         self._newest: _FleetEdges | None = None
         self._work: asyncio.Task[_FleetEdges] | None = None
         self._done = 0.0
@@ -89,7 +89,7 @@ class FleetCalendar:
         unread = cut = 0
         for first in range(0, len(objects), _AT_ONCE):
             self._done = first / len(objects)
-            question = EdgesQuestion(objects[first : first + _AT_ONCE], now, now + SPAN, calendars, self._options)
+            question = EdgesQuestion(objects[first : first + _AT_ONCE], now, now + SPAN, self._options, calendars)
             part = _ANSWERS.decode(await self._worker.run(coming_edges, ENCODER.encode(question)))
             edges += [replace(edge, object=edge.object + first) for edge in part.edges]
             minimums += part.minimums

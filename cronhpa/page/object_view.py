@@ -29,6 +29,7 @@ from cronhpa.core.model.spec import Metric, ResourceMetric, Spec, UnknownMetric
 from cronhpa.core.schedules.timeline import Mark, Timeline, timeline, window_intervals
 from cronhpa.history.database.database import StoreError
 from cronhpa.history.database.series import STEP, Series
+from cronhpa.history.past.past_decision import decided_spec
 from cronhpa.history.past.points import Point
 from cronhpa.history.store import Store
 from cronhpa.page.effective_spec import effective_spec
@@ -117,7 +118,9 @@ def decision_of(question: DecisionQuestion) -> bytes:
         {
             "at": decision.at / SECOND,
             "until": None if end is None else end / SECOND,
-            "explained": explained(msgspec.json.decode(decision.body), decision.at, question.zone),
+            "explained": explained(
+                msgspec.json.decode(decision.body), decision.at, question.zone, decided_spec(decision)
+            ),
         }
     )
 

@@ -30,12 +30,12 @@ class ViewQuestion(Struct, frozen=True):
     """The time zone in which the caller reads times."""
     now: Nanoseconds
     body: bytes
+    options: ControllerOptions
+    """The operator's."""
     events: bytes = b""
     """As of `LiveObject`."""
     calendars: tuple[Calendar, ...] = ()
     """As of `LiveObject`."""
-    options: ControllerOptions = ControllerOptions()
-    """The operator's."""
 
 
 class DecisionQuestion(Struct, frozen=True):
@@ -66,10 +66,10 @@ class EdgesQuestion(Struct, frozen=True):
     objects: list[ScheduledObject]
     now: Nanoseconds
     until: Nanoseconds
+    options: ControllerOptions
+    """The operator's."""
     calendars: tuple[Calendar, ...] = ()
     """Those that the objects name."""
-    options: ControllerOptions = ControllerOptions()
-    """The operator's."""
 
 
 class BoundsEdge(Struct, frozen=True, array_like=True, gc=False):
@@ -110,12 +110,12 @@ class RerunQuestion(Struct, frozen=True):
     body: bytes
     text: str
     """YAML of the changed object, or of its spec alone."""
+    options: ControllerOptions
+    """The operator's."""
     events: bytes = b""
     """As of `LiveObject`: they hold in both runs."""
     calendars: tuple[Calendar, ...] = ()
     """Those that there are."""
-    options: ControllerOptions = ControllerOptions()
-    """The operator's."""
     prices: Prices = Prices()
     progress: str = ""
     """A file into which the task writes the share that is done, from 0 to 1; "" for none."""

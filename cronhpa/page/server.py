@@ -277,9 +277,9 @@ class PageServer:
             zone,
             self._now(),
             _body(live),
+            self._settings.options,
             live.events,
             live.calendars,
-            self._settings.options,
         )
         return await answered(request, await self._views.run(object_view, ENCODER.encode(question), namespace))
 
@@ -316,9 +316,9 @@ class PageServer:
             self._now(),
             _body(live),
             texts.yaml,
+            self._settings.options,
             live.events,
             tuple(self._objects.calendars()),
-            self._settings.options,
             self._settings.prices,
         )
         run = self._what_if.begin(caller.label, question)

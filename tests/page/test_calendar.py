@@ -53,7 +53,7 @@ def fleet():
 
 
 async def told(made, scope=ALL, worker=None):
-    return json.loads(await FleetCalendar(made, worker or Inline(), lambda: NOW).answer(scope))
+    return json.loads(await FleetCalendar(made, worker or Inline(), lambda: NOW, ControllerOptions()).answer(scope))
 
 
 async def test_the_edges_of_leads_are_those_of_the_operators_own_settings():
@@ -105,7 +105,7 @@ async def test_objects_that_cannot_be_read_are_counted_and_cost_the_others_nothi
 
 async def test_the_edges_are_worked_out_again_only_where_objects_changed():
     made, worker = fleet(), Inline()
-    shown = FleetCalendar(made, worker, lambda: NOW)
+    shown = FleetCalendar(made, worker, lambda: NOW, ControllerOptions())
     await shown.answer(ALL)
     made.items["prod", "shop"] = live("prod", "shop", spec(10), {"desiredReplicas": 4}, version=7)
     await shown.answer(ALL)
@@ -120,7 +120,7 @@ async def test_whoever_asks_meanwhile_is_told_how_far_it_is(monkeypatch):
     monkeypatch.setattr(calendar, "_PATIENCE_SECONDS", 0.05)
     worker = Inline()
     worker.goes_on.clear()
-    shown = FleetCalendar(fleet(), worker, lambda: NOW)
+    shown = FleetCalendar(fleet(), worker, lambda: NOW, ControllerOptions())
 
     assert {"done": 0.0} == json.loads(await shown.answer(ALL))
     worker.goes_on.set()
@@ -130,7 +130,7 @@ async def test_whoever_asks_meanwhile_is_told_how_far_it_is(monkeypatch):
 
 async def test_a_worker_that_fails_is_asked_again_by_the_next_caller():
     worker = Inline(UnavailableError("it died"))
-    shown = FleetCalendar(fleet(), worker, lambda: NOW)
+    shown = FleetCalendar(fleet(), worker, lambda: NOW, ControllerOptions())
     with pytest.raises(UnavailableError):
         await shown.answer(ALL)
     worker.error = None
@@ -141,7 +141,7 @@ async def test_a_worker_that_fails_is_asked_again_by_the_next_caller():
 def test_a_window_that_opens_every_minute_is_cut_off_and_counted():
     schedule = {"name": "day", "start": "*/2 * * * *", "durationMinutes": 1, "minReplicas": 9, "leadTimeSeconds": 0}
     busy = live("prod", "busy", {**SPEC, "schedules": [schedule]}, {})
-    asked = EdgesQuestion([ScheduledObject("prod", "busy", busy.spec)], NOW, NOW + 24 * HOUR)
+    asked = EdgesQuestion([ScheduledObject("prod", "busy", busy.spec)], NOW, NOW + 24 * HOUR, ControllerOptions())
 
     decoded = msgspec.msgpack.decode(coming_edges(ENCODER.encode(asked)), type=EdgesAnswer)
 
@@ -207,7 +207,7 @@ async def test_an_event_counts_in_the_sums_of_the_calendar():
 
 async def test_the_calendar_is_worked_out_again_when_an_event_was_edited():
     made, worker = fleet(), Inline()
-    shown = FleetCalendar(made, worker, lambda: NOW)
+    shown = FleetCalendar(made, worker, lambda: NOW, ControllerOptions())
     await shown.answer(ALL)
     made.items["prod", "shop"] = live("prod", "shop", spec(10), {}, events=[sale()])
 
@@ -240,7 +240,7 @@ async def test_calendars_count_in_the_sums_of_the_calendar():
 
 async def test_the_calendar_is_worked_out_again_when_somebody_edits_a_calendar():
     made = MadeObjects([of_calendars()])
-    shown = FleetCalendar(made, Inline(), lambda: NOW)
+    shown = FleetCalendar(made, Inline(), lambda: NOW, ControllerOptions())
     before = json.loads(await shown.answer(ALL))["instants"]
     made.items["prod", "shop"] = of_calendars((COMPANY, Calendar("marketing", (), begin=NOW - DAY)))
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from contextlib import closing
 from datetime import UTC, datetime
 
 import msgspec
@@ -11,9 +12,14 @@ from msgspec import Raw
 
 from cronhpa.api.written_spec import as_written
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent, Observation
+from cronhpa.core.model.record import Record, encode
 from cronhpa.core.model.spec import ControllerOptions
+from cronhpa.history.past.decisions import KeptDecision
 from cronhpa.history.past.past_decision import PastDecision
 from cronhpa.history.store import Store
+from cronhpa.page.effective_spec import effective_spec
 from cronhpa.page.object_view import commands, manifest_text, usual_loads
 from cronhpa.page.past_lanes import events_of
 from cronhpa.page.questions import ENCODER, DecisionQuestion, ViewQuestion, object_view, past_decision
@@ -49,7 +55,16 @@ def lived(tmp_path_factory):
 
 def view(path, shop, spec=None, **more):
     body = msgspec.json.encode(shop.body() | ({"spec": spec} if spec is not None else {}))
-    asked = ViewQuestion(str(path), shop.namespace, shop.name, shop.zone, shop.zone, NOW, body, **more)
+    asked = ViewQuestion(
+        str(path),
+        shop.namespace,
+        shop.name,
+        shop.zone,
+        shop.zone,
+        NOW,
+        body,
+        **{"options": ControllerOptions(), **more},
+    )
     return json.loads(object_view(ENCODER.encode(asked)))
 
 
@@ -179,6 +194,26 @@ def test_a_decision_of_the_past_is_explained_as_it_was(lived):
     assert document["at"] <= (OVERRIDDEN.begin + HOUR) / SECOND < document["until"]
 
 
+def test_a_decision_of_the_past_is_explained_by_the_calendars_of_that_time(tmp_path):
+    """Found: by the spec as it was written, and by the settings of no operator."""
+    status = {
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Fine"}],
+        "nextEdge": {"time": "2026-11-25T17:00:00Z", "schedule": "office", "state": "Closed"},
+        "currentReplicas": 20,
+    }
+    shop = live("prod", "shop", {**SPEC, **OF_CALENDARS}, status)
+    spec = effective_spec(shop.body()["spec"], "prod", ControllerOptions(), b"", (COMPANY, MARKETING))
+    record = Record(spec, Observation(Absent("FailedGetScale", "none")), None, Memory(), NOW)
+    body, inputs = msgspec.json.encode(shop.body()), encode(record).encode()
+    with closing(Store(tmp_path / "past.db")) as store:
+        store.decisions.record([KeptDecision("prod", "shop", "digest", PastDecision(NOW, Raw(body), Raw(inputs)))])
+    asked = DecisionQuestion(str(tmp_path / "past.db"), "prod", "shop", "Europe/Berlin", NOW, NOW)
+
+    lines = json.loads(past_decision(ENCODER.encode(asked)))["explained"]
+
+    assert any("office closes; then 3 to 60 are allowed" in line for line in lines)
+
+
 def test_a_decision_of_the_past_is_not_in_force_until_a_time_to_come(lived):
     """Of that time the next one is: the operator's clock was ahead."""
     at = OVERRIDDEN.begin + HOUR
@@ -240,7 +275,7 @@ def test_times_are_those_of_the_callers_zone_and_its_own_is_named(lived):
     """10:20 UTC is 19:20 in Tokyo."""
     path, shop = lived
     body = msgspec.json.encode(shop.body())
-    asked = ViewQuestion(str(path), "prod", "shop", "Europe/Berlin", "Asia/Tokyo", NOW, body)
+    asked = ViewQuestion(str(path), "prod", "shop", "Europe/Berlin", "Asia/Tokyo", NOW, body, ControllerOptions())
     document = json.loads(object_view(ENCODER.encode(asked)))
 
     assert ("Asia/Tokyo", "Europe/Berlin") == (document["zone"], document["ownZone"])
@@ -285,7 +320,7 @@ def test_what_calendars_ask_for_is_ahead_and_explained(tmp_path):
     shop = live("prod", "shop", {**SPEC, **OF_CALENDARS}, status, calendars=(COMPANY, MARKETING))
     asked = ViewQuestion(
         str(tmp_path / "empty.db"), "prod", "shop", shop.zone, shop.zone, NOW, msgspec.json.encode(shop.body()),
-        calendars=shop.calendars,
+        ControllerOptions(), calendars=shop.calendars,
     )  # fmt: skip
     shown = json.loads(object_view(ENCODER.encode(asked)))
 

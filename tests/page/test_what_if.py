@@ -38,9 +38,7 @@ def question(lived, spec=PLAIN, text=None, **more):
     path, shop = lived
     body = msgspec.json.encode({**shop.body(), "spec": PLAIN})
     text = yaml.safe_dump({"spec": spec}) if text is None else text
-    return RerunQuestion(
-        str(path), "prod", "shop", NOW, body, yaml.safe_dump({"spec": spec}) if text is None else text, **more
-    )
+    return RerunQuestion(str(path), "prod", "shop", NOW, body, text, **{"options": ControllerOptions(), **more})
 
 
 def result(lived, spec=PLAIN, text=None, **more):
@@ -193,7 +191,7 @@ class Pool:
         self.closed += 1
 
 
-ASKED = RerunQuestion("x.db", "prod", "shop", NOW, b"{}", "spec: {}")
+ASKED = RerunQuestion("x.db", "prod", "shop", NOW, b"{}", "spec: {}", ControllerOptions())
 
 
 async def test_a_run_tells_its_progress_and_then_its_result_to_whoever_began_it():
@@ -377,7 +375,7 @@ def test_a_week_needs_a_load(tmp_path):
     Store(tmp_path / "empty.db").close()
     new = live("prod", "shop", PLAIN, {"memory": {"version": 1, "requestPerPod": {"cpu": "1"}}})
     asked = RerunQuestion(str(tmp_path / "empty.db"), "prod", "shop", NOW + DAY, msgspec.json.encode(new.body()),
-                          yaml.safe_dump(PLAIN))  # fmt: skip
+                          yaml.safe_dump(PLAIN), ControllerOptions())  # fmt: skip
 
     (problem,) = json.loads(rerun(ENCODER.encode(asked)))["problems"]
     assert "cpu" in problem

@@ -17,6 +17,7 @@ from cronhpa.core.model.instant import Nanoseconds, format_instant
 from cronhpa.core.model.printable import printable
 from cronhpa.core.schedules.wall_clock import zone_problem
 from cronhpa.history.past.past_answers import DecisionAnswer, DecisionChange, TimelineAnswer
+from cronhpa.history.past.past_decision import decided_spec
 from cronhpa.history.past.points import POINT_STEP, Point
 
 
@@ -46,7 +47,8 @@ def decision_lines(answer: DecisionAnswer, zone: str, width: int) -> list[str]:
     )
     left_out = _left_out(answer.decision.left_out)
     heading = f"Decided {format_moment(answer.decision.at, zone)}, {text}{left_out}:"
-    return [part for line in (heading, *explained(body, answer.decision.at)) for part in folded(line, width)]
+    lines = explained(body, answer.decision.at, spec=decided_spec(answer.decision))
+    return [part for line in (heading, *lines) for part in folded(line, width)]
 
 
 def decision_json(answer: DecisionAnswer) -> str:

@@ -9,16 +9,20 @@ Pure: no database, no clock.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw, Struct
 
 from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.record import decode
 from cronhpa.history.past.json_lines import packed_lines, unpacked_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from cronhpa.core.model.spec import Spec
 
 NOTHING = Raw(b"null")
 # A block of about 16 decisions of 7 kB. More of them would hardly be smaller (deflate looks back 32 kB), and a block is
@@ -42,6 +46,17 @@ class PastDecision(Struct, frozen=True):
 
 
 _DECODER = msgspec.json.Decoder(PastDecision)
+
+
+def decided_spec(decision: PastDecision) -> Spec | None:
+    """
+    The spec by which it was decided: with the operator's settings, its calendars and planned events of that time.
+
+    None where there is none that this release can read.
+    """
+    with suppress(ValueError):
+        return decode(bytes(decision.inputs)).spec
+    return None
 
 
 def pack(decisions: Sequence[PastDecision]) -> bytes:

@@ -33,7 +33,7 @@ def test_a_decision_is_told_word_for_word_as_it_was(path):
     done = explain(path, "--at", at(1.5))
 
     heading, *lines = done.stdout.splitlines()
-    then = [part for line in explained(body(status), record.now) for part in folded(line)]
+    then = [part for line in explained(body(status), record.now, spec=record.spec) for part in folded(line)]
     assert then == lines
     assert heading.startswith("Decided ")
     assert " +05:30, in force until " in heading
