@@ -154,8 +154,6 @@ class Operator:
             pauses=LearningPauses(forecast=parse_duration(settings.forecast_interval) / SECOND),
         )
 
-        self.controller.handover.on_taken(self.learning.read_again)
-
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set. Raises the error that ended an essential part."""
         self.listeners = self._listen()
@@ -208,7 +206,7 @@ class Operator:
         _freeze()
         asyncio.get_running_loop().call_later(_FIRST_ROUND_SECONDS, _freeze)
         gc.set_threshold(*_RUNNING)
-        await self.controller.handover.run()
+        await self.controller.handover.run(self.learning.read_again)
 
     def _listen(self) -> list[Listener]:
         """One port with its own limits for each of Prometheus, the kubelet, and readers of past decisions."""

@@ -97,10 +97,10 @@ class Controller:
             self._on_object,
             self._on_gone,
             self.owners.note_change,
+            expanded=self._note_room,
             holds=shards.holds,
             usual_placeholders=placeholders.usual,
         )
-        self.inventory.on_expanded(self._note_room)
         discovery = Discovery(client)
         self.targets = Targets(client, discovery, self._on_target, namespaces, shards, self._on_restored)
         places, queue = WritePlaces(), DelayingQueue(clock.monotonic)

@@ -55,14 +55,15 @@ class Handover(Protocol):
     def serves(self, namespace: str) -> bool:
         """Whether this replica decides for a namespace while it leads, and has listed everything that it needs."""
 
-    def on_taken(self, call: Callable[[], None]) -> None:
-        """Registers a function that is called when a part of the fleet is taken over beside another one."""
-
     async def synced(self) -> None:
         """Waits for the first lists: an unlisted pod must not count as gone."""
 
-    async def run(self) -> None:
-        """Takes over what this replica leads, and runs the control loop for it, until cancelled."""
+    async def run(self, taken: Callable[[], None] = lambda: None) -> None:
+        """
+        Takes over what this replica leads, and runs the control loop for it, until cancelled.
+
+        taken: called when a part of the fleet is taken over beside another one.
+        """
 
 
 class FleetHandover:
@@ -117,9 +118,6 @@ class FleetHandover:
     def serves(self, namespace: str) -> bool:
         return self._watches.are_served(namespace)
 
-    def on_taken(self, call: Callable[[], None]) -> None:
-        """Never called: there is no other part."""
-
     async def synced(self) -> None:
         started = self._clock.monotonic()
         while not (self._object_watch.listed.is_set() and self._watches.is_any_served):
@@ -130,7 +128,8 @@ class FleetHandover:
         await self._prepare(lambda _: True)
         LOG.info("ready: %d CronHPA objects", len(self._inventory.items))
 
-    async def run(self) -> None:
+    async def run(self, _taken: Callable[[], None] = lambda: None) -> None:
+        """Takes over the whole fleet: there is no other part beside which it is taken."""
         while True:
             term = await self.replica.acquired()
             leading = asyncio.create_task(self._lead(term), name=f"control loop, term {term}")

@@ -116,13 +116,11 @@ class ShardHandover:
         term = self.served.get(shard)
         return term is not None and term == self._replica.terms().get(shard)
 
-    def on_taken(self, call: Callable[[], None]) -> None:
-        self._taken = call
-
     async def synced(self) -> None:
         """Returns at once: each shard waits for its own lists."""
 
-    async def run(self) -> None:
+    async def run(self, taken: Callable[[], None] = lambda: None) -> None:
+        self._taken = taken
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._follow_election(), name="handover of shards")
             parts.create_task(self._control_loop.run(), name="control loop")

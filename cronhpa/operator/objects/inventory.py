@@ -77,7 +77,8 @@ class Inventory:
     """
     The objects by (namespace, name).
 
-    changed(key) is called for an object that was created or whose spec changed, gone(state) for a deleted one.
+    changed(key) is called for an object that was created or whose spec changed, gone(state) for a deleted one,
+    expanded(state) for one to whose spec planned events or calendars wrote, whether it is due by that or not.
     holds: whether the objects of a namespace are this replica's; those of others are discarded. usual_placeholders: of
     objects that state none.
     """
@@ -88,6 +89,7 @@ class Inventory:
         changed: Callable[[Key], None],
         gone: Callable[[ObjectState], None],
         retargeted: Callable[[TargetKey], None] = lambda _: None,
+        expanded: Callable[[ObjectState], None] = lambda _: None,
         holds: Callable[[str], bool] = lambda _: True,
         usual_placeholders: Placeholders | None = None,
     ) -> None:
@@ -99,7 +101,7 @@ class Inventory:
         self._changes: dict[str, int] = {}
         self._defaults = defaults
         self._changed = changed
-        self._expanded: Callable[[ObjectState], None] = lambda _: None
+        self._expanded = expanded
         self._gone = gone
         self._retargeted = retargeted
         self._by_namespace: dict[str, dict[Key, ObjectState]] = defaultdict(dict)
@@ -242,10 +244,6 @@ class Inventory:
     def expand_with(self, expand: Callable[[Spec, Key, Mapping[str, str]], Spec]) -> None:
         """Sets the function that writes planned events into specs: spec, key and labels of an object -> Spec."""
         self._expand = expand
-
-    def on_expanded(self, expanded: Callable[[ObjectState], None]) -> None:
-        """Sets what is told of an object for which `expand` changed something, whether it is due by that or not."""
-        self._expanded = expanded
 
     def read_days_of(self, calendars: Calendars) -> None:
         """Sets the calendars that specs name; `expand` takes over what they hold now."""
