@@ -109,14 +109,13 @@ class Controller:
         self.object_watch = ObjectWatch(
             client, self.inventory, namespaces, watch, term=lambda: self.replica.term, scope=shards
         )
-        self._clock = clock
         self._client = client
         self._forecasts = forecasts
         # The objects with a forecast, kept up to date because learning reads them every two seconds; their series.
         self.forecast_objects: dict[Key, ObjectState] = {}
         self._forecast_series: dict[Key, Series] = {}
         self.watches = NamespaceWatches(client, namespaces, shards, self._on_hpa, self._on_restored)
-        self.vertical_autoscalers = VerticalAutoscalers(client, namespaces, lambda: self.inventory)
+        self.vertical_autoscalers = VerticalAutoscalers(client, namespaces, self.inventory)
         self.usual_loads = UsualLoads(self.inventory, clock.now)
         self.planned_events = PlannedEvents(
             client, self.inventory, clock.now, namespaces, shards, self.usual_loads.expected

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 
 import msgspec
@@ -90,7 +90,7 @@ class Vpa(Struct, frozen=True):
 class VerticalAutoscalers:
     """namespaces: those to list; none: the whole cluster. objects: all objects."""
 
-    def __init__(self, client: Client, namespaces: Iterable[str], objects: Callable[[], Iterable[ObjectState]]) -> None:
+    def __init__(self, client: Client, namespaces: Iterable[str], objects: Iterable[ObjectState]) -> None:
         self._client = client
         self._namespaces = tuple(namespaces) or ("",)
         self._objects = objects
@@ -102,7 +102,7 @@ class VerticalAutoscalers:
         """Lists them from time to time, until cancelled."""
         while True:
             await asyncio.sleep(_PAUSE_SECONDS)
-            specs = (state.served.spec for state in self._objects())
+            specs = (state.served.spec for state in self._objects)
             if any(spec is not None and any(utilizations(spec)) for spec in specs):
                 for namespace in self._namespaces:
                     await self._list(namespace)
