@@ -37,7 +37,7 @@ from cronhpa.operator.loop.reconciler import LatestForecasts, Reconciler
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import RIVALS_FEW, Inventory
 from cronhpa.operator.objects.namespace_watches import NamespaceWatches
-from cronhpa.operator.objects.object_state import Key, ObjectState
+from cronhpa.operator.objects.object_state import Key, ObjectState, TargetKey
 from cronhpa.operator.objects.object_watch import ObjectWatch, Watch
 from cronhpa.operator.objects.owners import Hpa, Owners
 from cronhpa.operator.objects.planned_events import PlannedEvents
@@ -101,20 +101,22 @@ class Controller:
             holds=shards.holds,
             usual_placeholders=placeholders.usual,
         )
-        discovery = Discovery(client)
-        self.targets = Targets(client, discovery, self._on_target, namespaces, shards, self._on_restored)
-        places, queue = WritePlaces(), DelayingQueue(clock.monotonic)
-        self.events = EventRecorder(client, places)
-        self.writer = Writer(client, self.targets, self.events, self.inventory, self.installations, places, queue)
         self.object_watch = ObjectWatch(
             client, self.inventory, namespaces, watch, term=lambda: self.replica.term, scope=shards
         )
+        # A list that shows that the API's store was restored: the watch of the objects may not have noticed it.
+        restored = self.object_watch.begin_again
+        discovery = Discovery(client)
+        self.targets = Targets(client, discovery, self._on_target, namespaces, shards, restored)
+        places, queue = WritePlaces(), DelayingQueue(clock.monotonic)
+        self.events = EventRecorder(client, places)
+        self.writer = Writer(client, self.targets, self.events, self.inventory, self.installations, places, queue)
         self._client = client
         self._forecasts = forecasts
         # The objects with a forecast, kept up to date because learning reads them every two seconds; their series.
         self.forecast_objects: dict[Key, ObjectState] = {}
         self._forecast_series: dict[Key, Series] = {}
-        self.watches = NamespaceWatches(client, namespaces, shards, self._on_hpa, self._on_restored)
+        self.watches = NamespaceWatches(client, namespaces, shards, self._on_hpa, restored)
         self.vertical_autoscalers = VerticalAutoscalers(client, namespaces, self.inventory)
         self.usual_loads = UsualLoads(self.inventory, clock.now)
         self.planned_events = PlannedEvents(
@@ -262,8 +264,7 @@ class Controller:
         # Another object on the target may have to hold from now on, so it is due at once. If the target has very many
         # objects, they wait for their next reconciliations: otherwise each change of one would make all of them due.
         if state.target is not None and self.inventory.count_on(state.target) <= RIVALS_FEW:
-            for rival in self.inventory.on_target(state.target):
-                self.control_loop.enqueue(rival.key)
+            self._enqueue_on(state.target)
 
     def _note_forecast(self, state: ObjectState) -> None:
         key, forecast_target = state.key, target_of(state)
@@ -298,15 +299,14 @@ class Controller:
         self.reconciler.budgets.forget(series)
         self._forecasts.forget(series)
 
-    def _on_restored(self) -> None:
-        """A list shows that the API's store was restored: the watch of the objects may not have noticed it."""
-        self.object_watch.begin_again()
-
     def _on_target(self, namespace: str, group: str, kind: str, name: str) -> None:
-        for state in self.inventory.on_target((namespace, group, kind, name)):
-            self.control_loop.enqueue(state.key)
+        self._enqueue_on((namespace, group, kind, name))
 
     def _on_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> None:
         for target in self.owners.note_hpa(namespace, name, hpa):
-            for state in self.inventory.on_target(target):
-                self.control_loop.enqueue(state.key)
+            self._enqueue_on(target)
+
+    def _enqueue_on(self, target: TargetKey) -> None:
+        """Makes the objects on a target due."""
+        for state in self.inventory.on_target(target):
+            self.control_loop.enqueue(state.key)
