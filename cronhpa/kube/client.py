@@ -225,7 +225,8 @@ class Client:
         loop = asyncio.get_running_loop()
         self._throttles.look("WATCH", path, loop.time())
         try:
-            headers = await self._session.headers()
+            async with asyncio.timeout(CONNECT_SECONDS):
+                headers = await self._session.headers()
             # A compressed line would wait in the compressor for later lines.
             headers["Accept-Encoding"] = "identity"
             async with self._session.current.get(
@@ -297,7 +298,8 @@ class Client:
     ) -> bytes:
         for attempt in range(_ATTEMPTS):
             try:
-                headers = await self._session.headers(fresh=attempt > 0)
+                async with asyncio.timeout(self._timeout_seconds):
+                    headers = await self._session.headers(fresh=attempt > 0)
                 seconds, data = self._timeout_seconds, None
                 if body is not None:
                     headers["Content-Type"] = content_type

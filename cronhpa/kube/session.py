@@ -38,6 +38,7 @@ class ApiSession:
         self._former: aiohttp.ClientSession | None = None
         self._token: str | None = None
         self._token_age = 0.0
+        self._reading: asyncio.Task[None] | None = None
         self._tls_age = -math.inf
         self._tls_files = b""
 
@@ -64,12 +65,19 @@ class ApiSession:
         if fresh or now - self._token_age > _TOKEN_SECONDS:
             self._token_age = now
             await self.follow_rotation()
-            try:
-                self._token = await asyncio.to_thread(bearer_token, self._configuration)
-            except (kubernetes.config.ConfigException, OSError) as error:
-                # The file may be just being rotated: keep the present token, and try again in a minute.
-                LOG.warning("the API token cannot be read: %s", error)
+            # One read at a time, however many requests want it: a plugin of the kubeconfig may hang, and each read
+            # takes a thread. A request that is given up leaves it running.
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.create_task(self._read_token(), name="API token")
+            await asyncio.shield(self._reading)
         return {"Authorization": self._token} if self._token else {}
+
+    async def _read_token(self) -> None:
+        try:
+            self._token = await asyncio.to_thread(bearer_token, self._configuration)
+        except (kubernetes.config.ConfigException, OSError) as error:
+            # The file may be just being rotated: keep the present token, and try again in a minute.
+            LOG.warning("the API token cannot be read: %s", error)
 
     def _connect(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=0, ssl=tls_context(self._configuration), socket_factory=keepalive_socket)

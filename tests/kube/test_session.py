@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import threading
 from contextlib import asynccontextmanager
 
 import pytest
@@ -59,6 +60,42 @@ async def connected(bundle, authority):
             yield server, client
     finally:
         await server.stop()
+
+
+def test_a_credentials_plugin_that_hangs_costs_a_request_its_deadline_and_no_more_than_one_thread():
+    """
+    The server refuses the token of ten requests, and each wants a new one. Found: they waited for ever, each with a
+    thread of the pool that the whole process shares.
+    """
+    goes_on, asked = threading.Event(), []
+
+    def plugin(configuration):
+        asked.append(len(asked))
+        configuration.api_key["authorization"] = "Bearer some"
+        if len(asked) > 1:
+            goes_on.wait(30)
+
+    async def scenario():
+        server, authority = Server(), trustme.CA()
+        await server.start(authority)
+        server.refusals = 10
+        configuration = Configuration(host=f"https://127.0.0.1:{server.port}")
+        configuration.verify_ssl = False
+        vars(configuration)["refresh_api_key_hook"] = plugin
+        async with Client(configuration, timeout_seconds=0.5) as client:
+            try:
+                requests = (client.get(f"/{number}", dict) for number in range(10))
+                refused = await asyncio.gather(*requests, return_exceptions=True)
+                # Who needs no new token has the one that there is.
+                return refused, await client.get("/other", dict)
+            finally:
+                goes_on.set()
+                await server.stop()
+
+    refused, answer = asyncio.run(scenario())
+
+    assert [ClusterError] * 10 == [type(error) for error in refused]
+    assert ({}, 2) == (answer, len(asked))
 
 
 def test_a_rotated_authority_is_followed_without_a_restart(tmp_path):
