@@ -20,7 +20,7 @@ from cronhpa.api.range_text import range_text
 from cronhpa.core.model.decision import EVENT_PREFIX, WindowState
 from cronhpa.core.model.instant import Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.spec import Spec
-from cronhpa.core.schedules.wall_clock import zone_problem
+from cronhpa.core.schedules.wall_clock import known_zone
 
 Json = dict[str, Any]
 
@@ -152,8 +152,7 @@ def current_explanation(body: Json) -> Explanation:
     """As `explanation` without the next edge: to compute the bounds after it takes far longer than everything else."""
     spec, status = body.get("spec") or {}, body.get("status") or {}
     namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
-    zone = spec.get("timeZone") or "UTC"
-    zone = "UTC" if zone_problem(zone) else zone
+    zone = known_zone(spec.get("timeZone"))
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     if not conditions:
         return Explanation(namespace, name, zone, decided=False)

@@ -28,7 +28,7 @@ from cronhpa.cli.terminal.console import complain, fail, say
 from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.spec import ControllerOptions, Override, Spec
-from cronhpa.core.schedules.wall_clock import zone_problem
+from cronhpa.core.schedules.wall_clock import known_zone
 
 Json = dict[str, Any]
 # A longer override is likely to be forgotten; a schedule would be better.
@@ -159,7 +159,7 @@ def _wanted(arguments: _Arguments, body: Json, now: Nanoseconds) -> Json:
         end = now + _length(arguments.length)
     else:
         try:
-            end = parse_moment(arguments.until or "", _stated_zone(body), now, is_end=True)
+            end = parse_moment(arguments.until or "", body["spec"].get("timeZone") or "UTC", now, is_end=True)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--until") from error
         if end <= now:
@@ -292,13 +292,8 @@ def _parsed(body: Json) -> Spec:
         fail("override", f"{label_of(body)} cannot be read: {error}")
 
 
-def _stated_zone(body: Json) -> str:
-    return str(body["spec"].get("timeZone") or "UTC")
-
-
 def _zone(body: Json) -> str:
-    """The zone in which times are shown: UTC where that of the object is not known here."""
-    return "UTC" if zone_problem(_stated_zone(body)) else _stated_zone(body)
+    return known_zone(body["spec"].get("timeZone"))
 
 
 def _refuse(label: str, error: Any) -> NoReturn:

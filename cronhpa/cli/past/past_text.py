@@ -15,7 +15,7 @@ from cronhpa.api.explained.explanation_text import explained, folded
 from cronhpa.cli.tables.time_format import format_clock, format_length, format_moment, local
 from cronhpa.core.model.instant import Nanoseconds, format_instant
 from cronhpa.core.model.printable import printable
-from cronhpa.core.schedules.wall_clock import zone_problem
+from cronhpa.core.schedules.wall_clock import known_zone
 from cronhpa.history.past.past_answers import DecisionAnswer, DecisionChange, TimelineAnswer
 from cronhpa.history.past.past_decision import decided_spec
 from cronhpa.history.past.points import POINT_STEP, Point
@@ -28,9 +28,7 @@ def body_of(answer: DecisionAnswer) -> dict[str, Any]:
 
 
 def zone_of(body: dict[str, Any]) -> str:
-    """The object's zone; UTC if this machine lacks that zone, as the API server's list may be newer."""
-    zone = str((body.get("spec") or {}).get("timeZone") or "UTC")
-    return "UTC" if zone_problem(zone) else zone
+    return known_zone((body.get("spec") or {}).get("timeZone"))
 
 
 # In less the table would break its cells within words and times.

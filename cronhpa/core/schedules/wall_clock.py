@@ -38,6 +38,11 @@ def zone_problem(zone: str) -> str | None:
     return None
 
 
+def known_zone(stated: object) -> str:
+    """The zone that an object states; UTC without one, and where it is not known: an API server may have newer ones."""
+    return stated if isinstance(stated, str) and stated and zone_problem(stated) is None else "UTC"
+
+
 def utc_date(now: Nanoseconds) -> date:
     return date.fromordinal(_EPOCH + now // DAY)
 

@@ -20,7 +20,7 @@ from cronhpa.core.model.planned_event import PlannedEvent
 from cronhpa.core.model.printable import shortened
 from cronhpa.core.model.spec import ControllerOptions, Placeholders, Spec
 from cronhpa.core.schedules.calendar_days import event_with_calendars, with_calendars
-from cronhpa.core.schedules.wall_clock import zone_problem
+from cronhpa.core.schedules.wall_clock import known_zone
 from cronhpa.kube.depth import DEPTH_MAX, decoded
 from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.kube.resource_versions import SeenVersions, version_number, version_of
@@ -446,9 +446,7 @@ def _is_retargeted(state: ObjectState, before: TargetKey | None) -> bool:
 
 
 def _zone(spec: Any) -> str:
-    """The time zone of an object; UTC if it names none, or an unknown one."""
-    zone = spec.get("timeZone") if isinstance(spec, dict) else None
-    return zone if isinstance(zone, str) and zone and zone_problem(zone) is None else "UTC"
+    return known_zone(spec.get("timeZone") if isinstance(spec, dict) else None)
 
 
 def _text(body: Mapping[str, Any] | msgspec.Raw) -> bytes | msgspec.Raw:
