@@ -226,13 +226,11 @@ class _Proposals:
         else:
             self._goal, self._per_unit = max(round(autoscaler.milli * autoscaler.goal.load), 1), 1.0
             self._busy = self._goal
-        near = np.arange(
-            int(self._goal * (1 - autoscaler.tolerance)) - 2, int(self._goal * (1 + autoscaler.tolerance)) + 3
-        )
-        covered = near[
-            (near / self._goal >= 1 - autoscaler.tolerance) & (near / self._goal <= 1 + autoscaler.tolerance)
-        ]
-        self._covered = covered[0], covered[-1]
+        lowest, highest = 1 - autoscaler.tolerance, 1 + autoscaler.tolerance
+        # Rounding errors may move an end by one.
+        near = [int(self._goal * end) + more for end in (lowest, highest) for more in range(-2, 3)]
+        covered = [mean for mean in near if lowest <= mean / self._goal <= highest]
+        self._covered = min(covered), max(covered)
 
     def of(self, usage: Shares, current: Counts, trusted: Counts, missing: Counts | None) -> Counts:
         """

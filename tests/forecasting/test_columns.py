@@ -46,6 +46,16 @@ def test_a_floor_that_stands_before_the_jump_avoids_all_of_it():
     assert 0 == outcomes.under.sum()
 
 
+def test_a_target_in_bytes_is_simulated_as_the_same_one_in_mebibytes():
+    """Found: every whole milli-unit near the target was listed, for 1 GiB 2 * 0.1 * 2**30 * 1000 numbers of 8 bytes."""
+    mebibytes, gibibytes = (
+        simulate(jump(), none(), AutoscalerModel(AverageValue(0.6), milli=milli, is_cpu=False))
+        for milli in (2**10 * 1000, 2**30 * 1000)
+    )
+
+    np.testing.assert_array_equal(mebibytes.pods, gibibytes.pods)
+
+
 @pytest.mark.slow
 def test_candidates_do_not_see_each_other():
     floors = none(3)

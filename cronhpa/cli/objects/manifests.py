@@ -223,7 +223,7 @@ def _field_problems(body: Mapping[str, Any], node: Any, repeated: Iterable[Repea
             meant = nearest(str(key), _TOP_LEVEL)
             hint = f"{', '.join(_TOP_LEVEL)} are accepted" if meant is None else f"did you mean {meant}?"
             yield _line(node, str(key)), f"{shortened(str(key), _TOLD_MAX)}: there is no such field: {hint}"
-    name = (body.get("metadata") or {}).get("name", "")
+    name = _stated_name(body)
     if isinstance(name, str) and name and not (len(name) <= _NAME_MAX and _NAME.fullmatch(name)):
         text = shortened(repr(name), _TOLD_MAX)
         accepted = f"small letters, digits, - and . are accepted, up to {_NAME_MAX}, a letter or digit at both ends"
@@ -237,7 +237,7 @@ def _field_problems(body: Mapping[str, Any], node: Any, repeated: Iterable[Repea
 def _no_object(body: Mapping[str, Any], node: Any) -> Iterator[tuple[int, str]]:
     """Line and text of each reason why a document is no object with a name and a spec."""
     metadata, spec = body.get("metadata"), body.get("spec")
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    name = _stated_name(body)
     if not isinstance(metadata, Mapping) or not isinstance(name, str) or not name:
         yield _line(node, "metadata"), f"metadata.name: a {_KIND} needs a name"
     elif not isinstance(metadata.get("namespace", ""), str):
@@ -246,6 +246,11 @@ def _no_object(body: Mapping[str, Any], node: Any) -> Iterator[tuple[int, str]]:
     if not isinstance(spec, Mapping):
         of = f"{name}: " if isinstance(name, str) else ""
         yield _line(node, "spec"), f"{of}spec: found {shortened(repr(spec), _TOLD_MAX)}: a mapping belongs here"
+
+
+def _stated_name(body: Mapping[str, Any]) -> Any:
+    metadata = body.get("metadata")
+    return metadata.get("name") if isinstance(metadata, Mapping) else None
 
 
 def _line(node: Any, path: str) -> int:

@@ -87,6 +87,7 @@ def test_files_and_folders_are_read_in_order_and_other_objects_passed_over(writt
         ([{"kind": "Service"}, {"a": 1}], "shop.yaml: no CronHPA is in it, only Service, a document without a kind: "),
         ([{"kind": "CronHpa"}], "shop.yaml: no CronHPA is in it, only CronHpa: did you mean kind: CronHPA "),
         ([{"kind": "CronHPA", "metadata": {}, "spec": SPEC}], "shop.yaml:2: metadata.name: a CronHPA needs a name"),
+        ([{"kind": "CronHPA", "metadata": "shop", "spec": SPEC}], "shop.yaml:2: metadata.name: a CronHPA needs a name"),
         ([{"kind": "CronHPA", "metadata": {"name": "shop"}, "spec": 7}], "shop.yaml:4: shop: spec: found 7: a mapping"),
         (GOOD.replace("spec:", "specs:"), "shop.yaml:4: specs: there is no such field: did you mean spec?"),
         (GOOD.replace("prod", "7"), "shop.yaml:3: metadata.namespace: found 7: a string is needed"),
