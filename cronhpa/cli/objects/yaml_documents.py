@@ -143,7 +143,7 @@ def _told(error: Exception, lines: int = 0) -> str:
 
 
 def _text(path: Path) -> str:
-    """The text of a file. Raises ValueError for more than BYTES_MAX, also from a pipe without an end."""
+    """The text of a file. Raises ValueError for no UTF-8, and for over BYTES_MAX, also of a pipe without an end."""
     if path == STANDARD_INPUT:
         if sys.stdin not in _PIPED:
             _PIPED[sys.stdin] = sys.stdin.buffer.read(BYTES_MAX + 1)
@@ -153,7 +153,10 @@ def _text(path: Path) -> str:
             content = file.read(BYTES_MAX + 1)
     if len(content) > BYTES_MAX:
         raise ValueError(f"it has more than {BYTES_MAX // 2**20} MiB: give its objects in several files")
-    return content.decode()
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start}: {error.reason}: UTF-8 text is accepted") from None
 
 
 def as_yaml(manifests: Iterable[dict[str, Any]]) -> str:

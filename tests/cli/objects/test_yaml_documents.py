@@ -87,6 +87,17 @@ def test_malformed_yaml_is_named_with_its_line(written, text, told):
     assert 1 == len(str(caught.value).splitlines())
 
 
+def test_a_file_in_another_encoding_is_told_what_is_accepted(tmp_path):
+    """As PowerShell 5 writes `kubectl get -o yaml > in.yaml`."""
+    file = tmp_path / "in.yaml"
+    file.write_text("kind: CronHPA\n", "utf-16")
+
+    with pytest.raises(UnreadableFileError) as caught:
+        list(read_documents(file))
+
+    assert f"{file}: byte 0: invalid start byte: UTF-8 text is accepted" == str(caught.value)
+
+
 def test_a_file_that_is_not_there_is_told_in_the_systems_words(tmp_path):
     with pytest.raises(UnreadableFileError) as caught:
         list(read_documents(tmp_path / "none.yaml"))
