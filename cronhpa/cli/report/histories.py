@@ -78,8 +78,9 @@ class Histories:
     async def of(self, autoscaler: Autoscaler, metric: str) -> History:
         """Raises PrometheusUnusableError if no other target will fare better."""
         self._remarks = []
+        kept = self._kept(autoscaler, metric) or self._kept(autoscaler, "")
         try:
-            load = await self._load(autoscaler, metric)
+            load = await self._load(autoscaler, metric, kept)
         except PrometheusUnusableError:
             raise
         except (HistoryError, OSError, PrometheusError, QueryError, ImportError) as problem:
@@ -93,7 +94,7 @@ class Histories:
             raise
         except (HistoryError, OSError, PrometheusError, QueryError, ImportError) as problem:
             self._remarks.append(f"the real replicas are not known: {problem}")
-        return History(load, replicas, remarks=(*self._remarks, *self._ends(load)))
+        return History(load, replicas, remarks=(*self._remarks, *self._ends(load, kept)))
 
     async def several_clusters(self) -> str:
         """
@@ -120,21 +121,27 @@ class Histories:
                 )
         return ""
 
-    def _ends(self, load: Points) -> list[str]:
-        """What is missing at the ends of a load that was asked for."""
+    def _ends(self, load: Points, kept: Path | None) -> list[str]:
+        """What is missing at the ends of a load that was asked for, or is asked for if the kept file is removed."""
+        if self._prometheus is None:
+            return []
+        begin, end = format_instant(load[0][0]), format_instant(load[-1][0])
+        is_late, is_early = load[0][0] - self._begin > DAY, self._end - load[-1][0] > HOUR
+        if kept is not None:
+            remark = f"its load is that of {kept}, from {begin} to {end}: remove the file to ask the server again"
+            return [remark] if is_late or is_early else []
         remarks = []
-        if load[0][0] - self._begin > DAY and self._prometheus is not None:
-            at = format_instant(load[0][0])
-            remarks.append(f"its load begins at {at}: its target was made or renamed then, or the server keeps no more")
-        if self._end - load[-1][0] > HOUR and self._prometheus is not None:
-            at = format_instant(load[-1][0])
-            remarks.append(f"its load ends at {at}: its target was removed or renamed, or nobody measures it now")
+        if is_late:
+            remarks.append(
+                f"its load begins at {begin}: its target was made or renamed then, or the server keeps no more"
+            )
+        if is_early:
+            remarks.append(f"its load ends at {end}: its target was removed or renamed, or nobody measures it now")
         return remarks
 
-    async def _load(self, autoscaler: Autoscaler, metric: str) -> Points:
-        cached = self._kept(autoscaler, metric) or self._kept(autoscaler, "")
-        if cached is not None:
-            return self._within(read_points(cached))
+    async def _load(self, autoscaler: Autoscaler, metric: str, kept: Path | None) -> Points:
+        if kept is not None:
+            return self._within(read_points(kept))
         if self._prometheus is None:
             raise PrometheusError(self._missing(autoscaler, metric))
         series = Series(autoscaler.namespace, autoscaler.name, metric)

@@ -47,11 +47,11 @@ def test_a_kind_that_nobody_counts_has_no_query():
     assert replicas_query("Rollout") is None
 
 
-async def read(server, folder=None, matcher=""):
+async def read(server, folder=None, matcher="", end=END):
     """The history of a week, and why several clusters would be added up."""
     (autoscaler,), _ = autoscalers_of([hpa()], MONDAY)
     async with Prometheus(server.url, matcher=matcher) as prometheus:
-        histories = Histories(prometheus, folder, MONDAY, END, matcher)
+        histories = Histories(prometheus, folder, end - 7 * DAY, end, matcher)
         return await histories.of(autoscaler, "cpu"), await histories.several_clusters()
 
 
@@ -87,6 +87,17 @@ async def test_a_load_that_begins_late_and_ends_early_says_from_when_to_when_it_
     begins, ends = history.remarks
     assert begins.startswith("its load begins at 2026-03-04T00:00:00Z: its target was made or renamed then")
     assert ends.startswith("its load ends at 2026-03-08T21:59:00Z: its target was removed or renamed")
+
+
+async def test_a_load_that_a_folder_keeps_from_an_earlier_report_says_how_to_read_the_newest(tmp_path):
+    """Found: it said that the target was removed or renamed, though nobody had asked the server."""
+    async with Answering() as server:
+        await read(server, tmp_path)
+        history, _ = await read(server, tmp_path, end=END + 7 * DAY)
+
+    file = tmp_path / "prod/shop.cpu.csv.gz"
+    (told,) = history.remarks
+    assert told.startswith(f"its load is that of {file}, from 2026-03-02T00:00:00Z to 2026-03-08T23:59:00Z: remove")
 
 
 async def test_values_that_are_no_load_are_counted_and_left_out():
