@@ -221,7 +221,9 @@ def _requests(pod_spec: Json) -> dict[str, int]:
     """Milli-units by resource, of all containers and of init containers that go on running."""
     sidecars = [one for one in pod_spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     containers = [*(pod_spec.get("containers") or ()), *sidecars]
-    requests = [(one.get("resources") or {}).get("requests") or {} for one in containers]
+    stated = [one.get("resources") or {} for one in containers]
+    # As the API server defaults them in a pod, but not in a template.
+    requests = [{**(one.get("limits") or {}), **(one.get("requests") or {})} for one in stated]
     resources = set.intersection(*(set(one) for one in requests)) if requests else set()
     out: dict[str, int] = {}
     for resource in resources:

@@ -181,6 +181,15 @@ def test_requests_are_those_of_the_pods_and_else_of_the_template():
     assert {"cpu": 250} == requests_of([deployment(), pod("a"), pod("b")])[SHOP]
 
 
+def test_a_container_with_a_limit_alone_requests_its_limit():
+    """Found: the API server sets it in a pod, not in the template, and a target without pods counted as unmeasured."""
+    body = deployment()
+    sidecar = {"name": "sidecar", "resources": {"limits": {"cpu": "500m", "memory": "1"}}}
+    body["spec"]["template"]["spec"]["containers"].append(sidecar)
+
+    assert {SHOP: {"cpu": 1000 + 500}} == requests_of([body])
+
+
 def test_a_resource_that_one_container_does_not_request_is_not_known():
     body = deployment()
     body["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
