@@ -74,7 +74,9 @@ class Throttles:
             seconds = _FIRST_SECONDS * 2 ** min(times, _DOUBLINGS) * jitter
         self._make_room(now)
         seconds = max(_LEAST_SECONDS, min(seconds, self._seconds_max))
-        self._throttled[key] = _Throttle(now + seconds, times + 1, error)
+        # Another one that is never raised: a traceback keeps what each caller held.
+        kept = ClusterError(error.status, error.reason, error.message)
+        self._throttled[key] = _Throttle(now + seconds, times + 1, kept)
 
     def _make_room(self, now: float) -> None:
         if len(self._throttled) < _KEPT:

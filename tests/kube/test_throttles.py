@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import weakref
 from itertools import pairwise
 
 import pytest
@@ -143,3 +144,26 @@ def test_at_most_4096_throttled_paths_are_kept():
 )
 def test_the_seconds_of_a_retry_after_header_are_read(status, header, seconds):
     assert seconds == retry_after(status, header)
+
+
+class Status:
+    """What a request could not write."""
+
+
+def test_nothing_of_who_sent_a_throttled_request_is_kept():
+    """Found: the traceback of each refusal kept the status that could not be written, of 4,096 paths."""
+    throttles, refs = Throttles(30.0), []
+
+    def send():
+        status = Status()
+        refs.append(weakref.ref(status))
+        raise ClusterError(429, "TooManyRequests", "busy")
+
+    try:
+        send()
+    except ClusterError as error:
+        throttles.note("PATCH", BUSY, error, 0.0)
+
+    assert refs[0]() is None
+    with pytest.raises(ClusterError, match="busy"):
+        throttles.look("PATCH", BUSY, 0.1)
