@@ -134,10 +134,12 @@ class ControlLoop:
         """
         Reconciles until cancelled.
 
-        goes_on: the memories are those of the last run, and a clock that was set since then counts.
+        goes_on: the memories are those of the last run, and a clock that was set since then counts. Else another
+        replica may have decided meanwhile: every object is due now, and none is late.
         """
         if not goes_on:
             self._read_at = None
+            self._make_all_due(self._clock())
         try:
             while True:
                 await self._tick()
@@ -163,9 +165,13 @@ class ControlLoop:
     def _follow_clock(self, step: Nanoseconds, now: Nanoseconds) -> None:
         """The wall clock was set: every object is due, and what its memory holds is as old as before."""
         LOG.warning("the clock stepped by %+d s: every object is due", step // SECOND)
-        self._queue.clear()
         for state in self._inventory:
             state.follow_clock(step)
+        self._make_all_due(now)
+
+    def _make_all_due(self, now: Nanoseconds) -> None:
+        self._queue.clear()
+        for state in self._inventory:
             self._queue.put(state.key, now)
 
     async def close(self, seconds: float, among: Callable[[str], bool] = lambda _: True) -> None:
