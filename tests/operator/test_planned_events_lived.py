@@ -593,3 +593,22 @@ def test_a_replica_that_leads_no_more_after_its_rest_writes_no_row_beside_that_o
     assert written
     assert max(written) <= START + 150 * SECOND
     assert ["prod"] == [row["namespace"] for row in event["status"]["namespaces"]]
+
+
+def test_the_status_of_an_event_of_the_cluster_is_written_where_no_hpa_can_be_listed():
+    """Found: decisions went on without HPAs after a minute, and the status did not say so, for ever."""
+    api = api_of_all_kinds()
+
+    async def scenario():
+        deployment(api, "shop")
+        cronhpa(api, "shop")
+        api.create("clusterplannedevents", "", "sale", spec=sale(minReplicas=3))
+        api.faults = [Fault("GET", "/horizontalpodautoscalers$", status=403, times=None)]
+        async with Life(api):
+            await until(200)
+        return api.replicas("prod", "shop"), api.objects["clusterplannedevents"]["", "sale"].get("status", {})
+
+    replicas, status = live(scenario)
+
+    assert 3 == replicas
+    assert ["prod"] == [row["namespace"] for row in status.get("namespaces", ())]

@@ -10,6 +10,7 @@ from virtual_time import live
 
 from cronhpa.core.model.instant import SECOND
 from cronhpa.operator.leader.replica import OnlyReplica
+from cronhpa.operator.writes.placeholder_settings import PlaceholderSettings
 
 
 class SometimesLeader(OnlyReplica):
@@ -308,3 +309,33 @@ def test_what_became_due_while_another_replica_led_is_no_lateness_of_this_one():
     metrics = live(scenario)
     assert metrics.reconciles > 5
     assert metrics.lag.total < 10 * SECOND
+
+
+def test_nothing_follows_the_decisions_of_a_former_term_before_the_objects_are_listed():
+    """
+    Placeholders for a window of 07:20 were due from 07:10 on, but its start was moved to noon while another replica
+    led. This one leads again at 07:11:40, and its list of the objects takes 10 s. Found: meanwhile it made placeholders
+    by its last decision, of ten minutes before.
+    """
+    window = {"name": "day", "start": "20 7 * * *", "end": "0 18 * * *", "minReplicas": 9}
+
+    async def scenario():
+        api, replica = ModelApi(), SometimesLeader()
+        template = {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}}
+        selector = {"matchLabels": {"app": "shop"}}
+        api.create("deployments", "prod", "shop", spec={"replicas": 2, "selector": selector, "template": template})
+        room = {"maxReplicas": 20, "nodeStartupSeconds": 600}
+        cronhpa(api, metrics=None, minReplicas=2, schedules=[window], placeholders=room)
+        allowed = PlaceholderSettings("Deployment", "own", "low", "pause", 100)
+        async with Life(api, replica=replica, placeholders=allowed):
+            await until(100)
+            replica.end()
+            await until(200)
+            api.edit("cronhpas", "prod", "shop", spec={"schedules": [{**window, "start": "0 12 * * *"}]})
+            await until(700)
+            api.latency = lambda _method, path: 10.0 if path.endswith("/cronhpas") else 0.001
+            replica.lead_again(others_led=True)
+            await until(800)
+        return [path for _, method, path in api.asked if method == "POST" and "/own/deployments" in path]
+
+    assert [] == live(scenario)

@@ -91,7 +91,7 @@ class FleetHandover:
         self.replica, self._inventory, self._control_loop = replica, inventory, control_loop
         self._reconciler, self._object_watch, self._clock = reconciler, object_watch, clock
         self._watches, self._prepare, self._doubt = watches, prepare, doubt
-        # The last term in which this replica decided.
+        # The last term in which this replica took over the objects.
         self._decided_in = 0
 
     @property
@@ -113,10 +113,15 @@ class FleetHandover:
 
     @property
     def held(self) -> frozenset[int]:
-        return frozenset({0} if self.is_ready else ())
+        return frozenset({0} if self._has_taken_over and self._watches.is_any_served else ())
 
     def serves(self, namespace: str) -> bool:
-        return self._watches.are_served(namespace)
+        return self._has_taken_over and self._watches.are_served(namespace)
+
+    @property
+    def _has_taken_over(self) -> bool:
+        """Whether the objects are those of the present term: until then the decisions known here may be days old."""
+        return 0 < self._decided_in == self.replica.term
 
     async def synced(self) -> None:
         started = self._clock.monotonic()
