@@ -147,7 +147,10 @@ class Informer(Generic[T]):
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the list that is waited for fails, and has not come for a minute: it may fail for ever."""
+        """
+        Whether the list that is waited for fails, and has not come for a minute: it may fail for ever. The minute
+        begins anew while the API server answers nobody.
+        """
         if self._wanted is None or self._lost is None:
             return False
         return asyncio.get_running_loop().time() - self._wanted >= _OVERDUE_SECONDS
@@ -232,14 +235,21 @@ class Informer(Generic[T]):
                 self.problem = type(error).__name__
                 LOG.exception("watch of %s: it is started again", self.path)
             self.restarts += 1
-            if self._lost is None:
-                self._lost = loop.time()
+            self._note_lost(loop.time())
             if loop.time() - begun > _LIVED_SECONDS:
                 failures = 0
                 continue
             wait = _BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)]
             failures += 1
             await asyncio.sleep(wait * (0.5 + random.random()))  # noqa: S311 - jitter, no secret
+
+    def _note_lost(self, now: float) -> None:
+        """Notes a list or a watch that failed. An API server that answers nobody does not fail at this list alone."""
+        if self._lost is None:
+            self._lost = now
+        answered = self._client.succeeded_at
+        if self._wanted is not None and answered is not None and now - answered >= _OVERDUE_SECONDS:
+            self._wanted = now
 
     def note(self, meta: ObjectMeta) -> bool:
         """Notes the version of an object that was read or written elsewhere; whether it is newer than the known one."""

@@ -396,7 +396,9 @@ class ModelClient(Client):
         try:
             async with asyncio.timeout(self._seconds):
                 answer = await self._api.answer(method, path, dict(params or {}), json.loads(body) if body else None)
+                self.succeeded_at = asyncio.get_running_loop().time()
         except RefusedError as refusal:
+            self.succeeded_at = asyncio.get_running_loop().time()
             raise ClusterError(refusal.status, refusal.reason, refusal.message) from refusal
         except (OSError, TimeoutError) as error:
             await self._if_alive()

@@ -339,3 +339,27 @@ def test_nothing_follows_the_decisions_of_a_former_term_before_the_objects_are_l
         return [path for _, method, path in api.asked if method == "POST" and "/own/deployments" in path]
 
     assert [] == live(scenario)
+
+
+def test_a_start_while_the_api_server_is_away_waits_for_the_lists_once_it_is_back():
+    """
+    It is away for three minutes, and refuses the lists of pods and HPAs for ten seconds more. Found: they were overdue
+    by then, so decisions went on without them: each object said for a moment that its pods cannot be listed.
+    """
+
+    async def scenario():
+        api = a_shop(4, 2000)
+        api.faults = [Fault("GET", "", times=None)]
+        life = Life(api)
+        life.client.succeeded_at = 0.0
+        async with life:
+            await until(180)
+            api.faults = [Fault("GET", "/(pods|horizontalpodautoscalers)$", status=503, times=None)]
+            await until(190)
+            api.faults = []
+            await until(300)
+        return [body["status"] for _, path, body in api.writes if path.endswith("/status")]
+
+    written = live(scenario)
+    assert written
+    assert not [one for one in written if "cannot be listed" in json.dumps(one)]
