@@ -291,6 +291,24 @@ def test_an_object_that_held_because_of_an_hpa_holds_on_while_none_can_be_listed
     assert ("False", "HorizontalPodAutoscaler rival scales") == (owned["status"], owned["message"][:36])
 
 
+def test_an_object_that_held_because_of_an_hpa_holds_no_more_on_another_target_while_none_can_be_listed():
+    """Found: with its new target it held for ever because of the HPA on the former one, and named that target."""
+
+    async def scenario():
+        api = a_shop(4, 3000)
+        deployment(api, "cart", replicas=4)
+        api.load["prod", "cart"] = 3000
+        ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+        api.create("horizontalpodautoscalers", "prod", "rival", spec={"scaleTargetRef": ref})
+        async with Life(api):
+            await until(60)
+        api.edit("cronhpas", "prod", "shop", spec={"scaleTargetRef": {**ref, "name": "cart"}})
+        await begin_without_hpas(api, was_leading=False, load=3000)
+        return [change[1:] for change in timeline(api, "prod/cart")], condition(api, "TargetOwned")["status"]
+
+    assert ([(4, 6)], "True") == live(scenario)
+
+
 def test_what_became_due_while_another_replica_led_is_no_lateness_of_this_one():
     """
     It leads from 600 s on. Found: the decision of an object that was listed at the start counted as 600 s late, so that

@@ -212,7 +212,7 @@ class Reconciler:
         assert state.target is not None
         owner_problem = self._cluster.owners.problem(state, self._inventory.rivals_on(state.target))
         if owner_problem is None and self._cluster.watches.hpas_unknown(state.namespace) is not None:
-            owner_problem = former_problem(state.served.status)
+            owner_problem = former_problem(state.served.status, state.target)
         state.due.next_edge = urgent_edge(spec, decision)
         local.under_provisioned.note(record.observation, decision, now)
         self._writer.decisions.note_point(state, record, decision)

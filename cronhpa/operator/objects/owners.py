@@ -82,22 +82,29 @@ class Owners:
         hpas = self._by_target.get(target)
         if hpas:
             names = ", ".join(sorted(hpas))
-            return f"{_HPA} {names} scales {target[2]}/{target[3]} too: delete it or this object"
+            return f"{_HPA} {names}{_on(target)}: delete it or this object"
         older = [other for other in rivals if other.uid != state.uid and is_active(other) and age(other) < age(state)]
         if older:
             oldest = min(older, key=age)
-            return f"CronHPA {oldest.name} is older and scales {target[2]}/{target[3]} too: delete one of them"
+            return f"CronHPA {oldest.name} is older and{_on(target)}: delete one of them"
         return None
 
 
-def former_problem(status: Status) -> str | None:
-    """The HorizontalPodAutoscaler because of which the status says that the object holds: where none can be listed."""
+def former_problem(status: Status, target: TargetKey) -> str | None:
+    """
+    The HorizontalPodAutoscaler because of which the status says that the object holds: where none can be listed. None
+    if the status tells of another target.
+    """
     messages = [
         str(condition.get("message", ""))
         for condition in status.get("conditions", ())
         if condition.get("type") == "TargetOwned" and condition.get("status") == "False"
     ]
-    return next((message for message in messages if message.startswith(f"{_HPA} ")), None)
+    return next((message for message in messages if message.startswith(f"{_HPA} ") and _on(target) in message), None)
+
+
+def _on(target: TargetKey) -> str:
+    return f" scales {target[2]}/{target[3]} too"
 
 
 def is_active(state: ObjectState) -> bool:
