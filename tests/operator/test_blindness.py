@@ -1,8 +1,13 @@
 """cronhpa.operator.controller: after a watch is lost for good, the former pods are not believed for long."""
 
+import asyncio
+
 from lives import Life, condition, cronhpa, deployment, status, timeline, until
-from model_api import Fault, ModelApi
+from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
+
+from cronhpa.kube.shard_scope import ShardScope
+from cronhpa.operator.objects.namespace_watches import NamespaceWatches
 
 QUICK = {"scaleDown": {"stabilizationWindowSeconds": 0}}
 # An informer lists again every ten minutes, or up to a quarter later; the decision follows within a period.
@@ -229,3 +234,35 @@ def test_a_target_that_is_made_anew_while_its_watch_is_frozen_is_seen_as_it_is_o
             return by_then, [change[1:] for change in timeline(api)]
 
     assert ([], [(7, 6)]) == live(scenario)
+
+
+def test_pods_of_a_shard_whose_list_came_in_part_are_not_believed():
+    """
+    At 10 s a replica takes a second shard. The list of pods fails after 50 s, and is overdue at 70 s. Found: the shard
+    was served from then on by the pods that had come: those of the first shard are believed until 90 s.
+    """
+
+    async def scenario():
+        api, scope = ModelApi(), ShardScope(2)
+        client = ModelClient(api, timeout_seconds=100)
+        watches = NamespaceWatches(client, (), scope, lambda *_: None, lambda: None)
+        tasks = [asyncio.create_task(informer.run()) for informer in watches.informers]
+        scope.hold({0})
+        await until(10)
+        api.latency = lambda _method, path: 50.0 if path.endswith("/pods") else 0.001
+        api.faults = [Fault("GET", "/pods$", status=500, times=None)]
+        scope.hold({0, 1})
+        is_served = []
+        for seconds in (65, 75, 95):
+            await until(seconds)
+            is_served.append(watches.listed_scope >= scope.version)
+        unknown = watches.pods_unknown("prod")
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return is_served, unknown
+
+    is_served, unknown = live(scenario)
+
+    assert [False, False, True] == is_served
+    assert unknown is not None

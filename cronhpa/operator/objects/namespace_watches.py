@@ -83,8 +83,13 @@ class NamespaceWatches:
 
     @property
     def listed_scope(self) -> int:
-        """The oldest version of the scope in which a list was begun that is not overdue."""
-        return min((one.listed_scope for one in self.informers if not one.is_overdue), default=sys.maxsize)
+        """
+        The oldest version of the scope in which a list was begun, without lists that are overdue.
+
+        An overdue list counts as long as what is known is believed: it may have brought a part of the new namespaces.
+        """
+        counting = [one.listed_scope for one in self.informers if one.is_current or not one.is_overdue]
+        return min(counting, default=sys.maxsize)
 
     def doubt_hpas(self) -> None:
         """Where HorizontalPodAutoscalers cannot be believed, a namespace counts as listed after their next list."""
