@@ -96,7 +96,7 @@ class Controller:
             options,
             self._on_object,
             self._on_gone,
-            self.owners.note_change,
+            self._on_rivals,
             expanded=self._note_room,
             holds=shards.holds,
             usual_placeholders=placeholders.usual,
@@ -261,10 +261,14 @@ class Controller:
             self._note_forecast(state)
         self._note_room(state)
         self.control_loop.enqueue(key)
-        # Another object on the target may have to hold from now on, so it is due at once. If the target has very many
-        # objects, they wait for their next reconciliations: otherwise each change of one would make all of them due.
-        if state.target is not None and self.inventory.count_on(state.target) <= RIVALS_FEW:
-            self._enqueue_on(state.target)
+
+    def _on_rivals(self, target: TargetKey) -> None:
+        """An object on a target has come, gone or been edited: the others may have to hold, or no longer."""
+        self.owners.note_change(target)
+        # If the target has very many objects, they wait for their next reconciliations: otherwise each change of one
+        # would make all of them due.
+        if self.inventory.count_on(target) <= RIVALS_FEW:
+            self._enqueue_on(target)
 
     def _note_forecast(self, state: ObjectState) -> None:
         key, forecast_target = state.key, target_of(state)

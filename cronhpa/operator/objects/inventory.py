@@ -78,7 +78,8 @@ class Inventory:
     The objects by (namespace, name).
 
     changed(key) is called for an object that was created or whose spec changed, gone(state) for a deleted one,
-    expanded(state) for one to whose spec planned events or calendars wrote, whether it is due by that or not.
+    retargeted(target) for a target on which an object has come, gone or been edited, expanded(state) for an object to
+    whose spec planned events or calendars wrote, whether it is due by that or not.
     holds: whether the objects of a namespace are this replica's; those of others are discarded. usual_placeholders: of
     objects that state none.
     """
@@ -411,11 +412,11 @@ class Inventory:
             self._retargeted(state.target)
 
     def _unindex(self, key: Key, target: TargetKey) -> None:
-        self._retargeted(target)
         self._by_target[target].pop(key, None)
         if not self._by_target[target]:
             del self._by_target[target]
             self._oldest_on.pop(target, None)
+        self._retargeted(target)
 
 
 def _stated_defaults(served: _Object) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lives import Life, condition, cronhpa, deployment, status, until
@@ -209,3 +210,28 @@ def test_an_object_holds_as_soon_as_an_older_one_takes_its_target():
 
     assert "True" == before["TargetOwned"]
     assert ("False", True) == (told["status"], "CronHPA older" in told["message"])
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_an_object_begins_as_soon_as_the_older_one_on_its_target_is_gone_or_has_another_target(is_deleted):
+    """The younger one has a reconciliation in ten minutes. Found: until that one it held its two pods, of four."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=2)
+        api.load["prod", "shop"] = 2000
+        ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+        cronhpa(api, name="older", scaleTargetRef=ref, mode="Active", maxReplicas=2)
+        await asyncio.sleep(2)
+        cronhpa(api, syncPeriodSeconds=600)
+        async with Life(api):
+            first = (following("prod", 600 * SECOND, START + 60 * SECOND) - START) / SECOND
+            await until(first + 60)
+            if is_deleted:
+                api.delete("cronhpas", "prod", "older")
+            else:
+                api.edit("cronhpas", "prod", "older", spec={"scaleTargetRef": {**ref, "name": "cart"}})
+            await until(first + 63)
+            return api.replicas("prod", "shop")
+
+    assert 4 == live(scenario)
