@@ -40,7 +40,7 @@ from cronhpa.forecasting.pool import use_one_thread
 from cronhpa.history.imports.files import read_points
 from cronhpa.reporting.cases import Replays
 from cronhpa.reporting.gathering import metric_of, reported_target
-from cronhpa.reporting.objects import autoscalers_of
+from cronhpa.reporting.objects import PodRequests, autoscalers_of
 from cronhpa.reporting.reported_target import ReportedTarget
 from testbed.build import promtool
 from testbed.control_plane import ControlPlane
@@ -256,7 +256,7 @@ def on_next(
     for autoscaler in autoscalers_of(bodies, now)[0]:
         key = autoscaler.namespace, autoscaler.name
         chosen = settings(numbers[key])
-        requests = {"cpu": round(1000 * {"1": 1.0, "500m": 0.5, "2": 2.0}[chosen["cpu"]])}
+        requests = PodRequests({"cpu": round(1000 * {"1": 1.0, "500m": 0.5, "2": 2.0}[chosen["cpu"]])})
         metric = metric_of(autoscaler, requests)
         seconds, values = loads[key]
         points = [

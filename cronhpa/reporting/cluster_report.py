@@ -41,9 +41,7 @@ def report_of(
         value = worth(one.today, best.score) if best is not None else 0.0
         return -value, -one.today.under_provisioned_minutes, one.target.label
 
-    unpriced = [
-        f"{one.target.label}: {why}" for one in judged if (why := prices.unknown(one.target.environment.requests))
-    ]
+    unpriced = [f"{one.target.label}: {why}" for one in judged if (why := prices.unknown(one.target.requests))]
     return ClusterReport(tuple(sorted(judged, key=rank)), tuple(left_out), (*remarks, *unpriced), prices)
 
 
@@ -54,7 +52,7 @@ def sentence(judged: JudgedTarget, suggestion: Suggestion, prices: Prices) -> st
         f"{suggestion.change}: {minutes(before)} -> {minutes(after)} minutes short in {days(judged)}, "
         f"{before.pod_hours:,.0f} -> {after.pod_hours:,.0f} pod-hours ({change_percent(before, after):+.1f} %)"
     )
-    price = prices.of_pod(judged.target.environment.requests)
+    price = prices.of_pod(judged.target.requests)
     if price is not None:
         saved = (before.pod_hours - after.pod_hours) * price
         text += f", {'saves' if saved >= 0 else 'costs'} {money(abs(saved))}"
@@ -155,7 +153,7 @@ def _target(judged: JudgedTarget, prices: Prices) -> Json:
 
 
 def _suggestion(judged: JudgedTarget, suggestion: Suggestion, prices: Prices) -> Json:
-    price = prices.of_pod(judged.target.environment.requests)
+    price = prices.of_pod(judged.target.requests)
     saved = None if price is None else (judged.today.pod_hours - suggestion.score.pod_hours) * price
     return {
         "kind": str(suggestion.kind),

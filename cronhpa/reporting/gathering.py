@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.memory import START_UP_UNKNOWN
@@ -17,7 +17,7 @@ from cronhpa.forecasting.backtest import (
     with_one,
 )
 from cronhpa.history.database.series import Series
-from cronhpa.reporting.objects import Autoscaler
+from cronhpa.reporting.objects import Autoscaler, PodRequests
 from cronhpa.reporting.reported_target import LeftOut, PackedPoints, Points, ReportedTarget, StartUpPhases
 from cronhpa.simulation.target import Environment
 
@@ -26,11 +26,11 @@ METRIC_DELAY: Nanoseconds = 30 * SECOND
 METRIC_WINDOW: Nanoseconds = 60 * SECOND
 
 
-def metric_of(autoscaler: Autoscaler, requests: Mapping[str, int]) -> Metric | LeftOut:
+def metric_of(autoscaler: Autoscaler, requests: PodRequests) -> Metric | LeftOut:
     """The metric whose load is replayed."""
     label = f"{autoscaler.namespace}/{autoscaler.label}"
     try:
-        metric = loaded_metric(autoscaler.spec, requests)
+        metric = loaded_metric(autoscaler.spec, requests.measured(autoscaler.spec))
     except NotRunnableError as problem:
         return LeftOut(label, str(problem).replace(": --pod-request cpu=500m", ", and its pods state no request"))
     if metric is None:
@@ -41,7 +41,7 @@ def metric_of(autoscaler: Autoscaler, requests: Mapping[str, int]) -> Metric | L
 def reported_target(
     autoscaler: Autoscaler,
     metric: Metric,
-    requests: Mapping[str, int],
+    requests: PodRequests,
     points: Points,
     replicas: Points = (),
     start_up: StartUpPhases | None = None,
@@ -49,7 +49,8 @@ def reported_target(
 ) -> ReportedTarget | LeftOut:
     """points: the load of the metric, in order. replicas: those that there were. missing: what the points lack."""
     label = f"{autoscaler.namespace}/{autoscaler.label}"
-    capacity = stated_capacity(autoscaler.spec, metric, requests)
+    measured = requests.measured(autoscaler.spec)
+    capacity = stated_capacity(autoscaler.spec, metric, measured)
     if not capacity:
         return LeftOut(label, f"{name_of(metric)}: its target does not tell what one pod can carry")
     if len(points) < POINTS_MIN:
@@ -70,13 +71,14 @@ def reported_target(
         series=Series(autoscaler.namespace, autoscaler.name, name_of(metric)),
         environment=Environment(
             capacity=capacity,
-            requests=dict(requests),
+            requests=measured,
             start_up=START_UP_UNKNOWN if start_up is None else start_up.total,
             metric_delay=METRIC_DELAY,
             metric_window=METRIC_WINDOW,
         ),
         recorded=PackedPoints.of(points),
         recorded_replicas=PackedPoints.of(replicas),
+        requests=requests.whole,
         start_up=start_up,
         remarks=(*missing, *remarks, *autoscaler.remarks),
     )

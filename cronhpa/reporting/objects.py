@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from cronhpa.api.explained.explanation import hidden_sources
 from cronhpa.api.identity import GROUP, KIND
 from cronhpa.api.parse import SpecError, parse_spec
+from cronhpa.core.forecasts.floor import container_of
 from cronhpa.core.model.instant import Nanoseconds, parse_duration, parse_instant
 from cronhpa.core.model.quantity import parse_milli
 from cronhpa.core.model.spec import ControllerOptions, Spec
@@ -113,14 +114,30 @@ def _beside(found: Sequence[Autoscaler], one: Autoscaler) -> Autoscaler:
     return replace(one, remarks=(*one.remarks, *(f"{other} scales its target, too" for other in others)))
 
 
-def requests_of(documents: Iterable[Json]) -> dict[TargetKey, dict[str, int]]:
-    """
-    What a pod of each workload requests, milli-units by resource: the mean of its pods, else its template.
+class PodRequests(Struct, frozen=True):
+    """What a pod requests, milli-units by resource."""
 
-    A resource that one container does not request is left out: a Utilization is then not known.
-    """
-    templates: dict[TargetKey, dict[str, int]] = {}
-    of_pods: dict[TargetKey, list[dict[str, int]]] = {}
+    whole: Mapping[str, int] = {}
+    """A resource that one container does not request is left out: a Utilization is then not known."""
+    by_container: Mapping[str, Mapping[str, int]] = {}
+
+    def measured(self, spec: Spec) -> dict[str, int]:
+        """Of each resource, the requests of what a metric measures: one container, or the whole pod."""
+        out = dict(self.whole)
+        for metric in spec.metrics:
+            name = getattr(metric, "name", "")
+            container = container_of(spec, name)
+            if container is not None:
+                out.pop(name, None)
+                own = self.by_container.get(container, {})
+                out |= {name: own[name]} if name in own else {}
+        return out
+
+
+def requests_of(documents: Iterable[Json]) -> dict[TargetKey, PodRequests]:
+    """What a pod of each workload requests: the mean of its pods, else its template."""
+    templates: dict[TargetKey, PodRequests] = {}
+    of_pods: dict[TargetKey, list[PodRequests]] = {}
     bodies = list(documents)
     owners = _owners(bodies)
     for body in bodies:
@@ -128,14 +145,7 @@ def requests_of(documents: Iterable[Json]) -> dict[TargetKey, dict[str, int]]:
             templates[_key(body)] = _requests(body["spec"]["template"].get("spec") or {})
         elif body.get("kind") == "Pod" and (owner := _owner_of_pod(body, owners)) is not None:
             of_pods.setdefault(owner, []).append(_requests(body.get("spec") or {}))
-    means = {
-        key: {
-            resource: sum(one[resource] for one in requests) // len(requests)
-            for resource in set.intersection(*(set(one) for one in requests))
-        }
-        for key, requests in of_pods.items()
-    }
-    return {**templates, **means}
+    return {**templates, **{key: _mean(pods) for key, pods in of_pods.items()}}
 
 
 def start_ups_of(documents: Iterable[Json]) -> dict[TargetKey, StartUpPhases]:
@@ -217,18 +227,37 @@ def _phases(pod: Json) -> tuple[int, int, int] | None:
     return (scheduled - created, running - scheduled, ready - running) if in_order else None
 
 
-def _requests(pod_spec: Json) -> dict[str, int]:
-    """Milli-units by resource, of all containers and of init containers that go on running."""
+def _mean(pods: Sequence[PodRequests]) -> PodRequests:
+    """The mean requests of pods; a resource that one of them does not request is left out."""
+
+    def mean(requests: Sequence[Mapping[str, int]]) -> dict[str, int]:
+        shared = set.intersection(*(set(one) for one in requests))
+        return {resource: sum(one[resource] for one in requests) // len(requests) for resource in shared}
+
+    of_containers: dict[str, list[Mapping[str, int]]] = {}
+    for pod in pods:
+        for name, requests in pod.by_container.items():
+            of_containers.setdefault(name, []).append(requests)
+    return PodRequests(mean([pod.whole for pod in pods]), {name: mean(of_containers[name]) for name in of_containers})
+
+
+def _requests(pod_spec: Json) -> PodRequests:
+    """Of the containers, and of init containers that go on running."""
     sidecars = [one for one in pod_spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     containers = [*(pod_spec.get("containers") or ()), *sidecars]
-    stated = [one.get("resources") or {} for one in containers]
+    by_container = {str(one.get("name", "")): _container_requests(one.get("resources") or {}) for one in containers}
+    requests = list(by_container.values())
+    shared = set.intersection(*(set(one) for one in requests)) if requests else set()
+    return PodRequests({resource: sum(one[resource] for one in requests) for resource in shared}, by_container)
+
+
+def _container_requests(resources: Json) -> dict[str, int]:
     # As the API server defaults them in a pod, but not in a template.
-    requests = [{**(one.get("limits") or {}), **(one.get("requests") or {})} for one in stated]
-    resources = set.intersection(*(set(one) for one in requests)) if requests else set()
+    requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     out: dict[str, int] = {}
-    for resource in resources:
+    for resource, quantity in requests.items():
         try:
-            out[resource] = sum(parse_milli(str(one[resource])) for one in requests)
+            out[resource] = parse_milli(str(quantity))
         except ValueError:
             continue
     return out

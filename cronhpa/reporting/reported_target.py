@@ -64,6 +64,8 @@ class ReportedTarget(Struct, frozen=True, dict=True):
     """The load as it was recorded."""
     recorded_replicas: PackedPoints
     """The replicas that there were; empty if they were not recorded."""
+    requests: Mapping[str, int] = {}
+    """Of a whole pod, milli-units by resource; those of the environment are of what the metric measures."""
     start_up: StartUpPhases | None = None
     remarks: tuple[str, ...] = ()
 

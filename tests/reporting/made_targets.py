@@ -2,7 +2,7 @@
 
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.reporting.gathering import metric_of, reported_target
-from cronhpa.reporting.objects import autoscalers_of
+from cronhpa.reporting.objects import PodRequests, autoscalers_of
 
 MONDAY = parse_instant("2026-03-02T00:00:00Z")
 
@@ -57,6 +57,6 @@ def rush(at, *, low=1.5, high=12.0, hour=8, hours=2, weekdays=range(7)):
 def target(load, body=None, requests=None, **more):
     """The reported target of an HPA on a load; its pods request one core."""
     (autoscaler,), _ = autoscalers_of([body or hpa()], MONDAY)
-    requests = requests or {"cpu": 1000}
+    requests = requests or PodRequests({"cpu": 1000})
     metric = metric_of(autoscaler, requests)
     return reported_target(autoscaler, metric, requests, load, **more)

@@ -177,8 +177,8 @@ def test_a_cron_hpa_without_a_target_is_left_out_with_what_is_missing():
 
 
 def test_requests_are_those_of_the_pods_and_else_of_the_template():
-    assert {SHOP: {"cpu": 1000}} == requests_of([deployment()])
-    assert {"cpu": 250} == requests_of([deployment(), pod("a"), pod("b")])[SHOP]
+    assert {"cpu": 1000} == requests_of([deployment()])[SHOP].whole
+    assert {"cpu": 250} == requests_of([deployment(), pod("a"), pod("b")])[SHOP].whole
 
 
 def test_a_container_with_a_limit_alone_requests_its_limit():
@@ -187,14 +187,36 @@ def test_a_container_with_a_limit_alone_requests_its_limit():
     sidecar = {"name": "sidecar", "resources": {"limits": {"cpu": "500m", "memory": "1"}}}
     body["spec"]["template"]["spec"]["containers"].append(sidecar)
 
-    assert {SHOP: {"cpu": 1000 + 500}} == requests_of([body])
+    assert {"cpu": 1000 + 500} == requests_of([body])[SHOP].whole
 
 
 def test_a_resource_that_one_container_does_not_request_is_not_known():
     body = deployment()
     body["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
 
-    assert {SHOP: {}} == requests_of([body])
+    assert {} == requests_of([body])[SHOP].whole
+
+
+def test_a_metric_of_one_container_is_measured_by_its_request_alone():
+    """Found: it was measured by that of all containers, and was left out where a sidecar requests nothing."""
+    body = deployment()
+    body["spec"]["template"]["spec"]["containers"] += [
+        {"name": "sidecar", "resources": {"requests": {"cpu": "200m", "memory": "1"}}},
+        {"name": "logs"},
+    ]
+    requests = requests_of([body])[SHOP]
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}
+    of_main, of_sidecar = (
+        [{"type": "ContainerResource", "containerResource": {**cpu, "container": name}}] for name in ("main", "sidecar")
+    )
+
+    def measured(metrics):
+        (autoscaler,), _ = autoscalers_of([hpa(metrics=metrics)], MONDAY)
+        return requests.measured(autoscaler.spec)
+
+    assert [{"cpu": 1000}, {"cpu": 200}, {}] == [
+        measured(of_main), measured(of_sidecar), measured([{"type": "Resource", "resource": cpu}]),
+    ]  # fmt: skip
 
 
 def test_a_start_up_is_told_by_its_phases_and_its_slow_tenth():

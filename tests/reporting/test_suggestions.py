@@ -12,7 +12,7 @@ from cronhpa.forecasting.backtest import Rerun, load_of_points
 from cronhpa.reporting.cases import SuggestionKind
 from cronhpa.reporting.cluster_report import doubts_of, nothing_to_gain, report_of, sentence
 from cronhpa.reporting.gathering import metric_of
-from cronhpa.reporting.objects import autoscalers_of
+from cronhpa.reporting.objects import PodRequests, autoscalers_of
 from cronhpa.reporting.reported_target import LeftOut
 from cronhpa.reporting.suggestions import happened_week, judge, judged_span
 from reporting.made_targets import MONDAY, cron_hpa, hpa, points, rush, target
@@ -207,6 +207,17 @@ def test_a_gap_in_the_judged_time_is_told_as_a_doubt():
     assert "the load of 25 % of the judged time is not known, and counts for nothing" in judged(load, days=4).doubts
 
 
+def test_a_metric_of_one_container_is_replayed_by_its_request_and_costs_that_of_the_pod():
+    """At 1 for a core-hour a pod with 1000 + 500 milli-cores costs 1.5."""
+    cpu = {"name": "cpu", "container": "main", "target": {"type": "Utilization", "averageUtilization": 60}}
+    body = hpa(metrics=[{"type": "ContainerResource", "containerResource": cpu}])
+
+    made = target(points(2, lambda _: 6.0), body, PodRequests({"cpu": 1500}, {"main": {"cpu": 1000}}))
+
+    assert (1.0, {"cpu": 1000}) == (made.environment.capacity, made.environment.requests)
+    assert 1.5 == Prices(core=1.0).of_pod(made.requests)
+
+
 def test_a_value_target_with_an_average_value_is_left_out_and_stops_no_report():
     """Found: the API server takes both, the controller goes by the type; an assertion failed in the budgets."""
     described = {"apiVersion": "v1", "kind": "Service", "name": "shop"}
@@ -215,7 +226,7 @@ def test_a_value_target_with_an_average_value_is_left_out_and_stops_no_report():
 
     (autoscaler,), _ = autoscalers_of([hpa(metrics=[metric])], MONDAY)
 
-    left_out = metric_of(autoscaler, {"cpu": 1000})
+    left_out = metric_of(autoscaler, PodRequests({"cpu": 1000}))
 
     assert isinstance(left_out, LeftOut)
     assert "a Value target says nothing of one pod" in left_out.why

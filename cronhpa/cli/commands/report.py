@@ -270,7 +270,7 @@ def _gather(
 
     from cronhpa.history.imports.prometheus import PrometheusError, PrometheusUnusableError
     from cronhpa.reporting.gathering import metric_of, reported_target
-    from cronhpa.reporting.objects import requests_of, start_ups_of
+    from cronhpa.reporting.objects import PodRequests, requests_of, start_ups_of
     from cronhpa.reporting.reported_target import LeftOut
 
     requests, start_ups = requests_of(bodies), start_ups_of(bodies)
@@ -284,7 +284,7 @@ def _gather(
             unusable = ""
             for number, autoscaler in enumerate(autoscalers):
                 done(number, len(autoscalers))
-                of_pod = requests.get(autoscaler.target, {})
+                of_pod = requests.get(autoscaler.target, PodRequests())
                 metric = metric_of(autoscaler, of_pod)
                 if isinstance(metric, LeftOut):
                     left_out.append(metric)
