@@ -41,7 +41,8 @@ class Prices(Struct, frozen=True):
             return ""
         prices = {"cpu": self.core, "memory": self.gib}
         missing = [name for name, price in prices.items() if price is not None and name not in requests]
-        return f"its price is not known: its pods request no {' and no '.join(missing)}" if missing else ""
+        known = f"no request for {' or '.join(missing)} is known: state a pod's price"
+        return f"its price is not known: {known}" if missing else ""
 
 
 def money(amount: float) -> str:

@@ -82,7 +82,7 @@ def test_costs_are_pod_hours_times_the_price_of_a_pod(backtest):
     assert f" {priced['cost']:,.2f} " in backtest(CPU, *REQUEST, *span, "--core-price", "0.5").stdout
     assert "cost" not in backtest(CPU, *REQUEST, *span).stdout
     unpriced = backtest(CPU, *REQUEST, *span, "--gib-price", "0.5")
-    assert "its price is not known: its pods request no memory" in unpriced.stderr
+    assert "its price is not known: no request for memory is known: state a pod's price" in unpriced.stderr
 
 
 def test_a_window_that_opens_before_the_rise_takes_its_minutes_away(backtest):

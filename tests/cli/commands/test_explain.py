@@ -114,7 +114,7 @@ def test_an_object_without_a_status_was_not_decided_upon():
         (Prices(), ""),
         (Prices(pod=0.25), "12 pods cost 3.00 an hour, each 0.25"),
         (Prices(core=0.5), "12 pods cost 6.00 an hour, each 0.50"),
-        (Prices(gib=0.5), "its price is not known: its pods request no memory"),
+        (Prices(gib=0.5), "its price is not known: no request for memory is known: state a pod's price"),
     ],
 )
 def test_pods_cost_what_is_stated_or_what_they_request(prices, told):

@@ -24,11 +24,14 @@ def test_a_pod_costs_what_is_stated_or_what_it_requests(prices, of_pod):
     assert "" == prices.unknown(REQUESTS)
 
 
-def test_a_pod_that_does_not_request_what_is_priced_has_no_price():
-    """It would be too low a price, in silence."""
+def test_a_pod_whose_request_for_what_is_priced_is_not_known_has_no_price():
+    """
+    It would be too low a price, in silence. Found: it said that the pods request no memory, of an object that scales by
+    CPU, whose status has that request alone.
+    """
     prices = Prices(core=0.04, gib=0.005)
 
     assert prices.of_pod({"cpu": 500}) is None
-    assert "its price is not known: its pods request no memory" == prices.unknown({"cpu": 500})
-    assert "its price is not known: its pods request no cpu and no memory" == prices.unknown({})
+    assert "its price is not known: no request for memory is known: state a pod's price" == prices.unknown({"cpu": 500})
+    assert "its price is not known: no request for cpu or memory is known: state a pod's price" == prices.unknown({})
     assert 0.4 == Prices(pod=0.4, core=1.0).of_pod({})
