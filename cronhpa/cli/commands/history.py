@@ -316,7 +316,7 @@ def events(store: StoreOption) -> None:
 
         cronhpa history events --store history.db
 
-    Exit codes: 0 done; 1 the store cannot be read.
+    Exit codes: 0 done; 1 the store cannot be read; 2 an option is wrong.
     """
     from cronhpa.core.model.instant import to_datetime
     from cronhpa.core.model.printable import printable

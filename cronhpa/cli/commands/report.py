@@ -229,7 +229,7 @@ def _documents(path: Path) -> Iterator[dict[str, Any]]:
     try:
         documents = list(read_documents(path))
     except UnreadableFileError as error:
-        fail("report", error, code=2)
+        fail("report", error)
     for document in documents:
         yield from _objects(document)
 

@@ -281,7 +281,7 @@ def test_a_file_with_a_key_twice_is_refused_with_both_lines(folder, tmp_path):
     result = run(tmp_path / "twice.yaml", "--history", folder / "loads")
 
     said = "twice.yaml:4: maxReplicas: it stands in line 3 already: leave one"
-    assert (2, True) == (result.exit_code, said in "".join(result.stderr.split("\n")))
+    assert (1, True) == (result.exit_code, said in "".join(result.stderr.split("\n")))
 
 
 def test_a_scheduler_that_does_not_answer_is_named(folder, monkeypatch):
