@@ -212,14 +212,12 @@ def _picks(document: EventDocument, one: ObjectInput, labels_of: Labels) -> bool
 
 def as_lines(preview: EventPreview, now: Nanoseconds) -> Iterable[str]:
     """The table of one event."""
-    from cronhpa.core.model.local_time import format_ahead
-
     event = preview.event
     where = f"{event.namespace}/{event.name}" if event.namespace else event.name
     if preview.start is None:
         yield f"{where}: {event.reason}: no window of it opens any more"
         return
-    when = "now" if preview.start == now else format_ahead(preview.start, preview.zone, now)
+    when = "now" if preview.start == now else _start(preview)
     yield f"{where}{preview.opens and f' ({preview.opens})'}: {event.reason}, from {when} ({preview.zone})"
     if event.suspend:
         yield "  suspended: it holds for nobody until suspend is false"

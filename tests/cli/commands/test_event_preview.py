@@ -231,7 +231,9 @@ def test_each_start_of_an_event_with_several_windows_has_a_table(preview):
         ("doors", "2996-11-27T06:00:00Z", 10, 0),
         ("evening", "2996-11-27T18:00:00Z", 20, 30),
     ]
-    assert "prod/sale (evening): Black Friday" in preview(EVENT | {"spec": spec}, cron_hpa("shop", 4, 20)).stdout
+    tables = preview(EVENT | {"spec": spec}, cron_hpa("shop", 4, 20)).stdout
+    assert "prod/sale (doors): Black Friday, from Sun 2996-11-27 06:00 +00:00 (UTC)" in tables
+    assert "prod/sale (evening): Black Friday, from Sun 2996-11-27 18:00 +00:00 (UTC)" in tables
 
 
 def test_the_days_of_calendars_count_for_an_event_and_its_objects(preview, tmp_path):
