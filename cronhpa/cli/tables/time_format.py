@@ -23,6 +23,8 @@ __all__ = [
 
 _TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
 _DAYS = re.compile(r"([0-9]{1,5})(d|w)", re.ASCII)
+# From today on it ends in a year that can be written.
+_LONGEST = 99_999 * 7 * DAY
 
 
 def parse_moment(text: str, zone: str, now: Nanoseconds, *, is_end: bool = False) -> Nanoseconds:
@@ -55,13 +57,13 @@ def parse_length(text: str) -> Nanoseconds:
     """
     The length of `90m`, `2h`, `1h30m`, `7d` or `2w`; a day is 24 hours.
 
-    Raises ValueError for any other text, and for a length that is not above zero.
+    Raises ValueError for any other text, and for a length that is not above zero or is above 1900 years.
     """
     days = _DAYS.fullmatch(text)
     try:
         length = int(days[1]) * (DAY if days[2] == "d" else 7 * DAY) if days else parse_duration(text)
     except ValueError:
         length = 0
-    if length <= 0:
+    if not 0 < length <= _LONGEST:
         raise ValueError(f'"{text}" is no length of time: write for example 90m, 2h, 1h30m, 7d or 2w')
     return length
