@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from math import inf
 
@@ -44,45 +44,36 @@ class DelayingQueue:
         """Makes a key due at `at`, unless it is due earlier already; at its end if it is under way."""
         if key in self.under_way:
             self._dirty.add(key)
-            return
-        due_at = self._at.get(key)
-        if due_at is not None and due_at <= at:
-            return
-        self._at[key] = at
-        self._enter(key, at)
-        self._tidy()
+        else:
+            self.put_together((key,), at)
 
-    def put_together(self, keys: Iterable[Key], at: Nanoseconds) -> None:
-        """`put` of the keys of one namespace."""
+    def put_together(self, keys: Sequence[Key], at: Nanoseconds) -> None:
+        """`put` of keys of one namespace, none of which is under way."""
         due = self._at
-        new = [key for key in keys if (due_at := due.get(key)) is None or due_at > at]
+        new = [key for key in keys if due.get(key, inf) > at]
         if not new:
             return
         due.update(dict.fromkeys(new, at))
-        self._enter(new[0], at)
-        self._keys[at, new[0][0]] += new[1:]
-        self.entries += len(new) - 1
-        self._tidy()
-
-    def _tidy(self) -> None:
+        self._enter(new, at)
         # The entry of a key that was dropped, or made due earlier, stays until its instant.
-        if self.entries > _IDLE_ENTRIES + 2 * len(self._at):
-            self._heap.clear()
-            self._keys.clear()
-            self.entries = 0
-            for waiting, at in self._at.items():
-                self._enter(waiting, at)
+        if self.entries > _IDLE_ENTRIES + 2 * len(due):
+            self._drop_outdated()
 
-    def _enter(self, key: Key, at: Nanoseconds) -> None:
-        together = (at, key[0])
-        keys = self._keys.get(together)
-        if keys is None:
-            self._keys[together] = [key]
+    def _enter(self, keys: Sequence[Key], at: Nanoseconds) -> None:
+        together = (at, keys[0][0])
+        if together not in self._keys:
+            self._keys[together] = []
             heappush(self._heap, together)
-        else:
-            keys.append(key)
-        self.entries += 1
+        self._keys[together] += keys
+        self.entries += len(keys)
         self._has_new.set()
+
+    def _drop_outdated(self) -> None:
+        self._heap.clear()
+        self._keys.clear()
+        self.entries = 0
+        for key, at in self._at.items():
+            self._enter((key,), at)
 
     def postpone(self, key: Key, due_at: Nanoseconds, until: Nanoseconds) -> None:
         """Lets a key wait that was due at `due_at`: it is due, since then, at `until`, or at `resume`."""
@@ -145,40 +136,26 @@ class DelayingQueue:
         return since
 
     async def wait_until_due(self, now: Nanoseconds, seconds_max: float) -> None:
-        """Waits until a key is due, or put, and `seconds_max` at most."""
+        """Waits until a key is due, or put, and `seconds_max` at most. An outdated entry ends the wait, too."""
         self._has_new.clear()
-        at = self.next_at()
-        seconds = seconds_max if at is None else min(seconds_max, max(0.0, (at - now) / SECOND))
+        seconds = max(0.0, (self._heap[0][0] - now) / SECOND) if self._heap else seconds_max
         # A timer of its own rather than a timeout: this is done every second of a quiet life.
-        timer = asyncio.get_running_loop().call_later(seconds, self._has_new.set)
+        timer = asyncio.get_running_loop().call_later(min(seconds, seconds_max), self._has_new.set)
         try:
             await self._has_new.wait()
         finally:
             timer.cancel()
 
-    def next_at(self) -> Nanoseconds | None:
-        """The instant at which the next key is due."""
-        while self._heap:
-            at = self._heap[0][0]
-            if any(self._at.get(key) == at for key in self._keys[self._heap[0]]):
-                return at
-            self._take()
-        return None
-
-    def _take(self) -> tuple[Nanoseconds, list[Key]]:
-        together = heappop(self._heap)
-        keys = self._keys.pop(together)
-        self.entries -= len(keys)
-        return together[0], keys
-
     def pop(self, now: Nanoseconds) -> dict[str, dict[Key, Nanoseconds]]:
         """Removes and returns the keys that are due, by namespace, each with the instant at which it was due."""
         out: dict[str, dict[Key, Nanoseconds]] = defaultdict(dict)
         while self._heap and self._heap[0][0] <= now:
-            at, keys = self._take()
+            at, namespace = together = heappop(self._heap)
+            keys = self._keys.pop(together)
+            self.entries -= len(keys)
             for key in keys:
                 if self._at.get(key) == at:
                     del self._at[key]
                     since = self._due_since(key)
-                    out[key[0]][key] = at if since is None else since
+                    out[namespace][key] = at if since is None else since
         return out
