@@ -142,15 +142,12 @@ class ControlLoop:
             self._make_all_due(self._clock())
         try:
             while True:
-                await self._tick()
+                now = self.metrics.last_tick = self._read_clock()
+                for namespace, due in self._queue.pop(now).items():
+                    self._begin(namespace, due, now)
+                await self._queue.wait_until_due(self._clock(), 1.0)
         finally:
             self.metrics.last_tick = None
-
-    async def _tick(self) -> None:
-        now = self.metrics.last_tick = self._read_clock()
-        for namespace, due in self._queue.pop(now).items():
-            self._begin(namespace, due, now)
-        await self._queue.wait_until_due(self._clock(), 1.0)
 
     def _read_clock(self) -> Nanoseconds:
         """The wall clock. If it was set since it was read last, queue and memories follow it."""
