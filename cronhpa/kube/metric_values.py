@@ -7,26 +7,29 @@ Answers are distrusted: a number that cannot be read, or is not finite, is no sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import lru_cache
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Struct, defstruct
+from msgspec import Meta, Struct, defstruct
 
 from cronhpa.core.metrics.arithmetic import INT64_MAX
-from cronhpa.core.model.instant import SECOND, Nanoseconds, parse_duration, parse_instant
+from cronhpa.core.model.instant import SECOND, Nanoseconds, from_datetime, parse_duration
 from cronhpa.core.model.observation import Absent, Sample
 from cronhpa.core.model.quantity import parse_milli
 from cronhpa.core.model.spec import ResourceMetric
 
 _CUSTOM_WINDOW_SECONDS = 60
-_TIME_LENGTH_MAX = 64
+_DURATION_LENGTH_MAX = 64
 _NANOS_A_MILLI = 10**6
 # A billion cores. `parse_milli` reads the texts of more, with bounds of its own.
 _NANOS_MAX = 10**18
 _INTEGERS = msgspec.json.Decoder(list[int])
+# An instant needs an offset.
+_Time: TypeAlias = Annotated[datetime, Meta(tz=True)]
 EMPTY = Absent("NoMetrics", "no metrics returned from resource metrics API")
 
 
@@ -44,13 +47,13 @@ class _Usage(Struct, Generic[Q], gc=False):
 
 class PodMetrics(Struct, Generic[Q], gc=False):
     """
-    One pod's metrics, with times and quantities as text: most of them are never read.
+    One pod's metrics, with windows and quantities as text: most of them are never read.
 
     Q: the quantities of a container, a dict or `quantities_of`.
     """
 
+    timestamp: _Time
     metadata: _Meta = _Meta()
-    timestamp: str = ""
     window: str = ""
     containers: list[_Usage[Q]] | None = None
 
@@ -77,7 +80,7 @@ class CustomMetric(Struct, rename="camel"):
     """One value of custom.metrics.k8s.io. An adapter without a time writes null; v1beta1 has `window`."""
 
     described_object: _ObjectRef = _ObjectRef()
-    timestamp: str | None = None
+    timestamp: _Time | None = None
     window_seconds: int | None = None
     window: int | None = None
     value: Any = None
@@ -87,17 +90,10 @@ class ExternalMetricValue(Struct):
     value: Any = None
 
 
-# The pods of one list share a few instants and one window. A text longer than any time is not cached.
-@lru_cache(maxsize=4096)
-def _instant(text: str) -> Nanoseconds:
-    if len(text) > _TIME_LENGTH_MAX:
-        raise ValueError("a time is shorter")
-    return parse_instant(text)
-
-
+# The pods of one list share a window. A text longer than any is not cached.
 @lru_cache(maxsize=64)
 def _duration(text: str) -> Nanoseconds:
-    if len(text) > _TIME_LENGTH_MAX:
+    if len(text) > _DURATION_LENGTH_MAX:
         raise ValueError("a duration is shorter")
     return parse_duration(text)
 
@@ -131,7 +127,7 @@ def _sample(resource: str, container: str | None, pod_metrics: PodMetrics[Any]) 
     if usage is None:
         return None
     try:
-        return Sample(usage, _instant(pod_metrics.timestamp), _duration(pod_metrics.window))
+        return Sample(usage, from_datetime(pod_metrics.timestamp), _duration(pod_metrics.window))
     except ValueError:
         return None
 
@@ -159,8 +155,6 @@ def usages_of(resource: str, container: str | None, items: Sequence[PodMetrics[A
 
 def _usages_of_all(resource: str, items: Sequence[PodMetrics[Any]]) -> dict[str, int]:
     """The usages if each pod has a sample. Raises for anything that `_sample` may read otherwise."""
-    for at in {pod.timestamp for pod in items}:
-        _instant(at)
     for window in {pod.window for pod in items}:
         _duration(window)
     counts = [len(pod.containers or ()) for pod in items]
@@ -228,7 +222,7 @@ def pod_samples(items: Iterable[CustomMetric]) -> dict[str, Sample] | Absent:
         has_items = True
         try:
             # Only CPU decisions use time and window, so a sample without them is as good here.
-            at = _instant(metric.timestamp) if metric.timestamp else 0
+            at = 0 if metric.timestamp is None else from_datetime(metric.timestamp)
             window = metric.window if metric.window_seconds is None else metric.window_seconds
             seconds = _CUSTOM_WINDOW_SECONDS if window is None else window
             samples[metric.described_object.name] = Sample(_milli(metric.value), at, seconds * SECOND)

@@ -60,7 +60,6 @@ BY_VALUE = {
     "api.rules:spec_schema": (3, MIB),
     "history.database.postgres:_numbered": (64, 2000),
     "api.rules:_compiled": (1024, 5000),
-    "kube.metric_values:_instant": (4096, 300),
     "kube.metric_values:_duration": (64, 300),
     "kube.metric_values:_struct_of": (8, 5000),
     "kube.metrics:_pod_decoders": (8, 10_000),
