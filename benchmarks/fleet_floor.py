@@ -36,7 +36,6 @@ from cronhpa.operator.writes.writer import StatusAnswer
 
 _AVERAGE = MetricTarget("AverageValue", average_value=1)
 _CPU = ResourceMetric("cpu", _AVERAGE)
-_RESOURCES = frozenset({"cpu"})
 _SECONDS = 60.0
 _PODS = 10
 _KINDS = {
@@ -90,7 +89,7 @@ class Calls:
             objects[:] = [(*names[first : first + _PODS],) for first in range(0, len(names), _PODS)]
 
     async def _listed(self, namespace: str) -> PodMetricsByName:
-        listed = await list_pod_metrics(self._client, namespace, _RESOURCES)
+        listed = await list_pod_metrics(self._client, namespace)
         if not isinstance(listed, PodMetricsByName):
             raise SystemExit(f"no pod metrics of {namespace}: {listed}")
         return listed

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -24,13 +24,14 @@ from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.kube.label_selector import FORMS, SELECTOR_LENGTH_MAX, selector_text
 from cronhpa.kube.metric_values import (
+    CPU_AND_MEMORY,
+    CpuAndMemory,
     CustomMetric,
     ExternalMetricValue,
     PodMetrics,
     external_value,
     object_value,
     pod_samples,
-    quantities_of,
     samples_of,
     usages_of,
 )
@@ -73,11 +74,12 @@ class _Listing(Struct, Generic[T]):
     items: list[T] | None
 
 
-@lru_cache(maxsize=8)
-def _pod_decoders(quantities: Any) -> tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]:
-    """The metadata of a list, or of one of its items."""
-    pod_metrics = PodMetrics[quantities]
-    return msgspec.json.Decoder(_Listing[pod_metrics]), msgspec.json.Decoder(pod_metrics)
+# Of a list, and of one of its items.
+_PODS = msgspec.json.Decoder(_Listing[PodMetrics[CpuAndMemory]])
+_POD = msgspec.json.Decoder(PodMetrics[CpuAndMemory])
+# The same with all resources.
+_WHOLE_PODS = msgspec.json.Decoder(_Listing[PodMetrics[dict[str, Any]]])
+_WHOLE_POD = msgspec.json.Decoder(PodMetrics[dict[str, Any]])
 
 
 _CustomList = _Listing[CustomMetric]
@@ -130,15 +132,13 @@ class PodMetricsByName(Mapping[str, PodMetrics[Any]]):
         return usages
 
 
-async def list_pod_metrics(
-    client: Client, namespace: str, resources: frozenset[str] | None = None
-) -> PodMetricsByName | Absent:
+async def list_pod_metrics(client: Client, namespace: str, *, all_resources: bool = False) -> PodMetricsByName | Absent:
     """
     The metrics of a namespace's pods by pod name, or why there are none.
 
-    resources: the resources that the caller reads, None for all of them: others need not be decoded.
+    all_resources: those that are neither cpu nor memory are decoded, too.
     """
-    list_decoder, decoder = _pod_decoders(dict[str, Any] if resources is None else quantities_of(resources))
+    list_decoder, decoder = (_WHOLE_PODS, _WHOLE_POD) if all_resources else (_PODS, _POD)
     try:
         answer = await client.read(f"{RESOURCE_API}/namespaces/{namespace}/pods", bytes_max=_POD_LIST_BYTES)
     except ClusterError as error:
@@ -147,7 +147,7 @@ async def list_pod_metrics(
     if commas > _COMMAS_MAX:
         return _unfetched("resource", ClusterError(0, TOO_LARGE, "the answer holds more than there can be of pods"))
     if len(answer) > _LIST_AT_ONCE_BYTES or commas > _COMMAS_AT_ONCE:
-        return await asyncio.to_thread(_pods_in_thread, answer, decoder, resources or ())
+        return await asyncio.to_thread(_pods_in_thread, answer, decoder)
     try:
         return PodMetricsByName(list_decoder.decode(answer).items or [])
     except UNREADABLE as error:
@@ -159,11 +159,11 @@ async def _apart(read: Callable[[bytes], T], answer: bytes) -> T:
     return await asyncio.to_thread(read, answer) if len(answer) > _AT_ONCE_BYTES else read(answer)
 
 
-def _pods_in_thread(answer: bytes, decoder: _PodDecoder, resources: Iterable[str]) -> PodMetricsByName | Absent:
-    """The pods, with the usages of these resources computed: in the event loop that would delay everything else."""
+def _pods_in_thread(answer: bytes, decoder: _PodDecoder) -> PodMetricsByName | Absent:
+    """The pods, with their usages computed: in the event loop that would delay everything else."""
     pods = _pods_by_name(answer, decoder)
     if isinstance(pods, PodMetricsByName):
-        for resource in resources:
+        for resource in CPU_AND_MEMORY:
             pods.usages(resource)
     return pods
 

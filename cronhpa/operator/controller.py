@@ -126,7 +126,7 @@ class Controller:
         if calendars is not None:
             self.calendars = CalendarFeeds(calendars, clock.now, self.planned_events.look_again)
             self.inventory.read_days_of(self.calendars.calendars)
-        self.metric_apis = MetricApis(client, discovery, self.sources, self.inventory)
+        self.metric_apis = MetricApis(client, discovery, self.sources)
         cluster = Cluster(
             self._serves,
             self.metric_apis,

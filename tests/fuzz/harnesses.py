@@ -288,15 +288,15 @@ def metrics(data: bytes) -> None:
 
 async def _read_metrics(answer: bytes) -> None:
     client: Any = Answering(answer)
-    listed = await list_pod_metrics(client, "prod")
+    listed = await list_pod_metrics(client, "prod", all_resources=True)
     readings: list[Any] = [listed] if isinstance(listed, Absent) else []
     if not isinstance(listed, Absent):
         for container in (None, "app"):
             readings.append(samples_of(ResourceMetric("cpu", TARGET, container=container), listed.values()))
             if not isinstance(readings[-1], Absent):
                 assert all(sample.value >= 0 for sample in readings[-1].values())
-    # As the operator reads it, whose objects ask for cpu.
-    decoded = await list_pod_metrics(client, "prod", frozenset({"cpu"}))
+    # As the operator reads it, whose objects ask for cpu or memory alone.
+    decoded = await list_pod_metrics(client, "prod")
     assert isinstance(decoded, Absent) or all(usage >= 0 for usage in decoded.usages("cpu").values())
     reader = MetricReader(client, Mapped())
     described = TargetRef("v1", "Namespace", "prod")

@@ -16,13 +16,13 @@ from cronhpa.core.model.observation import Absent, Sample
 from cronhpa.core.model.spec import ExternalMetric, MetricTarget, ResourceMetric
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.metric_values import (
+    CpuAndMemory,
     CustomMetric,
     ExternalMetricValue,
     PodMetrics,
     external_value,
     object_value,
     pod_samples,
-    quantities_of,
     samples_of,
     usages_of,
 )
@@ -30,10 +30,10 @@ from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metric
 from kube.fake_api import FakeApi, answering
 
 
-def pod_metrics_of(told, resources):
-    """The list as it is read for these resources."""
-    quantities: Any = quantities_of(resources)
-    return msgspec.convert(told, list[PodMetrics[quantities]])
+def pod_metrics_of(told, quantities):
+    """The list as it is read with these quantities."""
+    of: Any = quantities
+    return msgspec.convert(told, list[PodMetrics[of]])
 
 
 NOON = "2026-11-23T12:00:00Z"
@@ -174,8 +174,8 @@ def test_quantities_read_together_equal_quantities_read_one_by_one(given_pods):
     each_alone = (sampled(CPU, msgspec.convert(pod, PodMetrics)) for pod in told)
     alone = {name: value for samples in each_alone for name, value in samples.items()}
 
-    for resources in (frozenset({"cpu"}), frozenset({"cpu", "memory"}), frozenset({"cpu", "gpu"})):
-        pods = pod_metrics_of(told, resources)
+    for quantities in (CpuAndMemory, dict[str, Any]):
+        pods = pod_metrics_of(told, quantities)
         assert alone == usages_of("cpu", None, pods)
 
 
@@ -183,7 +183,7 @@ def test_quantities_read_together_equal_quantities_read_one_by_one(given_pods):
 def test_a_negative_usage_is_no_sample_whatever_the_units_of_the_others(others):
     """-1 + 2 would be the load of half of the pods that are there."""
     told = [msgspec.to_builtins(pod_metrics(f"pod-{at}", app=text)) for at, text in enumerate(["-1", *others])]
-    pods = pod_metrics_of(told, frozenset({"cpu"}))
+    pods = pod_metrics_of(told, CpuAndMemory)
 
     assert sampled(CPU, *pods) == usages_of("cpu", None, pods)
     assert "pod-0" not in usages_of("cpu", None, pods)
@@ -366,16 +366,15 @@ usage_lists = st.lists(
 
 @given(usage_lists, st.sampled_from([CPU, APP]))
 async def test_where_other_resources_are_not_decoded_the_samples_are_the_same(containers, metric):
-    """The operator decodes only the resources that its objects name."""
+    """The operator decodes cpu and memory alone, unless a metric has another resource."""
     answer = {"items": [told_of(f"pod-{place}", containers=container) for place, container in enumerate(containers)]}
 
-    whole = await listed(answer)
-    for resources in ({"cpu"}, {"cpu", "memory"}, {"cpu", "example.com/fpga"}):
-        part = await list_pod_metrics(Answering(answer), "prod", frozenset(resources))
-        if not isinstance(part, Absent):
-            assert samples_of(metric, whole.values()) == samples_of(metric, part.values())
-            assert whole.usages("cpu", metric.container) == part.usages("cpu", metric.container)
-        assert type(whole) is type(part)
+    whole = await list_pod_metrics(Answering(answer), "prod", all_resources=True)
+    part = await listed(answer)
+    if not isinstance(part, Absent):
+        assert samples_of(metric, whole.values()) == samples_of(metric, part.values())
+        assert whole.usages("cpu", metric.container) == part.usages("cpu", metric.container)
+    assert type(whole) is type(part)
 
 
 @pytest.mark.parametrize("items", [[7, None], 7], ids=["none readable", "no list"])

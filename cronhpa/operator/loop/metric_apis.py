@@ -2,8 +2,7 @@
 The metrics APIs and the named sources: what is queried of them in a tick. A metric with the name of a source is
 queried from that source.
 
-A namespace's pod metrics are listed at most once in half a second, with the resources that its objects name. Three
-limits protect three things:
+A namespace's pod metrics are listed at most once in half a second. Three limits protect three things:
 
 - `using_list` the memory. A reconciliation that waits for the processor keeps the LIST that it reads: a megabyte for a
   thousand pods. At an edge that all objects share, reconciliations begin faster than they end. So an object that
@@ -20,7 +19,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple
+from typing import TypeAlias
 
 from cronhpa.core.metrics.observe import Measurement
 from cronhpa.core.model.observation import Absent
@@ -35,9 +34,9 @@ from cronhpa.core.model.spec import (
 )
 from cronhpa.kube.client import METRIC_READS_AT_ONCE, Client
 from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.metric_values import CPU_AND_MEMORY
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
 from cronhpa.operator.loop.hang_limiter import HangLimiter
-from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.sources.metric_sources import MetricSources
 from cronhpa.sources.source import MeasuredObject
 
@@ -48,8 +47,8 @@ _SHARED_SECONDS = 0.5
 _WAIT_SECONDS = 5.0
 # What reconciliations with room wait for may hang, too: others begin after this time all the same.
 _ROOM_SECONDS = 5.0
-# Bounds what is kept of deleted namespaces: beyond it, the resources of the oldest entries are looked up anew.
-_NAMESPACES_KEPT = 10_000
+
+_List: TypeAlias = asyncio.Task[PodMetricsByName | Absent]
 
 
 def are_all_listed(spec: Spec) -> bool:
@@ -57,44 +56,38 @@ def are_all_listed(spec: Spec) -> bool:
     return all(isinstance(metric, ResourceMetric) for metric in spec.metrics)
 
 
-class _PodMetricsList(NamedTuple):
-    """One LIST of a namespace's pod metrics."""
-
-    resources: frozenset[str]
-    answer: asyncio.Task[PodMetricsByName | Absent]
-
-
 class MetricQueries:
     """
     The queries of one tick of a namespace: one LIST of its pod metrics, and one query for each other metric.
 
-    list_with(resource): the current LIST, with a resource that it must have; None for those that the objects name.
-    limiters: by the type of metric.
+    list_with(all_resources): the current LIST; with all resources, or with cpu and memory alone. limiters: by the type
+    of metric.
     """
 
     def __init__(
         self,
-        list_with: Callable[[str | None], _PodMetricsList],
+        list_with: Callable[[bool], _List],
         reader: MetricReader,
         sources: MetricSources,
         limiters: Mapping[type[Metric], HangLimiter],
     ) -> None:
         self._list_with = list_with
-        # Sent where it is awaited first: a group may wait for room before.
-        self._list: _PodMetricsList | None = None
+        # By whether it has all resources. Sent where it is awaited first: a group may wait for room before.
+        self._lists: dict[bool, _List] = {}
         self._reader = reader
         self._sources = sources
         self._limiters = limiters
 
-    async def pod_metrics(self, resource: str | None = None) -> PodMetricsByName | Absent:
+    async def pod_metrics(self, resource: str = "cpu") -> PodMetricsByName | Absent:
         """
         The namespace's pod metrics, by one LIST, however often they are awaited.
 
-        resource: one that they must have: an object edited after the LIST was sent may name another one.
+        resource: one that they must have. For one that is neither cpu nor memory there is a LIST of its own.
         """
-        if self._list is None or (resource is not None and resource not in self._list.resources):
-            self._list = self._list_with(resource)
-        return await asyncio.shield(self._list.answer)
+        all_resources = resource not in CPU_AND_MEMORY
+        if all_resources not in self._lists:
+            self._lists[all_resources] = self._list_with(all_resources)
+        return await asyncio.shield(self._lists[all_resources])
 
     async def measure(self, metric: Metric, measured: MeasuredObject, selector: str) -> Measurement:
         """The measurement of a metric over the pods of an object, which `selector` selects."""
@@ -127,21 +120,18 @@ class MetricQueries:
 
 
 class MetricApis:
-    def __init__(self, client: Client, discovery: Discovery, sources: MetricSources, inventory: Inventory) -> None:
+    def __init__(self, client: Client, discovery: Discovery, sources: MetricSources) -> None:
         self._client = client
         self._discovery = discovery
         self._sources = sources
-        self._inventory = inventory
         self._resource_limiter, custom = HangLimiter("resource"), HangLimiter("custom")
         self._limiters: Mapping[type[Metric], HangLimiter] = {
             PodsMetric: custom,
             ObjectMetric: custom,
             ExternalMetric: HangLimiter("external"),
         }
-        # The LIST of each (namespace, resources), for _SHARED_SECONDS.
-        self._lists: dict[tuple[str, frozenset[str]], _PodMetricsList] = {}
-        # By namespace: (changes of its objects seen so far, resources that its objects name).
-        self._resources: dict[str, tuple[int, frozenset[str]]] = {}
+        # By namespace and whether it has all resources, the LIST of the last _SHARED_SECONDS.
+        self._lists: dict[tuple[str, bool], _List] = {}
         # Nobody waits for room whose list could be sent.
         self._room = asyncio.Semaphore(METRIC_READS_AT_ONCE)
         self._users: Counter[str] = Counter()
@@ -160,7 +150,9 @@ class MetricApis:
         At a shared edge objects become due one by one, as their writes end: ticks within _SHARED_SECONDS share a LIST.
         """
         reader = MetricReader(self._client, self._discovery)
-        return MetricQueries(lambda also: self._list_of(namespace, also), reader, self._sources, self._limiters)
+        return MetricQueries(
+            lambda whole: self._list_of(namespace, all_resources=whole), reader, self._sources, self._limiters
+        )
 
     @asynccontextmanager
     async def using_list(self, namespace: str) -> AsyncIterator[None]:
@@ -185,27 +177,13 @@ class MetricApis:
         since = self._since.get(namespace)
         return 0.0 if since is None else max(since + _WAIT_SECONDS - asyncio.get_running_loop().time(), 0.0)
 
-    def _list_of(self, namespace: str, also: str | None) -> _PodMetricsList:
-        """The current LIST of a namespace's pod metrics, with the resources that its objects name, and `also`."""
-        resources = self._resources_in(namespace)
-        if also is not None:
-            resources |= {also}
-        current = self._lists.get((namespace, resources))
+    def _list_of(self, namespace: str, *, all_resources: bool) -> _List:
+        """The current LIST of a namespace's pod metrics."""
+        current = self._lists.get((namespace, all_resources))
         if current is None:
-            asked = self._resource_limiter.ask(namespace, lambda: list_pod_metrics(self._client, namespace, resources))
-            current = self._lists[namespace, resources] = _PodMetricsList(resources, asyncio.create_task(asked))
-            asyncio.get_running_loop().call_later(_SHARED_SECONDS, self._lists.pop, (namespace, resources))
+            asked = self._resource_limiter.ask(
+                namespace, lambda: list_pod_metrics(self._client, namespace, all_resources=all_resources)
+            )
+            current = self._lists[namespace, all_resources] = asyncio.create_task(asked)
+            asyncio.get_running_loop().call_later(_SHARED_SECONDS, self._lists.pop, (namespace, all_resources))
         return current
-
-    def _resources_in(self, namespace: str) -> frozenset[str]:
-        """The resources that the objects of a namespace name."""
-        changes = self._inventory.changes_in(namespace)
-        changes_before, resources = self._resources.get(namespace, (-1, frozenset[str]()))
-        if changes_before != changes:
-            specs = (state.served.spec for state in self._inventory.in_namespace(namespace))
-            metrics = (metric for spec in specs if spec is not None for metric in spec.metrics)
-            resources = frozenset(metric.name for metric in metrics if isinstance(metric, ResourceMetric))
-            self._resources[namespace] = (changes, resources)
-            while len(self._resources) > _NAMESPACES_KEPT:
-                self._resources.pop(next(iter(self._resources)))
-        return resources

@@ -1,14 +1,18 @@
 """cronhpa.operator.loop.metric_apis: one list at a time for each namespace, of 32 namespaces."""
 
 import asyncio
+import json
 from itertools import pairwise
+from types import SimpleNamespace
 
 from lives import Life, at_rest, cronhpa, deployment, timeline, until
 from model_api import START, Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.model.instant import HOUR, SECOND
+from cronhpa.core.model.spec import MetricTarget, ResourceMetric, TargetRef
 from cronhpa.operator.loop.metric_apis import MetricApis
+from cronhpa.sources.source import MeasuredObject
 
 NAMES = [f"shop-{number}" for number in range(10)]
 
@@ -173,7 +177,7 @@ def test_turns_of_32_namespaces_use_lists_at_a_time():
     """33 namespaces, each with a turn of two seconds: the last one begins when the first ones have ended."""
 
     async def scenario():
-        apis, begun = MetricApis(None, None, None, None), []
+        apis, begun = MetricApis(None, None, None), []
 
         async def turn(namespace):
             async with apis.using_list(namespace):
@@ -191,7 +195,7 @@ def test_turns_that_are_given_up_while_they_wait_leave_their_room_to_others():
     """32 turns of a second, and two that wait for their end. The first of these is cancelled at 0.5 s."""
 
     async def scenario():
-        apis, begun = MetricApis(None, None, None, None), {}
+        apis, begun = MetricApis(None, None, None), {}
 
         async def turn(namespace):
             async with apis.using_list(namespace):
@@ -213,7 +217,7 @@ def test_turns_that_hang_keep_others_out_for_five_seconds():
     """What they wait for besides their lists may hang: a second LIST after an edit, a target that is read by itself."""
 
     async def scenario():
-        apis = MetricApis(None, None, None, None)
+        apis = MetricApis(None, None, None)
 
         async def turn(namespace, seconds):
             async with apis.using_list(namespace):
@@ -233,7 +237,7 @@ def test_an_object_waits_for_five_seconds_although_its_namespace_waits_for_room_
     """The room is kept for 4.9 s; an object that waits from the beginning need not wait at 5 s."""
 
     async def scenario():
-        apis = MetricApis(None, None, None, None)
+        apis = MetricApis(None, None, None)
 
         async def turn(namespace, seconds):
             async with apis.using_list(namespace):
@@ -249,3 +253,32 @@ def test_an_object_waits_for_five_seconds_although_its_namespace_waits_for_room_
             return [round(seconds, 3) for seconds in (*waits, apis.list_wait_seconds("prod"))]
 
     assert [4.9, 0, 0] == live(scenario)
+
+
+class FpgaMetrics:
+    """A metrics server that states cpu and an FPGA; `asked` counts the LISTs."""
+
+    asked = 0
+
+    async def read(self, _path, **_):
+        self.asked += 1
+        usage = {"cpu": "250m", "example.com/fpga": "2"}
+        times = {"timestamp": "2026-11-21T15:00:00Z", "window": "15s"}
+        return json.dumps({"items": [{"metadata": {"name": "a"}, **times, "containers": [{"usage": usage}]}]}).encode()
+
+
+async def test_a_resource_that_is_neither_cpu_nor_memory_has_a_list_of_its_own():
+    """Of cpu, memory and an FPGA, asked for twice: 250 m, none and 2 by two LISTs."""
+    server = FpgaMetrics()
+    queries = MetricApis(server, None, None).queries("prod")
+    shop = MeasuredObject(
+        "prod", "shop", TargetRef("apps/v1", "Deployment", "shop"), (SimpleNamespace(name="a"),), 15 * SECOND
+    )
+
+    measured = [
+        await queries.measure(ResourceMetric(resource, MetricTarget("AverageValue", average_value=1000)), shop, "")
+        for resource in ("cpu", "memory", "example.com/fpga") * 2
+    ]
+
+    assert [{"a": 250}, {}, {"a": 2000}] * 2 == [{name: one.value for name, one in each.items()} for each in measured]
+    assert 2 == server.asked
