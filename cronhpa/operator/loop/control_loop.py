@@ -213,7 +213,8 @@ class ControlLoop:
                 kind = WaitsFor.NOTHING  # a LIST would not be read
             if list_seconds and kind is WaitsFor.POD_METRICS:
                 self._queue.postpone(key, due_at, now + ceil(list_seconds * SECOND))
-            elif self._reconciler.follow_installation(state, now):
+            # While its decision stands nothing is written; `reconcile` asks where it does not.
+            elif state.local.may_stand or self._reconciler.follow_installation(state, now):
                 self._queue.begin(key)
                 state.due.at = due_at
                 groups[kind].append(state)

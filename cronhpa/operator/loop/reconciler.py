@@ -97,7 +97,7 @@ class Reconciler:
         if spec is None or not are_all_listed(spec):  # an unreadable spec: a write of its problems
             return WaitsFor.OWN_REQUEST
         # A decision that stands needs no more than its metrics.
-        may_stand = state.local.standing is not None and not state.local.changed and not is_decided
+        may_stand = state.local.may_stand and not is_decided
         if not may_stand and self._asks_alone(state, spec, now):
             return WaitsFor.OWN_REQUEST
         return WaitsFor.POD_METRICS if spec.metrics else WaitsFor.NOTHING

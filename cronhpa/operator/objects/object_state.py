@@ -176,6 +176,11 @@ class LocalState(Struct):
         """The memory, with the periods for which the decision stands; it may be newer than that of the status."""
         return self.remembered if self.standing is None else self.standing.newest_memory
 
+    @property
+    def may_stand(self) -> bool:
+        """Whether the decision stands unless pods, owners, usage or the instant end it: the object is as it was."""
+        return self.standing is not None and not self.changed
+
     def remember(self, memory: Memory) -> None:
         """Takes over a memory. No decision stands over it that was made before."""
         self.remembered, self.standing = memory, None
