@@ -168,6 +168,8 @@ class PlannedEvents:
         self._client, self._inventory, self._now = client, inventory, now
         self._scope = scope or ShardScope()
         self._expected = expected
+        self.any_seen = asyncio.Event()
+        """Whether there was a planned event: most clusters have none."""
         self._namespaces: dict[str, dict[str, str]] = {}
         self.informers: list[Informer[Any]] = []
         """Those of events and of namespaces."""
@@ -455,6 +457,7 @@ class PlannedEvents:
         seen = seen_event(name, namespace, _decoded(raw.spec), raw.metadata.generation, status)
         seen.text, seen.version, seen.uid = text, raw.metadata.resource_version, raw.metadata.uid
         self._events[namespace][name] = seen
+        self.any_seen.set()
         self.look_again(namespace)
 
     def _on_namespace(self, _: str, name: str, raw: _Namespace | None) -> None:

@@ -92,7 +92,8 @@ class EventStatusWriter:
         self.ended = WaitingReports()
 
     async def run(self) -> None:
-        """Looks at all events from time to time, until cancelled."""
+        """Looks at all events from time to time, once there is one, until cancelled."""
+        await self._events.any_seen.wait()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             if self._events.is_synced:
