@@ -222,29 +222,25 @@ class Client:
         """
         query = {**(params or {}), "watch": "1", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds)
-        loop = asyncio.get_running_loop()
-        self._throttles.look("WATCH", path, loop.time())
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                headers = await self._session.headers()
-            # A compressed line would wait in the compressor for later lines.
-            headers["Accept-Encoding"] = "identity"
-            async with self._session.current.get(
-                self._url(path), params=query, headers=headers, timeout=timeout, allow_redirects=False
-            ) as response:
-                self.requests["WATCH", str(response.status)] += 1
-                if _is_refusal(response):
-                    refusal = _error(response, await _read(response, path, _ERROR_BYTES, self._places), path)
-                    self._throttles.note("WATCH", path, refusal, loop.time())
-                    raise refusal
-                self._throttles.note("WATCH", path, None, loop.time())
-                self.succeeded_at = asyncio.get_running_loop().time()
-                async for line in _lines(response.content, path):
-                    yield line
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            if isinstance(error, aiohttp.ClientSSLError):
-                await self._session.follow_rotation()
-            raise ClusterError(0, "Unreachable", f"watch of {path}: {text_of(error)}") from error
+        with self._throttles.request("WATCH", path):
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    headers = await self._session.headers()
+                # A compressed line would wait in the compressor for later lines.
+                headers["Accept-Encoding"] = "identity"
+                async with self._session.current.get(
+                    self._url(path), params=query, headers=headers, timeout=timeout, allow_redirects=False
+                ) as response:
+                    self.requests["WATCH", str(response.status)] += 1
+                    if _is_refusal(response):
+                        raise _error(response, await _read(response, path, _ERROR_BYTES, self._places), path)
+                    self.succeeded_at = asyncio.get_running_loop().time()
+                    async for line in _lines(response.content, path):
+                        yield line
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                if isinstance(error, aiohttp.ClientSSLError):
+                    await self._session.follow_rotation()
+                raise ClusterError(0, "Unreachable", f"watch of {path}: {text_of(error)}") from error
 
     def _url(self, path: str) -> URL:
         """The URL of a path that `path_of` has quoted already."""
@@ -273,18 +269,9 @@ class Client:
         places: _Places,
     ) -> bytes:
         """A request in one of these places, sent no sooner than the API server asks for."""
-        clock = asyncio.get_running_loop().time
-        self._throttles.look(method, path, clock())
-        try:
+        with self._throttles.request(method, path):
             async with places.requests:
-                answer = await self._try(method, path, body, content_type, params, bytes_max, places)
-        except ClusterError as error:
-            self._throttles.note(method, path, error, clock())
-            # Also where the server does not say how long.
-            error.retry_after = self._throttles.seconds(method, path, clock()) or None
-            raise
-        self._throttles.note(method, path, None, clock())
-        return answer
+                return await self._try(method, path, body, content_type, params, bytes_max, places)
 
     async def _try(
         self,

@@ -6,7 +6,10 @@ Each method and path is throttled by itself, so that one that has to wait delays
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 
 from msgspec import Struct
@@ -48,25 +51,34 @@ class Throttles:
         throttle = self._throttled.get((method, path))
         return 0.0 if throttle is None else max(throttle.until - now, 0.0)
 
-    def look(self, method: str, path: str, now: float) -> None:
+    @contextmanager
+    def request(self, method: str, path: str) -> Iterator[None]:
         """
-        Raises ClusterError for a request that must wait.
+        Around a request. Raises ClusterError for one that must wait; a refusal states how long the next one must wait.
 
         Nothing waits here: what was decided would be old when it is sent, and whoever waits holds a place that others
         need. The next reconciliation decides anew.
         """
-        if seconds := self.seconds(method, path, now):
+        clock = asyncio.get_running_loop().time
+        if seconds := self.seconds(method, path, clock()):
             error = self._throttled[method, path].error
             # As it was refused: another text would be another status.
             raise ClusterError(error.status, error.reason, error.message, retry_after=seconds)
+        try:
+            yield
+        except ClusterError as error:
+            self.note(method, path, error, clock())
+            # Also where the server does not say how long.
+            error.retry_after = self.seconds(method, path, clock()) or None
+            raise
+        self._throttled.pop((method, path), None)
 
-    def note(self, method: str, path: str, error: ClusterError | None, now: float) -> None:
-        """Notes the end of a request, None for one that succeeded."""
+    def note(self, method: str, path: str, error: ClusterError, now: float) -> None:
+        """Notes a request that failed."""
         key = (method, path)
-        if error is None or (error.status != HTTPStatus.TOO_MANY_REQUESTS and error.retry_after is None):
-            self._throttled.pop(key, None)
-            return
         before = self._throttled.pop(key, None)
+        if error.status != HTTPStatus.TOO_MANY_REQUESTS and error.retry_after is None:
+            return
         times = 0 if before is None else before.times
         seconds = error.retry_after
         if seconds is None:

@@ -117,7 +117,7 @@ async def test_a_watch_that_is_throttled_is_begun_again_when_it_may_be():
     assert 1 == len(asked)
 
 
-def test_without_retry_after_the_wait_doubles_until_a_success():
+def test_without_retry_after_the_wait_doubles_until_another_answer():
     throttles, error = Throttles(30.0), ClusterError(429, "TooManyRequests", "busy")
     waits = []
     for number in range(8):
@@ -126,7 +126,7 @@ def test_without_retry_after_the_wait_doubles_until_a_success():
 
     for seconds, most in zip(waits, (1, 2, 4, 8, 16, 30, 30, 30), strict=True):
         assert most / 2 <= seconds <= most
-    throttles.note("GET", BUSY, None, 900.0)
+    throttles.note("GET", BUSY, ClusterError(500, "InternalError", "broken"), 900.0)
     assert (0.0, 0) == (throttles.seconds("GET", BUSY, 900.0), len(throttles))
 
 
@@ -150,20 +150,19 @@ class Status:
     """What a request could not write."""
 
 
-def test_nothing_of_who_sent_a_throttled_request_is_kept():
+async def test_nothing_of_who_sent_a_throttled_request_is_kept():
     """Found: the traceback of each refusal kept the status that could not be written, of 4,096 paths."""
     throttles, refs = Throttles(30.0), []
 
     def send():
         status = Status()
         refs.append(weakref.ref(status))
-        raise ClusterError(429, "TooManyRequests", "busy")
+        raise ClusterError(429, "TooManyRequests", "busy", (), 30.0)
 
-    try:
+    with contextlib.suppress(ClusterError), throttles.request("PATCH", BUSY):
         send()
-    except ClusterError as error:
-        throttles.note("PATCH", BUSY, error, 0.0)
 
     assert refs[0]() is None
-    with pytest.raises(ClusterError, match="busy"):
-        throttles.look("PATCH", BUSY, 0.1)
+    with pytest.raises(ClusterError, match="busy"), throttles.request("PATCH", BUSY):
+        send()
+    assert 1 == len(refs)
