@@ -44,6 +44,7 @@ def shop(control_plane, namespace, plant, behind):
     made = Scaled(control_plane, namespace, replicas=6)
     made.load = plant.add_target(namespace, made.labels, 3.0)
     made.says("ScalingActive", "True", "ValidMetricFound", within_s=40)
+    made.settles(6)
     yield made
     assert behind.is_running, behind.tail()
     assert "Traceback" not in behind.log.read_text()

@@ -1,7 +1,5 @@
 """The API server gives the operator a priority level of one request at a time: it waits or is refused, and follows."""
 
-import time
-
 import pytest
 
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT
@@ -75,8 +73,7 @@ def test_with_one_request_at_a_time_nothing_falls_and_a_step_of_twenty_is_follow
         shop.load = plant.add_target(namespace, shop.labels, 1.5)
     for shop in shops:
         shop.says("ScalingActive", "True", "ValidMetricFound", within_s=60)
-    # The first sample may cover half of a second with the load.
-    time.sleep(3)
+    shops[0].settles(3)
     wait_until(lambda: {shop.replicas for shop in shops}, lambda seen: seen == {3}, within_s=60)
     seat(RESPONSES[response])
     wait_until(lambda: told(control_plane, "apiserver_flowcontrol_dispatched_requests_total") > 0, within_s=30)

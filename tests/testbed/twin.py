@@ -133,6 +133,20 @@ class Scaled:
         """Waits until the target is told to have this many replicas."""
         wait_until(lambda: self.replicas, lambda seen: seen == replicas, within_s=within_s)
 
+    def settles(self, replicas: int, *, for_s: float = 5, within_s: float = 60) -> None:
+        """
+        Waits until the target has kept this many replicas for so long: a first sample may cover a time before the load.
+        """
+        kept_since = time.monotonic()
+
+        def kept_s(seen: int) -> float:
+            nonlocal kept_since
+            if seen != replicas:
+                kept_since = time.monotonic()
+            return time.monotonic() - kept_since
+
+        wait_until(lambda: self.replicas, lambda seen: kept_s(seen) >= for_s, within_s=within_s)
+
     def says(self, kind: str, status: str, reason: str, *, within_s: float = 20) -> str:
         """Waits until a condition has a status and a reason; its message."""
         by_kind = wait_until(
