@@ -11,7 +11,7 @@ import time
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from statistics import fmean
+from statistics import quantiles
 from urllib.error import HTTPError
 
 import aiohttp
@@ -234,7 +234,7 @@ async def test_objects_made_at_once_delay_no_neighbour_for_long(plane, neighbour
     """
     1,500, as fast as the API server takes them. Their targets do not exist: each gets a status and an event. A step of
     the neighbour is some five requests, or ten where the target's status changes, and a second: what delays it is the
-    server, which takes seconds for each on two busy cores.
+    server, which takes seconds for each on two busy cores. So a step takes no longer than twelve of its slow requests.
     """
     names, seen = [f"new-{number}" for number in range(1_500)], []
     queue = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}}
@@ -246,9 +246,11 @@ async def test_objects_made_at_once_delay_no_neighbour_for_long(plane, neighbour
         )
         while not making.done():
             seen.append(await asyncio.to_thread(steps, neighbour, operator))
-        request = fmean(crowd.took)
+        request = quantiles(crowd.took, n=20)[-1]
         seconds = time.monotonic() - begun
-        record_property("told", f"1,500 objects in {seconds:.0f} s, {request:.1f} s a request, then their statuses:")
+        record_property(
+            "told", f"1,500 objects in {seconds:.0f} s, {request:.1f} s a slow request, then their statuses:"
+        )
         while len(seen) < 2 or not all(one.get("status") for one in plane.get(cron_hpas(CROWD))["items"]):
             seen.append(await asyncio.to_thread(steps, neighbour, operator))
         record_property("told", f"all have one after {time.monotonic() - begun:.0f} s")
