@@ -22,7 +22,7 @@ runpy.run_module("cronhpa.cli", run_name="__main__", alter_sys=True)
 
 
 class Night:
-    """An operator that lives at another time."""
+    """An operator that lives at another time. On a busy machine it takes half a minute to start."""
 
     def __init__(self, control_plane, folder, begin):
         self._offset = parse_instant(begin) - time.time_ns()
@@ -67,7 +67,7 @@ def shop(control_plane, namespace):
 def test_a_start_in_a_spring_gap_is_the_first_instant_that_exists(control_plane, shop, tmp_path):
     """28 March 2027: at two o'clock, 1:00 UTC, it is three, and half past two is not."""
     web = shop("30 2 28 3 *", "30 3 28 3 *")
-    with Night(control_plane, tmp_path, "2027-03-28T00:59:35Z") as night:
+    with Night(control_plane, tmp_path, "2027-03-28T00:59:00Z") as night:
         night.is_told(web, "Closed")
         night.reaches(web, 4, "2027-03-28T01:00:00Z")
 
@@ -77,9 +77,9 @@ def test_in_an_autumn_fold_a_start_is_the_first_half_past_two_and_an_end_the_sec
 ):
     """31 October 2027: at three o'clock, 1:00 UTC, it is two. Half past two is 0:30, the quarter 0:45 and 1:45 UTC."""
     web = shop("30 2 31 10 *", "45 2 31 10 *")
-    with Night(control_plane, tmp_path, "2027-10-31T00:29:35Z") as night:
+    with Night(control_plane, tmp_path, "2027-10-31T00:29:00Z") as night:
         night.is_told(web, "Closed")
         night.reaches(web, 4, "2027-10-31T00:30:00Z")
-    with Night(control_plane, tmp_path, "2027-10-31T01:44:35Z") as night:
+    with Night(control_plane, tmp_path, "2027-10-31T01:44:00Z") as night:
         night.is_told(web, "Open")
         night.reaches(web, 2, "2027-10-31T01:45:00Z")
