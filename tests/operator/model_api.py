@@ -203,21 +203,13 @@ class ModelApi:
         else:
             raise ConnectionResetError("the connection was cut on purpose")
 
-    def _do(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:  # noqa: C901 - a table of requests
+    def _do(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
         metrics = _METRICS.fullmatch(path)
         if metrics:
             return self._measured(*metrics.groups())
-        if path == "/apis":
-            return {"groups": [{"name": root.split("/")[2]} for root, _ in self.kinds if root != "/api/v1"]}
-        versions = {root.rpartition("/")[2] for root, _ in self.kinds if root.rpartition("/")[0] == path}
-        if versions:
-            return {"versions": [{"version": version} for version in sorted(versions)]}
-        kinds = [(plural, kind) for (root, plural), kind in self.kinds.items() if root == path]
-        if kinds:
-            return {"resources": [{"name": plural, "kind": kind} for plural, kind in kinds]}
         parts = PATH.fullmatch(path)
         if parts is None or (parts["root"], parts["plural"]) not in self.kinds:
-            raise RefusedError(404, "HTTP404", f"the server could not find {path}")  # its page is no Status
+            return self._discovered(path)
         plural, namespace, name = parts["plural"], parts["namespace"], parts["name"]
         if method == "GET" and name is None:
             return self._list(plural, namespace, query)
@@ -240,6 +232,18 @@ class ModelApi:
             return {"kind": "Status", "status": "Success"}
         assert method == "PATCH", f"{method} {path} is not modelled"
         return self._patched(plural, resource, parts["below"], path, body)
+
+    def _discovered(self, path: str) -> dict[str, Any]:
+        """What is served below a path. Raises RefusedError for one below which nothing is."""
+        if path == "/apis":
+            return {"groups": [{"name": root.split("/")[2]} for root, _ in self.kinds if root != "/api/v1"]}
+        versions = {root.rpartition("/")[2] for root, _ in self.kinds if root.rpartition("/")[0] == path}
+        if versions:
+            return {"versions": [{"version": version} for version in sorted(versions)]}
+        kinds = [(plural, kind) for (root, plural), kind in self.kinds.items() if root == path]
+        if kinds:
+            return {"resources": [{"name": plural, "kind": kind} for plural, kind in kinds]}
+        raise RefusedError(404, "HTTP404", f"the server could not find {path}")  # its page is no Status
 
     def _list(self, plural: str, namespace: str | None, query: dict[str, str]) -> dict[str, Any]:
         items = [resource for key, resource in sorted(self.objects[plural].items()) if namespace in {None, key[0]}]

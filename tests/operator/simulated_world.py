@@ -181,9 +181,9 @@ class World(ModelApi):
     def _served(self, asked: Request) -> tuple[bytes, float]:
         if self.weather.is_down:
             raise ConnectionResetError("the API server is away")
-        if asked.method == "GET" and asked.path.rpartition("/")[2] in self.unlistable:
+        if self.unlistable and asked.method == "GET" and asked.path.rpartition("/")[2] in self.unlistable:
             raise RefusedError(403, "Forbidden", f"{asked.client.who} cannot list it")
-        if asked.method == "GET" and asked.path.rpartition("/")[2] in self.failing:
+        if self.failing and asked.method == "GET" and asked.path.rpartition("/")[2] in self.failing:
             raise RefusedError(500, "InternalError", "etcd has lost a part of it")
         after = self._befall(asked.method)
         self._writer = asked.client
@@ -194,10 +194,12 @@ class World(ModelApi):
 
     def _stale(self, asked: Request) -> Any:
         """An object as it was, where an API server answers that is behind; None: as it is."""
-        parts = PATH.fullmatch(asked.path)
-        if asked.method != "GET" or parts is None or parts["name"] is None or parts["plural"] not in _WATCHED:
+        if not self.weather.stale_reads or asked.method != "GET":
             return None
-        if not self.weather.stale_reads or self.dice.random() >= self.weather.stale_reads:
+        parts = PATH.fullmatch(asked.path)
+        if parts is None or parts["name"] is None or parts["plural"] not in _WATCHED:
+            return None
+        if self.dice.random() >= self.weather.stale_reads:
             return None
         former = self._former[parts["plural"], parts["namespace"], parts["name"]]
         recent = [body for until, body in former if until > self.seconds() - _STALE_SECONDS]
@@ -388,6 +390,10 @@ class SimulatedClient(Client):
         self.is_dead = True
         self._mended.clear()
 
+    @property
+    def _is_apart(self) -> bool:
+        return self.is_cut or self.is_dead
+
     async def reachable(self, until: float = math.inf) -> None:
         """Returns when the network is whole. Raises TimeoutError where that is not so in time."""
         if self.is_dead:
@@ -405,12 +411,14 @@ class SimulatedClient(Client):
         asked = Request(self, method, path, dict(params or {}), msgspec.json.decode(body) if body else None)
         until = self._world.seconds() + seconds
         try:
-            await self.reachable(until)
+            if self._is_apart:
+                await self.reachable(until)
             # The last look, as the body leaves.
             if is_write and places.fence(path) <= 0:
                 raise ConnectionAbortedError(FENCED)
             answer = await self._world.answer_to(asked, until)
-            await self.reachable(until)
+            if self._is_apart:
+                await self.reachable(until)
             self.succeeded_at = self._world.seconds()
         except RefusedError as refusal:
             self.succeeded_at = self._world.seconds()

@@ -85,7 +85,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         timer = Call(callback, args, context, when)
         self._set += 1
         heappush(self._timers, (when, self._set, timer))
+        if len(self._timers) > self._tidied_at:
+            self._tidy()
         return timer
+
+    def _tidy(self) -> None:
+        """Drops the timers that were cancelled."""
+        timers = self._timers
+        timers[:] = [timer for timer in timers if timer[2].callback is not None]
+        heapify(timers)
+        self._tidied_at = max(_TIMERS, 2 * len(timers))
 
     def call_later(self, delay, callback, *args, context=None):
         return self.call_at(self._seconds + delay, callback, *args, context=context)
@@ -99,32 +108,34 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     def _run_once(self) -> None:
+        """All passes until the loop is stopped, in one call: an hour has thirty thousand of them."""
         timers, ready, held = self._timers, self._ready, self._held
-        if not ready and not self._stopping:
-            while timers and timers[0][2].callback is None:
-                heappop(timers)
-            if not timers:
-                raise RuntimeError("nothing is left to happen: a test waits for what nobody will do")
-            self._seconds = max(self._seconds, timers[0][0])
-        self._seconds += _PASS_SECONDS
-        end = self._seconds + _RESOLUTION
-        while timers and timers[0][0] < end:
-            ready.append(heappop(timers)[2])
-        if len(timers) > self._tidied_at:
-            timers[:] = [timer for timer in timers if timer[2].callback is not None]
-            heapify(timers)
-            self._tidied_at = max(_TIMERS, 2 * len(timers))
-        for _ in range(len(ready)):
-            call = ready.popleft()
-            if call.callback is None:
-                continue
-            if held and (process := call.context.get(_PROCESS)) in held:
-                held[process].append(call)
-                continue
-            try:
-                call.context.run(call.callback, *call.args)
-            except Exception as error:  # noqa: BLE001 - as every event loop
-                self.call_exception_handler({"message": f"in {call.callback}", "exception": error, "handle": call})
+        is_stopped = self._stopping
+        while True:
+            if not ready and not is_stopped:
+                while timers and timers[0][2].callback is None:
+                    heappop(timers)
+                if not timers:
+                    raise RuntimeError("nothing is left to happen: a test waits for what nobody will do")
+                self._seconds = max(self._seconds, timers[0][0])
+            self._seconds += _PASS_SECONDS
+            end = self._seconds + _RESOLUTION
+            while timers and timers[0][0] < end:
+                ready.append(heappop(timers)[2])
+            for _ in range(len(ready)):
+                call = ready.popleft()
+                if call.callback is None:
+                    continue
+                if held and (process := call.context.get(_PROCESS)) in held:
+                    held[process].append(call)
+                    continue
+                try:
+                    call.context.run(call.callback, *call.args)
+                except Exception as error:  # noqa: BLE001 - as every event loop
+                    self.call_exception_handler({"message": f"in {call.callback}", "exception": error, "handle": call})
+            is_stopped = self._stopping
+            if is_stopped:
+                return
 
 
 def live(scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:
