@@ -22,10 +22,14 @@ from simulated_world import Violation
 
 from cronhpa.core import decide as core_decide
 from cronhpa.core.decide import decide
+from cronhpa.core.metrics import observe
+from cronhpa.core.metrics.pod_counts import pod_counts
 from cronhpa.core.model.decision import Recommendation
 from cronhpa.core.model.instant import MINUTE
 from cronhpa.core.model.memory import Memory
+from cronhpa.core.model.observation import Absent
 from cronhpa.core.schedules.bounds import resolve
+from cronhpa.kube.client import Client
 from cronhpa.kube.resource_versions import SeenVersions
 from cronhpa.operator.leader.election import Leadership
 from cronhpa.operator.loop import standing_decisions
@@ -98,6 +102,23 @@ def never_forgotten(*_: Any) -> None:
     """An object that is deleted is decided on and on."""
 
 
+def idle_if_missing(*given: Any) -> Any:
+    """A pod without a sample counts for nothing."""
+    counts = pod_counts(*given)
+    return counts if isinstance(counts, Absent) else replace(counts, missing=0, missing_usage=0, missing_request=0)
+
+
+def intends_nothing(self: Memory, *_: Any) -> Memory:
+    """The status before a step does not tell of it."""
+    return self
+
+
+async def with_finalizer(self: Client, path: str, body: Any, *given: Any) -> Any:
+    """A write leaves something behind."""
+    meta = {**body.get("metadata", {}), "finalizers": ["a"]}
+    return await _MERGE_PATCH(self, path, {**body, "metadata": meta}, *given)
+
+
 @asynccontextmanager
 async def one_after_another(self: MetricApis, namespace: str) -> AsyncIterator[None]:
     """A namespace's pod metrics are requested once those of the one before have come."""
@@ -105,6 +126,7 @@ async def one_after_another(self: MetricApis, namespace: str) -> AsyncIterator[N
         yield
 
 
+_MERGE_PATCH = Client.merge_patch
 _USING = MetricApis.using_list
 _TURNS: WeakKeyDictionary[MetricApis, asyncio.Lock] = WeakKeyDictionary()
 
@@ -112,6 +134,9 @@ MUTANTS = (
     Mutant("beyond bounds", ("S1", "L1"), range(20), deciding=too_many),
     Mutant("down without evidence", ("S2", "S5"), range(1, 20), deciding=blindly_down),
     Mutant("a floor that nobody states", ("S3",), range(2, 60), ((core_decide, "resolve", longer),)),
+    Mutant("pods without a sample", ("S2",), range(15, 200), ((observe, "pod_counts", idle_if_missing),)),
+    Mutant("a scale-down that no status intends", ("S5",), range(20), ((Memory, "intending", intends_nothing),)),
+    Mutant("a finalizer", ("S11",), range(2), ((Client, "merge_patch", with_finalizer),)),
     Mutant("no fence", ("S4",), range(28, 60), ((Leadership, "write_seconds", lambda _: 60.0),)),
     Mutant("no fence of a shard", ("S4",), range(63, 200, 4), ((Leadership, "write_seconds", lambda _: 60.0),)),
     Mutant("memory lost at a restart", ("S5",), range(6, 80), ((Memory, "resumed", forgetful),)),

@@ -19,6 +19,8 @@ from cronhpa.core.model.instant import MINUTE, SECOND
 from cronhpa.kube.lease import LeaseName
 
 # A decision is remembered under its grid instant, at most a tenth of a period and an answer earlier.
+# What a pod may use: half of its core.
+_POD_MILLI = 500
 _SLACK = 5.0
 _DEFAULT_WINDOW = 300.0
 # What a sample covers: of a pod that was not Ready for all of it, it does not count.
@@ -120,6 +122,7 @@ class Judge:
     def check(self, client: Any, plural: str, below: str | None, resource: Any, body: Any) -> None:
         if plural == LEASES:
             return
+        self._check_parts_written(plural, below, body)
         holder = self.world.led_last.get((self.lease.namespace, self.lease.name), client.who)
         if holder != client.who:
             self.fail("S4", f"{client.who} writes {plural}/{below}, and {holder} led last")
@@ -129,6 +132,13 @@ class Judge:
             self.status_writes.append(self.world.seconds())
         if below == "scale":
             self._check_scale(client.who, resource["spec"]["replicas"], body["spec"]["replicas"])
+
+    def _check_parts_written(self, plural: str, below: str | None, body: Any) -> None:
+        """S11: nothing but statuses and replicas is written to what is somebody else's."""
+        owned = {"cronhpas": "status", "deployments": "scale"}
+        is_traceless = body.get("metadata", {}).keys() <= {"resourceVersion"}
+        if plural in owned and not (below == owned[plural] and is_traceless):
+            self.fail("S11", f"{plural}/{below} is left with {body.get('metadata')}")
 
     def _check_scale(self, who: str, old: int, new: int) -> None:
         now = self.world.seconds()
@@ -148,10 +158,10 @@ class Judge:
     def _check_down(self, who: str, old: int, new: int) -> None:
         assert self.spec is not None
         now, spec = self.world.seconds(), self.spec
-        if self._lasts("blind", _ONE_RECONCILIATION):
-            self.fail("S2", f"{old} to {new} without evidence")
+        self._check_evidence(old, new)
         if self._stirred("forged", math.inf):
             return  # docs/engineering/security.md: it may make the operator forget a window and a period
+        self._check_intent(old, new)
         rules = spec.get("behavior", {}).get("scaleDown", {})
         window = float(rules.get("stabilizationWindowSeconds", _DEFAULT_WINDOW))
         span = max(window, *(float(policy["periodSeconds"]) for policy in rules.get("policies", [])), 0.0) + 60
@@ -173,6 +183,27 @@ class Judge:
             )
             if old - new > policy["value"] + came - gone:
                 self.fail("S5", f"{old} to {new}: {gone} went and {came} came within {period:.0f} s, {policy}")
+
+    def _check_intent(self, old: int, new: int) -> None:
+        """S5: a scale-down is in the object's status before it is done."""
+        if self._stirred("target restored", _ONE_RECONCILIATION):
+            return  # the restore may have undone the status alone
+        found = self.world.objects["cronhpas"].get((self.namespace, self.name), {})
+        intent = found.get("status", {}).get("memory", {}).get("intent") or {}
+        if (intent.get("from"), intent.get("to")) != (old, new):
+            self.fail("S5", f"{old} to {new}, and the status intends {intent}")
+
+    def _check_evidence(self, old: int, new: int) -> None:
+        """S2: the usage that was answered of late asks for no more pods; one without a sample counts as busy."""
+        now = self.world.seconds()
+        recent = [one for one in self.world.measured[self.namespace] if now - one.second < _ONE_RECONCILIATION]
+        if not recent:
+            self.fail("S2", f"{old} to {new} without evidence")
+        if self.world.start_up is None:  # else pods that start do not count
+            # The upstream works out a whole percent, of which a pod's target is 50.
+            needed = min(math.ceil(one.milli / _POD_MILLI - one.pods / 50) for one in recent)
+            if new < needed:
+                self.fail("S2", f"{old} to {new}, and what was measured asks for {needed}")
 
     def _has_dropped(self, who: str, since: float) -> bool:
         """
@@ -218,9 +249,9 @@ class Judge:
         replicas = self.world.replicas(self.namespace, self.name)
         load = self.world.load[self.namespace, self.name]
         low, high = spec["minReplicas"], spec["maxReplicas"]
-        needed = max(low, min(high, math.ceil(load / 500)))
+        needed = max(low, min(high, math.ceil(load / _POD_MILLI)))
         # Of integers of millicores a pod: the upstream works out a whole percent.
-        ratio = (load // replicas) / 500 if replicas else math.inf
+        ratio = (load // replicas) / _POD_MILLI if replicas else math.inf
         if not low <= replicas <= high or (abs(ratio - 1) > 0.12 and replicas != needed):
             self.fail("L1", f"{replicas} replicas {now - calm_since:.0f} s after the last stir, {needed} are needed")
         late = [entry for entry in self.written if entry[0] > now - 300]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from bisect import bisect_right
-from collections import defaultdict
+from collections import defaultdict, deque
 from contextlib import suppress
 from contextvars import Context
 from random import Random
@@ -36,6 +36,7 @@ LEASES = "leases"
 _API_SERVER = Context()
 _STALE_SECONDS = 60.0
 _FORMER_KEPT = 20
+_MEASURED_KEPT = 100
 _LIES = ("0", "1n", "5", "1000", "900000", "-1")
 _DELETED = b'{"type":"DELETED"'
 # A timer may ring a rounding error early.
@@ -53,6 +54,14 @@ class Request(NamedTuple):
     path: str
     query: dict[str, str]
     body: Any
+
+
+class Measured(NamedTuple):
+    """The usage of a namespace's pods as it was answered, in millicores; a pod without a sample counts a core."""
+
+    second: float
+    milli: int
+    pods: int
 
 
 class Backup(NamedTuple):
@@ -115,6 +124,8 @@ class World(ModelApi):
         self._news: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._epochs: dict[str, int] = defaultdict(int)
         self._writer: SimulatedClient | None = None
+        # By namespace, the last answers with usage.
+        self.measured: dict[str, deque[Measured]] = defaultdict(lambda: deque(maxlen=_MEASURED_KEPT))
         # By object, what it was, and until when.
         self._former: dict[tuple[str, str, str], list[tuple[float, dict[str, Any]]]] = defaultdict(list)
         self._loop = asyncio.get_running_loop()
@@ -287,11 +298,21 @@ class World(ModelApi):
             for sample in metrics["items"]:
                 sample["containers"][0]["usage"]["cpu"] = self.dice.choice(_LIES)
         if blind == "half":  # the pods of the later half have no sample
-            return {"items": metrics["items"][: len(metrics["items"]) // 2]}
+            metrics["items"] = metrics["items"][: len(metrics["items"]) // 2]
         if blind == "nonsense":
             for sample in metrics["items"]:
                 sample["containers"][0]["usage"]["cpu"] = "NaN"
+        self._note_measured(namespace, metrics["items"])
         return metrics
+
+    def _note_measured(self, namespace: str, samples: list[Any]) -> None:
+        blind, pods = self.weather.blind, sum(where == namespace for where, _ in self.objects["pods"])
+        if not samples or blind == "nonsense":
+            return
+        texts = [sample["containers"][0]["usage"]["cpu"] for sample in samples]
+        used = 0 if blind == "lying" else sum(int(text.removesuffix("m")) for text in texts)
+        missing = 0 if blind == "lying" else pods - len(samples)
+        self.measured[namespace].append(Measured(self.seconds(), used + 1000 * missing, pods))
 
     def _used(self, metrics: dict[str, Any], namespace: str) -> dict[str, Any]:
         """A pod that is not Ready serves nothing: the others carry the load."""
