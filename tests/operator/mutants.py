@@ -29,10 +29,12 @@ from cronhpa.core.model.instant import MINUTE
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.schedules.bounds import resolve
+from cronhpa.core.standing import Standing
+from cronhpa.core.sync_grid import following
 from cronhpa.kube.client import Client
 from cronhpa.kube.resource_versions import SeenVersions
 from cronhpa.operator.leader.election import Leadership
-from cronhpa.operator.loop import standing_decisions
+from cronhpa.operator.loop import control_loop, standing_decisions
 from cronhpa.operator.loop.metric_apis import MetricApis
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.owners import Owners
@@ -119,6 +121,11 @@ async def with_finalizer(self: Client, path: str, body: Any, *given: Any) -> Any
     return await _MERGE_PATCH(self, path, {**body, "metadata": meta}, *given)
 
 
+def rarely(name: str, period: int, now: int) -> int:
+    """An object is reconciled in each third of its periods."""
+    return following(name, 3 * period, now)
+
+
 @asynccontextmanager
 async def one_after_another(self: MetricApis, namespace: str) -> AsyncIterator[None]:
     """A namespace's pod metrics are requested once those of the one before have come."""
@@ -137,6 +144,13 @@ MUTANTS = (
     Mutant("pods without a sample", ("S2",), range(15, 200), ((observe, "pod_counts", idle_if_missing),)),
     Mutant("a scale-down that no status intends", ("S5",), range(20), ((Memory, "intending", intends_nothing),)),
     Mutant("a finalizer", ("S11",), range(2), ((Client, "merge_patch", with_finalizer),)),
+    Mutant("rare reconciliations", ("L2", "S8"), range(20), ((control_loop, "following", rarely),)),
+    Mutant(
+        "periods without a decision",
+        ("S5",),
+        range(3, 100),
+        ((Standing, "newest_memory", property(lambda self: self.memory)),),
+    ),
     Mutant("no fence", ("S4",), range(28, 60), ((Leadership, "write_seconds", lambda _: 60.0),)),
     Mutant("no fence of a shard", ("S4",), range(63, 200, 4), ((Leadership, "write_seconds", lambda _: 60.0),)),
     Mutant("memory lost at a restart", ("S5",), range(6, 80), ((Memory, "resumed", forgetful),)),

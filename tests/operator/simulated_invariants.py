@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from model_api import START
 from simulated_replica import LEASE
@@ -22,6 +22,7 @@ from cronhpa.kube.lease import LeaseName
 # What a pod may use: half of its core.
 _POD_MILLI = 500
 _SLACK = 5.0
+_PERIOD_MAX = 30
 _DEFAULT_WINDOW = 300.0
 # What a sample covers: of a pod that was not Ready for all of it, it does not count.
 _SAMPLED = 30.0
@@ -43,12 +44,21 @@ _LISTED = 760.0
 _LEAD_MINUTES = 60.0
 
 
+class Recommended(NamedTuple):
+    """What a replica recommended in a period, by a decision that may have stood since another one."""
+
+    second: float
+    who: str
+    replicas: int
+    decided: float
+
+
 @dataclass
 class Judge:
     """
-    stirs: (second, what) of everything that was done to the system. recommended: (second, who, count) of each decision.
-    written: (second, from, to) of each scale write. lease: by which the object is decided. since: since when something
-    holds, by its name. gone: the uid of the object that was deleted last.
+    stirs: (second, what) of everything that was done to the system. recommended: in each period, also by decisions that
+    stand. written: (second, from, to) of each scale write. lease: by which the object is decided. since: since when
+    something holds, by its name. gone: the uid of the object that was deleted last.
     """
 
     world: World
@@ -56,16 +66,15 @@ class Judge:
     namespace: str = "prod"
     lease: LeaseName = LEASE
     stirs: list[tuple[float, str]] = field(default_factory=list)
-    recommended: list[tuple[float, str, int]] = field(default_factory=list)
+    recommended: list[Recommended] = field(default_factory=list)
     written: list[tuple[float, int, int]] = field(default_factory=list)
     status_writes: list[float] = field(default_factory=list)
     since: dict[str, float] = field(default_factory=dict)
     spec: dict[str, Any] | None = None
     gone: str = ""
     violation: Violation | None = None
-    # When the object was decided last, by replica and by that one's clock; when that was seen to change.
-    decided: dict[str, int] = field(default_factory=dict)
-    decided_seen: float = 0.0
+    # When the object was reconciled last.
+    reconciled: float = 0.0
 
     def stir(self, what: str) -> None:
         self.stirs.append((self.world.seconds(), what))
@@ -83,7 +92,22 @@ class Judge:
             return
         self._check_bounds(who, spec, decision)
         if decision.recommended is not None:
-            self.recommended.append((self.world.seconds(), who, decision.recommended.highest))
+            now = self.world.seconds()
+            self.recommended.append(Recommended(now, who, decision.recommended.highest, now))
+        self._note_reconciled()
+
+    def note_standing(self, who: str, namespace: str) -> None:
+        """A replica's newest decision stands for one more period."""
+        if namespace != self.namespace:
+            return
+        latest = next((one for one in reversed(self.recommended) if one.who == who), None)
+        assert latest is not None, "what stands was decided"
+        self.recommended.append(latest._replace(second=self.world.seconds()))
+        self._note_reconciled()
+
+    def _note_reconciled(self) -> None:
+        self.check_pace()
+        self.reconciled = self.world.seconds()
 
     # At each decision.
 
@@ -166,11 +190,11 @@ class Judge:
         window = float(rules.get("stabilizationWindowSeconds", _DEFAULT_WINDOW))
         span = max(window, *(float(policy["periodSeconds"]) for policy in rules.get("policies", [])), 0.0) + 60
         # Who takes over has the instants of a status alone, by a clock that was set since.
-        deciders = {by for at, by, _ in self.recommended if now - at < span}
+        deciders = {by for at, by, *_ in self.recommended if now - at < span}
         if self._stirred("target", span) or (self._stirred("clock", span) and len(deciders) > 1):
             return
-        for at, by, count in self.recommended:
-            is_known = (by == who and not self._has_dropped(who, at)) or self._was_kept(at)
+        for at, by, count, decided in self.recommended:
+            is_known = (by == who and not self._has_dropped(who, at)) or self._was_kept(decided)
             if now - window + _SLACK < at <= now and new < min(count, old) and is_known:
                 self.fail("S5", f"{old} to {new} by {who}, {now - at:.0f} s after {by} recommended {count}")
         for policy in rules.get("policies", []):
@@ -222,19 +246,19 @@ class Judge:
 
     # From time to time, and at the end.
 
-    def check_pace(self, replicas: Any) -> None:
-        """S8: while another object's answers hang or are refused, this one is reconciled in each of its periods."""
-        now = self.world.seconds()
-        for replica in replicas:
-            state = replica.controller.inventory.items.get((self.namespace, self.name))
-            decision = None if state is None else state.local.latest_decision
-            if decision is not None and decision.at != self.decided.get(replica.who):
-                self.decided[replica.who], self.decided_seen = decision.at, now
-        if self.decided and "illness" in self.since and not self._is_disturbed():
-            assert self.spec is not None
-            pause = now - self.decided_seen
-            if pause > self.spec["syncPeriodSeconds"] + _SLACK:
-                self.fail("S8", f"it was not reconciled for {pause:.0f} s while its neighbour is ill")
+    def check_pace(self) -> None:
+        """
+        S8 and L2: where nothing disturbs it, the object is reconciled in each of its periods, also while another
+        object's answers hang or are refused.
+        """
+        pause = self.world.seconds() - self.reconciled
+        if not self.reconciled or self.spec is None or self._is_disturbed():
+            return
+        # An edit may have shortened a period that had begun.
+        period = _PERIOD_MAX if self._stirred("edit", pause + _SLACK) else self.spec["syncPeriodSeconds"]
+        if pause > period + _SLACK:
+            rule = "S8" if "illness" in self.since or self._stirred("illness", pause + _SLACK) else "L2"
+            self.fail(rule, f"it was not reconciled for {pause:.0f} s")
 
     def check_calm(self, calm_since: float) -> None:
         """L1, S3, S6, S7: twenty minutes after the last stir, the count is right and nothing is written."""
@@ -264,6 +288,7 @@ class Judge:
     def check_parts(self, replicas: Any) -> None:
         if self.violation is not None:
             raise self.violation
+        self.check_pace()
         for replica in replicas:
             for error in replica.failed:
                 self.fail("L2", f"{replica.who} lost a part: {error!r}")

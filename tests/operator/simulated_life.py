@@ -88,12 +88,9 @@ class Hour:
         self.replicas = [self._replica(), self._replica()]
         for replica in self.replicas:
             replica.start()
-        looks = asyncio.create_task(self._look()) if self._has_neighbour else None
         await self._stir()
         await self._calm()
         judge.check_calm(_STIRRED)
-        if looks is not None:
-            looks.cancel()
         for replica in self.replicas:
             await replica.stop()
         return world
@@ -101,7 +98,7 @@ class Hour:
     def _replica(self) -> SimulatedReplica:
         self._starts += 1
         kind = SimulatedShardReplica if self._has_shards else SimulatedReplica
-        return kind(self.world, f"replica-{self._starts}", self.judge.note, self._deciding)
+        return kind(self.world, f"replica-{self._starts}", self.judge, self._deciding)
 
     def _spec(self) -> dict[str, Any]:
         dice = self.dice
@@ -161,12 +158,6 @@ class Hour:
         while world.seconds() < HOUR:
             await asyncio.sleep(_LOOK)
             self.judge.check_parts(self.replicas)
-
-    async def _look(self) -> None:
-        """Looks whether the object is reconciled while its neighbour is ill."""
-        while self.judge.violation is None:
-            await asyncio.sleep(1)
-            self.judge.check_pace(self.replicas)
 
     def _stirs(self) -> dict[Callable[[], Any], int]:
         """What may happen, with how often it does."""

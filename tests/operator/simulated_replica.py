@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from lives import StubForecasts
 from simulated_world import SimulatedClient, World
@@ -18,7 +18,10 @@ from cronhpa.kube.fence import unfenced
 from cronhpa.kube.lease import LeaseName, Leases
 from cronhpa.operator.controller import Controller
 from cronhpa.operator.leader.election import Elector, Leadership, LeaseTiming
+from cronhpa.operator.loop.reconciler import Reconciler
+from cronhpa.operator.loop.standing_decisions import StandingDecisions
 from cronhpa.operator.objects.installations import NamedLeases
+from cronhpa.operator.objects.object_state import ObjectState
 from cronhpa.operator.objects.object_watch import InformerWatch
 
 LEASE = LeaseName("cronhpa-system", "cronhpa")
@@ -80,14 +83,37 @@ class Candidate:
         await self._elector.release()
 
 
+class Noting(Protocol):
+    """`simulated_invariants.Judge`."""
+
+    def note(self, who: str, spec: Any, decision: Any) -> None: ...
+
+    def note_standing(self, who: str, namespace: str) -> None: ...
+
+
+class NotedStanding(StandingDecisions):
+    """noted(who, namespace) is called for each period for which a decision stands."""
+
+    def __init__(self, who: str, reconciler: Reconciler, deciding: Any, noted: Callable[[str, str], None]) -> None:
+        super().__init__(reconciler.loads, reconciler.crowds, deciding, checks=False)
+        self._who, self._told = who, noted
+
+    def note_if_stands(self, state: ObjectState, measured: Any, now: int) -> bool:
+        stands = super().note_if_stands(state, measured, now)
+        if stands:
+            self._told(self._who, state.namespace)
+        return stands
+
+
 class SimulatedReplica:
     """
-    noted(who, spec, decision) is called for each decision. deciding: `core.decide`, or what a mutation makes of it.
+    judge: is told each decision, and each period for which one stands. deciding: `core.decide`, or what a mutation
+    makes of it.
     """
 
-    def __init__(self, world: World, who: str, noted: Callable[..., None], deciding: Any = decide) -> None:
+    def __init__(self, world: World, who: str, judge: Noting, deciding: Any = decide) -> None:
         self.who, self.world = who, world
-        self._noted, self._deciding = noted, deciding
+        self._judge, self._deciding = judge, deciding
         # How far the clock of its node is ahead of the others'.
         self.drift = 0
         clock = Clock(lambda: world.operators_now() + self.drift, world.seconds)
@@ -103,6 +129,8 @@ class SimulatedReplica:
             decide=self._decide,
             replica=self.candidate,
         )
+        reconciler = self.controller.reconciler
+        reconciler.standing = NotedStanding(who, reconciler, self._decide, judge.note_standing)
         self._is_cut = self._is_frozen = False
         self._loop: Any = asyncio.get_running_loop()
         self._context = process_context(self)
@@ -195,5 +223,5 @@ class SimulatedReplica:
 
     def _decide(self, spec: Any, *given: Any) -> Any:
         decision = self._deciding(spec, *given)
-        self._noted(self.who, spec, decision)
+        self._judge.note(self.who, spec, decision)
         return decision
