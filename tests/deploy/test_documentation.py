@@ -69,8 +69,8 @@ def test_the_conditions_page_names_each_type_and_reason_that_the_code_has():
         "CurrentReplicas", "CustomResourceDefinition", "DoesNotExist", "ExternalMetric", "FieldValueForbidden",
         "FieldValueRequired", "MaxFloorReplicas", "NoConfiguration", "NoContext", "NoEvidence", "NoKindMatch",
         "NoMetrics", "NoTarget", "NotFound", "NotIn", "NotLeading", "NotOne", "NotRegistered", "ObjectMetric",
-        "PlannedEvent",
-        "PodScheduled", "PodsMetric", "PodsUnknown", "ReadyForProvisioning", "ReplicaSet",
+        "HorizontalPodAutoscaler", "PlannedEvent",
+        "PodScheduled", "PodsMetric", "ReadyForProvisioning", "ReplicaSet",
         "ReplicationController", "ResourceMetric", "RuntimeDefault",
         "SelfConflict", "StatefulSet", "SubjectAccessReview", "TokenReview", "TooLarge", "UnknownMetric", "WatchError",
     }  # fmt: skip
