@@ -84,7 +84,7 @@ _PIPED: WeakKeyDictionary[TextIO, bytes] = WeakKeyDictionary()
 
 
 def read_with_lines(path: Path) -> Iterator[LocatedDocument]:
-    """As `read_documents`, with their syntax trees."""
+    """As `read_documents`, with their syntax trees; keys that a mapping has twice are in `repeated`, and no error."""
     import yaml
 
     from cronhpa.kube.yaml_loader import Loader

@@ -76,7 +76,7 @@ class NamespaceWatches:
         Whether decisions may be made in a namespace: its pods and HorizontalPodAutoscalers were listed.
 
         A list that fails for ever must not end all scaling: once it is overdue, decisions go on without it. Pods that
-        are unknown hold the count, and HorizontalPodAutoscalers that are unknown hold scale-downs.
+        are unknown hold the count, and HorizontalPodAutoscalers that are unknown hold scale-downs by metrics.
         """
         pair = self._of(namespace)
         return pair is not None and all(informer.synced.is_set() or informer.is_overdue for informer in pair)

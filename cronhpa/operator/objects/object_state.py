@@ -4,11 +4,11 @@ What the operator knows of one CronHPA object, in four parts:
 - `served`: what the API serves. Without it each period would read the object.
 - `local`: what this process remembers beside the memory in the status: the newest decision, what it rests on, how long
   it stands, and what was noticed since. A restart loses it.
-- `writes`: what was written, so that nothing is written, told or recorded twice, and what is read again because the
-  answer to a write was lost.
+- `writes`: what was written, so that no status, event or past decision is written twice, and what is read again because
+  the answer to a write was lost.
 - `due`: when the object is due.
 
-A field that one file alone uses is here as well: it goes with the object, where a dict of that file had to be told.
+A field that one file alone uses is here as well: so it is forgotten with the object.
 """
 
 from __future__ import annotations
