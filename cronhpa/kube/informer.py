@@ -47,6 +47,9 @@ _GONE = 410
 _VANISHED_SECONDS = 60.0
 # Who waits for a list waits this long for one that fails: a server that is restarted is back by then.
 _OVERDUE_SECONDS = 60.0
+# An API server that has answered nobody for so long is away. Longer than the wait by the deadline of a request: a list
+# that hangs may be all that is asked for until then.
+_AWAY_SECONDS = 75.0
 
 
 class HasMeta(Protocol):
@@ -149,7 +152,7 @@ class Informer(Generic[T]):
     def is_overdue(self) -> bool:
         """
         Whether the list that is waited for fails, and has not come for a minute: it may fail for ever. The minute
-        begins anew while the API server answers nobody.
+        begins anew while the API server is away.
         """
         if self._wanted is None or self._lost is None:
             return False
@@ -244,11 +247,11 @@ class Informer(Generic[T]):
             await asyncio.sleep(wait * (0.5 + random.random()))  # noqa: S311 - jitter, no secret
 
     def _note_lost(self, now: float) -> None:
-        """Notes a list or a watch that failed. An API server that answers nobody does not fail at this list alone."""
+        """Notes a list or a watch that failed."""
         if self._lost is None:
             self._lost = now
         answered = self._client.succeeded_at
-        if self._wanted is not None and answered is not None and now - answered >= _OVERDUE_SECONDS:
+        if self._wanted is not None and answered is not None and now - answered >= _AWAY_SECONDS:
             self._wanted = now
 
     def note(self, meta: ObjectMeta) -> bool:

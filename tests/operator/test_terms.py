@@ -260,6 +260,21 @@ def test_a_list_of_hpas_that_fails_for_ever_ends_no_scaling_up(was_leading):
     assert 0 <= at - (260 if was_leading else 60) <= 40
 
 
+def test_a_list_of_hpas_that_hangs_ends_no_scaling_up_either():
+    """The API server answers nothing else meanwhile: nobody asks."""
+
+    async def scenario():
+        api = a_shop(4, 3000)
+        api.faults = [Fault("GET", "/horizontalpodautoscalers$", hangs=True, times=None)]
+        async with Life(api):
+            await until(200)
+        return timeline(api)
+
+    ((at, *change),) = live(scenario)
+    assert [4, 6] == change
+    assert 60 <= at <= 100
+
+
 @pytest.mark.parametrize("was_leading", [False, True])
 def test_without_a_list_of_hpas_the_metrics_scale_nothing_down_and_the_status_says_so(was_leading):
     """An HPA that nobody sees may ask for the four pods of which two would do."""
