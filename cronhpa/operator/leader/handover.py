@@ -109,7 +109,7 @@ class FleetHandover:
 
     @property
     def shards_served(self) -> int:
-        return int(self.replica.term > 0)
+        return int(self._has_taken_over)
 
     @property
     def held(self) -> frozenset[int]:

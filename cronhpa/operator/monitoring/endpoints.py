@@ -70,8 +70,9 @@ class Endpoints:
         """The exposition, computed at most once a second: with many objects it is expensive."""
         async with self._rendering:
             if self._metrics is None or self._clock.monotonic() >= self._metrics_until:
-                # Only from a replica that decides: those of another one would be outdated.
-                objects = await self._objects.parts(self._clock.now()) if self._controller.replica.term else []
+                # Only from a replica that decides: those of another one, or of a former term, would be outdated.
+                decides = self._controller.handover.shards_served > 0
+                objects = await self._objects.parts(self._clock.now()) if decides else []
                 body = [generate_latest(self._registry), *objects]
                 self._metrics = Answer(HTTPStatus.OK, body, _TEXT)
                 self._metrics_until = self._clock.monotonic() + _METRICS_SECONDS

@@ -123,6 +123,23 @@ async def test_a_waiting_replica_says_who_leads_and_when_it_takes_a_lease_that_i
         assert (200, said) == await process.get("/readyz")
 
 
+class NextTerm(OnlyReplica):
+    """A replica that leads again, and lists the objects still."""
+
+    term = unbroken_since = 2
+
+
+async def test_decisions_of_a_former_term_are_no_metrics_of_the_next_one(tmp_path):
+    """Found: from the begin of a term until its list, a scrape showed replicas of days ago."""
+    async with Process(shop(), tmp_path) as process:
+        await eventually(lambda: process.loop.metrics.reconciles)
+        process.operator.controller.handover.replica = NextTerm()
+        _, text = await process.get("/metrics")
+
+    assert "cronhpa_decision_lag_seconds_count" in text
+    assert 'name="shop"' not in text
+
+
 async def test_a_waiting_replica_is_healthy_however_long_it_waits(tmp_path):
     """Found: its loop does not run, so "no tick" was told after half a minute, and the kubelet restarted it."""
     async with Process(shop(), tmp_path, replica=Waiting()) as process:
