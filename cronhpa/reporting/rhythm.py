@@ -279,13 +279,13 @@ def _is_alike(one: FoundWindow, other: FoundWindow) -> bool:
 
 def _spread(grid: DayGrid) -> float:
     """The mean deviation of the days from their median, by weekday class."""
-    parts = []
+    parts = [np.empty(0)]
     for numbers in (tuple(range(5)), (5, 6)):
-        rows = _rows(grid, numbers)
-        if len(rows):
-            needed = grid.needed[rows]
-            parts.append(np.abs(needed - np.nanmedian(needed, axis=0)))
-    return float(np.nanmean(np.concatenate(parts))) if parts else float("inf")
+        needed = grid.needed[_rows(grid, numbers)]
+        known = needed[:, ~np.isnan(needed).all(axis=0)]
+        parts.append(np.abs(known - np.nanmedian(known, axis=0)).ravel())
+    deviations = np.concatenate(parts)
+    return float(np.nanmean(deviations)) if len(deviations) else float("inf")
 
 
 def _offsets(instants: NDArray[np.int64], zone: str) -> NDArray[np.int64]:

@@ -70,6 +70,13 @@ def test_values_that_miss_at_the_same_time_of_each_day_are_no_rise():
     assert [] == windows(load)
 
 
+def test_the_zone_of_a_load_without_nights_is_told_without_a_warning():
+    """Found: the median of the hours that no day knows was a warning of numpy below the report's progress."""
+    load = [(at, value) for at, value in points(14, rush) if at % DAY >= 6 * HOUR]
+
+    assert ("UTC", False) == likely_zone(load, PER_POD, ["UTC", "Asia/Tokyo"])
+
+
 def test_the_zone_is_the_one_whose_clock_change_the_load_follows():
     """8:00 in Berlin is 7:00 UTC until 29 March 2026, and 6:00 UTC from then on."""
     berlin = ZoneInfo("Europe/Berlin")
