@@ -476,7 +476,8 @@ def _doubts(case: Case) -> tuple[str, ...]:
     doubts += _unlike_days(case)
     unknown = today.unknown / today.span
     if unknown > _UNKNOWN_SHARE_TOLD:
-        doubts.append(f"the load of {100 * unknown:.0f} % of the judged time is not known, and counts for nothing")
+        share = f"{100 * unknown:.0f} % of the judged time"
+        doubts.append(f"the load of {share} is not known: its pods count, its shortages do not")
     steps = sorted(later - earlier for (earlier, _), (later, _) in pairwise(target.points))
     usual = steps[len(steps) // 2]
     if usual > STEP:

@@ -22,7 +22,7 @@ class Score(Struct, frozen=True):
     span: Nanoseconds
     """The simulated time."""
     unknown: Nanoseconds
-    """The part of it without a known load, which no other figure includes."""
+    """The part of it without a known load, in which none is short, unserved or demanded; its pods count."""
     under_provisioned: float
     """Nanoseconds with too few pods, in `stretches`."""
     unserved: float

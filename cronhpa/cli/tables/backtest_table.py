@@ -72,7 +72,8 @@ def as_table(backtest: Backtest, width: int) -> str:
     if backtest.forecasts:
         below.append(f"Forecasts: {backtest.forecasts}.")
     if base.unknown:
-        below.append(f"The load of {format_length(base.unknown)} is not known: nothing is said about that time.")
+        unknown = format_length(base.unknown)
+        below.append(f"The load of {unknown} is not known: its pods count, its shortages do not.")
     wrapped = (line for text in below for line in textwrap.wrap(printable(text), width, subsequent_indent="  "))
     lines = (f"{printable(backtest.label)}: {begin} to {end}, {length}", *captured.get().splitlines(), *wrapped)
     return "\n".join(line.rstrip() for line in lines)

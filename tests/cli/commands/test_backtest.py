@@ -190,6 +190,19 @@ def test_a_pure_schedule_is_run_once_it_is_said_what_a_pod_carries(backtest):
     assert 60 > by_variant["variants"]["scheduled"]["underProvisionedMinutes"] > 20
 
 
+def test_the_pods_of_a_time_without_a_known_load_count_and_that_is_told(backtest):
+    """
+    Of 13:00 to 15:00 the load is not known between the values of 13:59 and 15:00: 10 pods for two hours. Found: it said
+    that nothing is said about that time.
+    """
+    known = [line for line in csv().splitlines(keepends=True) if not "T14:" <= line[10:14] < "T15:"]
+
+    result = backtest(CPU, *REQUEST, *hours("13:00", "15:00"), history="".join(known))
+
+    assert ["reactive", "0.0", "min", "0.000", "%", "20.0"] == result.stdout.splitlines()[2].split()[:6]
+    assert "The load of 1 h 1 min is not known: its pods count, its shortages do not." in result.stdout
+
+
 def test_metrics_without_history_are_left_out_and_named(backtest):
     memory = "  - {type: Resource, resource: {name: memory, target: {type: AverageValue, averageValue: 1Gi}}}\n"
 
