@@ -129,14 +129,13 @@ async def _run(
 ) -> None:
     """Serves the page until the process is told to end. Raises OperatorPortError, ClusterError."""
     from cronhpa.cli.objects.page_proxy import PageProxy
-    from cronhpa.kube.credentials import load_configuration
+    from cronhpa.kube.contexts import find_access
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    token = await _token_of(
-        service_account, token_file, parse_operators(operator)[0], load_configuration(kubeconfig, context)
-    )
+    access = find_access(kubeconfig, context)
+    token = await _token_of(service_account, token_file, parse_operators(operator)[0], access.configuration)
     async with _leading_page(operator, token, kubeconfig, context) as found:
         proxy = PageProxy(
             found.url,

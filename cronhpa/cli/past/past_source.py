@@ -103,9 +103,9 @@ async def opened(where: PastLocation) -> AsyncIterator[PastSource]:
         async with _store(where.store) as source:
             yield source
         return
-    from cronhpa.kube.credentials import load_configuration
+    from cronhpa.kube.contexts import find_access
 
-    configuration = load_configuration(where.kubeconfig, where.context)
+    configuration = find_access(where.kubeconfig, where.context).configuration
     token = await _token(where, configuration)
     async with AsyncExitStack() as opened:
         session = await opened.enter_async_context(_session())

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import kubernetes
 import pytest
+from kubernetes.config import kube_config
 
 from cli.past_life import FIRST, NOW, body, write_life
 from cronhpa.cli.objects.operator_port import forwarded
@@ -65,6 +67,16 @@ def test_a_certificate_is_shown_to_nobody_and_the_way_around_is_named(kubeconfig
 def test_a_token_is_sent_in_clear_text_to_this_machine_alone(kubeconfig, url):
     with pytest.raises(PastSourceError, match="a token is sent to this machine alone, or by https"):
         ask(PastLocation(kubeconfig=kubeconfig({"token": "t-anna"}), operator=url))
+
+
+def test_in_a_pod_the_kubeconfig_is_asked_before_the_pods_account(kubeconfig, monkeypatch):
+    """As kubectl does, which forwards the port: the token of one cluster was sent to the operator of another."""
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", kubeconfig({}))
+    pod = {"authorization": "Bearer t-pod"}
+    monkeypatch.setattr(kubernetes.config, "load_incluster_config", lambda given: setattr(given, "api_key", pod))
+
+    with pytest.raises(PastSourceError, match="--service-account NAMESPACE/NAME"):
+        ask(PastLocation(operator="http://127.0.0.1:1"))
 
 
 @pytest.mark.parametrize("operator", ["cronhpa-0", "/cronhpa-0", "cronhpa-system/", "cronhpa-system/a,,b", ""])
