@@ -195,6 +195,20 @@ def test_what_is_unreadable_costs_only_itself(tmp_path):
     assert "missing.yaml: No such file" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{"apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA", "metadata": {"name": "shop"}, "spec": BACK},
+     {"apiVersion": "v1", "kind": "List", "items": []}],
+    ids=["a CronHPA", "an empty list"],
+)  # fmt: skip
+def test_where_nothing_is_made_and_nothing_is_wrong_it_says_so(given):
+    """Found: exit code 1 without a word."""
+    result = run(app, ["convert", "-"], input=yaml.safe_dump(given))
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.stderr.startswith("cronhpa convert: nothing to convert was found")
+
+
 def test_a_key_that_stands_twice_is_told_and_costs_only_its_document(tmp_path):
     """Found: the later of two maxReplicas was taken without a word."""
     twice = yaml.safe_dump(hpa("b")) + "spec: {}\n"

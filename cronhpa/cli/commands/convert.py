@@ -103,11 +103,14 @@ def convert(  # noqa: PLR0913, PLR0917 - the options of a command
     conversion = converted(documents, now=time.time_ns(), zone=time_zone, prometheus=prometheus)
     for remark in conversion.remarks:
         say(str(remark), err=True)
-    if not documents and not unreadable:
+    if not (conversion.manifests or conversion.remarks or unreadable):
         complain(
             "convert",
-            "there is no document in what was given: YAML or JSON objects belong there; kubectl prints none if it does "
-            "not know one of the kinds, and -n NAMESPACE reads those that there are",
+            "nothing to convert was found: docs/reference/conversion.md names the kinds that are read; CronHPAs, and "
+            "objects that scale nothing, are passed over"
+            if documents
+            else "there is no document in what was given: YAML or JSON objects belong there; kubectl prints none if it "
+            "does not know one of the kinds, and -n NAMESPACE reads those that there are",
         )
     is_written = True
     if output is not None:
