@@ -139,7 +139,7 @@ _KAFKA = Exporter(
     "kafka_exporter",
     "https://github.com/danielqsj/kafka_exporter",
     _kafka,
-    "but with allowIdleConsumers KEDA asks for no more pods than the topic has partitions: set maxReplicas to them",
+    "without allowIdleConsumers KEDA asks for no more pods than the topic has partitions: set maxReplicas to them",
     {
         "partitionLimitation": "",
         "excludePersistentLag": "false",

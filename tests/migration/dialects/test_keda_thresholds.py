@@ -97,6 +97,7 @@ def test_a_field_that_the_query_does_not_count_by_is_a_remark(kind, metadata, fi
 def test_a_field_that_says_what_holds_anyway_is_none(field):
     conversion = scaled("kafka", f"consumerGroup: g, topic: t, {field}")
 
+    assert any("; without allowIdleConsumers KEDA asks for" in remark.meaning for remark in conversion.remarks)
     assert not any("KEDA counts by it" in remark.meaning for remark in conversion.remarks)
 
 
