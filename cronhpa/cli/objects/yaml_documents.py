@@ -132,6 +132,8 @@ def _blocks(text: str) -> Iterator[tuple[int, str]]:
 def _told(error: Exception, lines: int = 0) -> str:
     """`:LINE: problem`, without a line if the error names none. lines: those before the text that was read."""
     problem, context = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+    if isinstance(error, IsADirectoryError):
+        return ": it is a folder: name its files"
     if isinstance(error, OSError):
         return f": {error.strerror or error}"
     if problem is None:
@@ -139,7 +141,9 @@ def _told(error: Exception, lines: int = 0) -> str:
     begun = (
         "" if context is None else f", {getattr(error, 'context', '')} that begins in line {lines + context.line + 1}"
     )
-    return f":{lines + problem.line + 1}: {' '.join(str(getattr(error, 'problem', '')).split())}{begun}"
+    found = " ".join(str(getattr(error, "problem", "")).split())
+    hint = ": indent with spaces" if r"'\t'" in found else ""
+    return f":{lines + problem.line + 1}: {found}{begun}{hint}"
 
 
 def _text(path: Path) -> str:

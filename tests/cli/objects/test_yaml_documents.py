@@ -74,7 +74,7 @@ def test_a_key_that_stands_twice_is_told_with_both_lines(written):
         ),
         (
             "a: 1\n\tb: 2\n",
-            "in.yaml:2: found character '\\t' that cannot start any token",
+            "in.yaml:2: found character '\\t' that cannot start any token: indent with spaces",
         ),
         ("a: *b\n", "in.yaml:1: found undefined alias 'b'"),
     ],
@@ -96,6 +96,11 @@ def test_a_file_in_another_encoding_is_told_what_is_accepted(tmp_path):
         list(read_documents(file))
 
     assert f"{file}: byte 0: invalid start byte: UTF-8 text is accepted" == str(caught.value)
+
+
+def test_a_folder_is_told_what_to_name_instead(tmp_path):
+    with pytest.raises(UnreadableFileError, match="it is a folder: name its files"):
+        list(read_documents(tmp_path))
 
 
 def test_a_file_that_is_not_there_is_told_in_the_systems_words(tmp_path):
