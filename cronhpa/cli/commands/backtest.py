@@ -220,7 +220,8 @@ def _object(what: str, name: str | None, where: ObjectLocation) -> ObjectInput:
     named = [one for one in given if name is None or one.name == name]
     if len(named) != 1:
         names = ", ".join(one.name for one in given)
-        _end(f"{what}: {len(named)} objects {'named ' + name if name else ''}: say which with --name: {names}")
+        of = "" if name is None else f" named {name}"
+        _end(f"{what}: {len(named)} objects{of}: say which with --name: {names}")
     return named[0]
 
 

@@ -113,7 +113,8 @@ def _line(
     from cronhpa.forecasting.backtest import POINTS_MIN, load_of_points
 
     if len(points) < POINTS_MIN:
-        raise PastError(f"{shown}: {len(points)} values of {series}: at least two are needed")
+        found = "one value" if points else "no value"
+        raise PastError(f"{shown}: {found} of {series}: at least two are needed")
     try:
         return Past(points, load_of_points(points, middles))
     except ValueError as problem:

@@ -316,7 +316,7 @@ def test_a_picture_is_drawn(backtest, tmp_path, suffix):
         ((*REQUEST, "--zone", "Berlin"), 2, "IANA"),
         ((*REQUEST, "--history", "none.csv"), 1, "none.csv: No such file"),
         ((*REQUEST, "--history", "shop.yaml"), 1, "shop.yaml, line 1"),
-        ((*REQUEST, "--name", "other"), 1, "--name: shop"),
+        ((*REQUEST, "--name", "other"), 1, "0 objects named other: say which with --name: shop"),
         ((*REQUEST, "--picture", "rush.jpg"), 2, ".svg or .png"),
     ],
     ids=["request", "unnamed", "text", "capacity", "length", "span", "zone", "missing", "no-csv", "name", "picture"],
