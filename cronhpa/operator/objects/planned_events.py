@@ -338,6 +338,7 @@ class PlannedEvents:
 
     async def _give_place(self) -> None:
         """Where not all events have place, looks again when one of them is over: another one may take its place."""
+        await self.any_seen.wait()
         while True:
             await asyncio.sleep(_OVER_SECONDS)
             ended = set[str]()

@@ -117,8 +117,6 @@ class Writer:
             or reconciliation.scales
             or state.writes.change.waits
             or state.local.replica_conflict.is_unnamed
-            or self._claims(state)
-            or not self._is_current(state, reconciliation)
         ):
             return False
         return not self._must_write(state, written.needed_for(reconciliation), reconciliation)
