@@ -356,7 +356,8 @@ class ModelApi:
             if key[0] != namespace or (namespace, app) not in self.load:
                 continue
             used = self.load[namespace, app] // self.replicas(namespace, app)
-            containers = [{"name": "app", "usage": {"cpu": f"{used}m"}}]
+            # As metrics-server: in nanocores.
+            containers = [{"name": "app", "usage": {"cpu": f"{used * 10**6}n"}}]
             meta = {"name": key[1], "namespace": namespace}
             items.append({"metadata": meta, "timestamp": stamp, "window": "30s", "containers": containers})
         return {"items": items}
