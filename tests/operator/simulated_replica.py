@@ -91,6 +91,14 @@ class Noting(Protocol):
     def note_standing(self, who: str, namespace: str) -> None: ...
 
 
+class Unjudged:
+    """Judges nothing."""
+
+    def note(self, who: str, spec: Any, decision: Any) -> None: ...
+
+    def note_standing(self, who: str, namespace: str) -> None: ...
+
+
 class NotedStanding(StandingDecisions):
     """noted(who, namespace) is called for each period for which a decision stands."""
 

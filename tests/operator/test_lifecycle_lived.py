@@ -7,7 +7,7 @@ from copy import deepcopy
 import pytest
 from lives import CPU, Life, condition, cronhpa, deployment, external, one_pod_each, rules, status, timeline, until
 from model_api import START, Fault, ModelApi, ModelClient
-from simulated_replica import SimulatedReplica
+from simulated_replica import SimulatedReplica, Unjudged
 from simulated_world import World
 from virtual_time import live
 
@@ -319,7 +319,7 @@ def test_watches_that_are_cut_again_and_again_are_begun_anew_at_a_pace():
         deployment(world)
         world.load["prod", "shop"] = 1000
         cronhpa(world)
-        replica = SimulatedReplica(world, "one", lambda *_: None)
+        replica = SimulatedReplica(world, "one", Unjudged())
         replica.start()
         await until(30)
         before = dict(replica.client.requests)

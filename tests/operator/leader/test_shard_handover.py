@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from kubernetes.client import Configuration
 from lives import CPU, cronhpa, deployment, until
-from simulated_replica import LEASE, TIMING, SimulatedReplica
+from simulated_replica import LEASE, TIMING, SimulatedReplica, Unjudged
 from simulated_shards import SHARDS, SimulatedShardReplica
 from simulated_world import LEASES, World
 from virtual_time import live
@@ -70,12 +70,14 @@ class Cluster:
         self._looking = asyncio.create_task(self._look())
 
     def process(self, who):
-        made = ShardedProcess(self.world, who, lambda by, spec, _: self._note(by, spec))
+        made = ShardedProcess(self.world, who, self)
         made.start()
         return made
 
-    def _note(self, who, spec):
+    def note(self, who, spec, _decision):
         self.decided[spec.namespace].append((asyncio.get_running_loop().time(), who))
+
+    def note_standing(self, who, namespace): ...
 
     def _check(self, client, plural, below, resource, _body):
         if plural == LEASES or resource is None:
@@ -317,10 +319,10 @@ def test_replicas_with_shards_wait_for_the_leader_without_and_go_on_where_it_was
         deployment(world, namespace="team-0")
         cronhpa(world, namespace="team-0", metrics=[CPU])
         world.load["team-0", "shop"] = 1000
-        former = SimulatedReplica(world, "former", lambda *_: None)
+        former = SimulatedReplica(world, "former", Unjudged())
         former.start()
         await until(60)
-        process = ShardedProcess(world, "sharded", lambda *_: None)
+        process = ShardedProcess(world, "sharded", Unjudged())
         process.start()
         await until(120)
         assert {"former"} == set(wrote)
