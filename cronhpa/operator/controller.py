@@ -146,7 +146,7 @@ class Controller:
             self.inventory,
             self.targets,
             self.events,
-            serves=self._leads,
+            serves=self._serves,
             clock=clock.now,
             scope=shards,
             namespaces=namespaces,
@@ -156,7 +156,7 @@ class Controller:
             client,
             discovery,
             self.targets,
-            self._leads,
+            self._serves,
             clock,
             settings=placeholders,
             lease=self.replica.lease,
@@ -247,12 +247,9 @@ class Controller:
         """Whether the planned events and calendars were read, which are parts of specs; it stays so."""
         return (self.calendars is None or self.calendars.is_settled) and self.planned_events.is_synced
 
-    def _leads(self, namespace: str) -> bool:
-        return self.replica.term > 0 and self._serves(namespace)
-
     def _held(self) -> frozenset[int]:
         """The shards in which this replica decides; {0} without shards."""
-        return self.handover.held if self.replica.term > 0 and self._are_read else frozenset()
+        return self.handover.held if self._are_read else frozenset()
 
     def _on_object(self, key: Key) -> None:
         state = self.inventory.items[key]

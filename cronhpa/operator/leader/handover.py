@@ -50,10 +50,10 @@ class Handover(Protocol):
 
     @property
     def held(self) -> frozenset[int]:
-        """The shards that this replica decides for while it leads, and has listed; {0} if the fleet is not divided."""
+        """The shards that this replica decides for now, and has listed; {0} if the fleet is not divided."""
 
     def serves(self, namespace: str) -> bool:
-        """Whether this replica decides for a namespace while it leads, and has listed everything that it needs."""
+        """Whether this replica decides for a namespace now, and has listed everything that it needs."""
 
     async def synced(self) -> None:
         """Waits for the first lists: an unlisted pod must not count as gone."""
