@@ -91,8 +91,9 @@ class FleetHandover:
         self.replica, self._inventory, self._control_loop = replica, inventory, control_loop
         self._reconciler, self._object_watch, self._clock = reconciler, object_watch, clock
         self._watches, self._prepare, self._doubt = watches, prepare, doubt
-        # The last term in which this replica took over the objects.
-        self._decided_in = 0
+        # The last term in which this replica took over the objects, -1 before the first. In another one the decisions
+        # known here may be days old.
+        self._decided_in = -1
 
     @property
     def is_ready(self) -> bool:
@@ -109,19 +110,14 @@ class FleetHandover:
 
     @property
     def shards_served(self) -> int:
-        return int(self._has_taken_over)
+        return int(self._decided_in == self.replica.term)
 
     @property
     def held(self) -> frozenset[int]:
-        return frozenset({0} if self._has_taken_over and self._watches.is_any_served else ())
+        return frozenset({0} if self.shards_served and self._watches.is_any_served else ())
 
     def serves(self, namespace: str) -> bool:
-        return self._has_taken_over and self._watches.are_served(namespace)
-
-    @property
-    def _has_taken_over(self) -> bool:
-        """Whether the objects are those of the present term: until then the decisions known here may be days old."""
-        return 0 < self._decided_in == self.replica.term
+        return self._decided_in == self.replica.term and self._watches.are_served(namespace)
 
     async def synced(self) -> None:
         started = self._clock.monotonic()
