@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 _HPAS_UNKNOWN = Absent(
     "OwnersUnknown",
     "the HorizontalPodAutoscalers cannot be listed, and one of them may scale the target too: the metrics scale nothing"
-    " down meanwhile. May the operator list them?",
+    " down meanwhile; let the operator list them, and see its log",
 )
 
 
