@@ -239,14 +239,14 @@ class Due(Struct):
     next_edge: Nanoseconds | None = None
     """When a schedule changes next, if that makes the object due."""
     retry_after: Nanoseconds | None = None
-    """How long after the reconciliation a scale is tried again that the API server wants later."""
+    """How long after the reconciliation a scale, or its status, is tried again that the API server wants later."""
     refusals: int = 0
     """How many times in a row the API server wanted it later."""
     trace: Context | None = None
     """The context of the reconciliation under way, while it is traced."""
 
     def retry(self, pause: Nanoseconds) -> None:
-        """The API server wants a scale later, at least so long. Each pause is twice the last: it is busy."""
+        """The API server wants a write later, at least so long. Each pause is twice the last: it is busy."""
         self.retry_after = max(pause, _RETRIED_AFTER << min(self.refusals, _DOUBLINGS))
         self.refusals += 1
 

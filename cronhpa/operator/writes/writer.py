@@ -214,7 +214,7 @@ class Writer:
             intending = state.memory_after(lambda remembered: remembered.intending(decision, spec, observation))
             state.local.remember(intending)
             raise
-        state.due.refusals = 0
+        state.due.retry_after, state.due.refusals = None, 0
         self.scaled["down" if is_down else "up"] += 1
         conflict.wrote(decision.desired)
         log_scaled(state, decision)
@@ -421,6 +421,8 @@ class Writer:
             self._inventory.drop(state.key, state.uid)
         is_conflict = _is_conditional(patch) and error.status == HTTPStatus.CONFLICT
         state.writes.status_unknown = is_ambiguous(error) or is_conflict
+        if _is_conditional(patch) and error.retry_after is not None:
+            state.due.retry(round(error.retry_after * SECOND))  # a scale may wait for this status
         # Once, not at every reconciliation: a right that was taken away is missing for every object.
         if not is_conflict and state.writes.failure != error.message:
             LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)

@@ -79,6 +79,20 @@ def test_a_scale_that_the_api_server_wants_later_does_not_wait_for_the_next_peri
     assert [(2, 4)] == [change[1:] for change in changes]
 
 
+def test_a_scale_down_whose_status_the_api_server_wants_later_does_not_wait_for_the_next_period_either():
+    """A scale-down is written to the status first, and that is refused three times. Found: it came after an hour."""
+
+    async def story():
+        at_once = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+        api = shop(replicas=4, load=1000, behavior=at_once, syncPeriodSeconds=3600)
+        api.faults = [Fault("PATCH", "/status$", status=429, times=3)]
+        async with Life(api):
+            await until(1800)
+        return timeline(api)
+
+    assert [(4, 2)] == [change[1:] for change in live(story)]
+
+
 def test_an_api_server_that_stays_busy_is_soon_asked_once_a_period_at_most():
     """A period of 15 s: after pauses of one, two, four and eight seconds the next one is as long."""
     sent, changes = refused_scales(None, 240)
