@@ -26,8 +26,8 @@ from report import calibration_line, machine, save
 
 from cronhpa.core.model.observation import Container, Pod
 from cronhpa.core.model.spec import MetricTarget, PodsMetric, TargetRef
-from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.metric_sources import MetricSources
+from cronhpa.sources.parse import parse_sources
 from cronhpa.sources.source import MeasuredObject
 
 SECONDS = int(os.environ.get("PAGES_SECONDS", "6"))

@@ -13,7 +13,7 @@ from yarl import URL
 from cronhpa.core.model.nearest import nearest
 from cronhpa.core.model.printable import printable, shortened, without_url_secrets
 from cronhpa.history.imports.promql import QueryError
-from cronhpa.sources.definition import SourcesError, line_at, loaded_yaml
+from cronhpa.sources.parse import SourcesError, line_at, loaded_yaml
 from cronhpa.sources.server import ServerFields
 from cronhpa.sources.source import StrictModel, text_of
 from cronhpa.sources.url_template import UrlTemplate

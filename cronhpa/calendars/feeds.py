@@ -19,8 +19,8 @@ from cronhpa.calendars.ics_process import read_in_process
 from cronhpa.core.model.calendar import Calendar, CalendarEvent
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.core.schedules.calendar_days import forget
-from cronhpa.sources.definition import BYTES_MAX as SETTINGS_BYTES_MAX
 from cronhpa.sources.no_answer import NoAnswerError, refuse_status
+from cronhpa.sources.parse import BYTES_MAX as SETTINGS_BYTES_MAX
 from cronhpa.sources.server import SourceConnection
 
 LOG = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cronhpa.sources.definition import BYTES_MAX, SourcesError, parse_sources
 from cronhpa.sources.metric_sources import MetricSources
+from cronhpa.sources.parse import BYTES_MAX, SourcesError, parse_sources
 from cronhpa.sources.source import Definition
 
 LOG = logging.getLogger(__name__)

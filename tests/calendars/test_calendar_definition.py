@@ -3,7 +3,7 @@
 import pytest
 
 from cronhpa.calendars.definition import parse_calendars
-from cronhpa.sources.definition import SourcesError
+from cronhpa.sources.parse import SourcesError
 
 
 def test_a_calendar_is_a_file_or_a_feed():

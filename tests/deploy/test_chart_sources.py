@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cronhpa.operator.settings import Settings
-from cronhpa.sources.definition import parse_sources
+from cronhpa.sources.parse import parse_sources
 from testbed.control_plane import ControlPlaneError, rendered_chart
 
 pytestmark = pytest.mark.cluster

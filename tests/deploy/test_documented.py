@@ -19,7 +19,7 @@ from cronhpa.api.rules import broken_rules
 from cronhpa.api.schema import CronHPASpec
 from cronhpa.api.written_spec import written_spec
 from cronhpa.cli import app
-from cronhpa.sources.definition import parse_sources
+from cronhpa.sources.parse import parse_sources
 from testbed.build import promtool
 from testbed.control_plane import CHART, helm_template
 from testbed.documented import NOT_FOLLOWED, PAGES, PROJECT, commands, is_followed, yaml_blocks

@@ -64,9 +64,9 @@ from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.metric_values import samples_of
 from cronhpa.kube.metrics import MetricReader, list_pod_metrics
 from cronhpa.migration.convert import Document, convert
-from cronhpa.sources.definition import SourcesError, parse_sources
 from cronhpa.sources.exposition import PageReader, current
 from cronhpa.sources.no_answer import NoAnswerError
+from cronhpa.sources.parse import SourcesError, parse_sources
 from cronhpa.sources.prometheus import read_vector
 from cronhpa.sources.url import UrlDefinition, read_number
 from fuzz import specs

@@ -9,7 +9,7 @@ import trustme
 from aiohttp import web
 
 from cronhpa.core.model.spec import TargetRef
-from cronhpa.sources.definition import parse_sources
+from cronhpa.sources.parse import parse_sources
 from cronhpa.sources.prometheus import PrometheusValues
 from cronhpa.sources.url import UrlValues
 from sources.answering_sources import NOON, measured, serving

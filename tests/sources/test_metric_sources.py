@@ -7,8 +7,8 @@ from aiohttp import web
 from cronhpa.core.metrics.observe import INVALID_METRIC_SELECTOR
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import ExternalMetric, LabelSelector, MetricTarget, PodsMetric
-from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.metric_sources import MetricSources
+from cronhpa.sources.parse import parse_sources
 from sources.answering_sources import NOON, measured, pod, serving, vector
 
 TARGET = MetricTarget("AverageValue", average_value=10_000)

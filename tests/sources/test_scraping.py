@@ -15,9 +15,9 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from cronhpa.core.metrics.pod_counts import pod_counts
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import ControllerOptions, MetricTarget, PodsMetric
-from cronhpa.sources.definition import parse_sources
 from cronhpa.sources.no_answer import NoAnswerError
 from cronhpa.sources.page_process import PageProcess
+from cronhpa.sources.parse import parse_sources
 from cronhpa.sources.pods import PodScrapes, address_of
 from sources.answering_sources import NOON, measured, pod, serving
 from sources.pod_servers import raw_pods

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cronhpa.sources.definition import parse_sources
+from cronhpa.sources.parse import parse_sources
 from cronhpa.sources.pods import sample_size
 from cronhpa.sources.registry import KINDS
 

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import TargetRef
-from cronhpa.sources.definition import parse_sources
+from cronhpa.sources.parse import parse_sources
 from cronhpa.sources.url import UrlValues
 from sources.answering_sources import NOON, drips, endless, measured, serving
 

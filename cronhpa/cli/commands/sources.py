@@ -43,7 +43,7 @@ def check(
 
     Exit codes: 0 the operator would use it; 1 it would not; 2 the file is unreadable.
     """
-    from cronhpa.sources.definition import SourcesError, parse_sources
+    from cronhpa.sources.parse import SourcesError, parse_sources
 
     try:
         text = read_text(file)

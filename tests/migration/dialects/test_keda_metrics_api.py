@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cronhpa.core.model.instant import parse_instant
-from cronhpa.sources.definition import parse_sources
+from cronhpa.sources.parse import parse_sources
 from cronhpa.sources.url import read_number
 from migration.reading import converted, only, remarks
 

@@ -10,7 +10,7 @@ from model_api import START, ModelApi
 
 from cronhpa.core.model.instant import SECOND
 from cronhpa.history.database.series import Series
-from cronhpa.sources.definition import parse_sources
+from cronhpa.sources.parse import parse_sources
 
 QUICK = {"syncPeriodSeconds": 1, "maxReplicas": 20}
 

@@ -1,11 +1,11 @@
-"""cronhpa.sources.definition: valid files of sources, and the errors of others."""
+"""cronhpa.sources.parse: valid files of sources, and the errors of others."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cronhpa.sources.definition import SourcesError, parse_sources
+from cronhpa.sources.parse import SourcesError, parse_sources
 from cronhpa.sources.pods import PodsDefinition
 from cronhpa.sources.prometheus import PrometheusDefinition
 
