@@ -52,7 +52,9 @@ class _OneKind(StrictModel):
 if TYPE_CHECKING:  # mypy knows no class that is made of values
     _Named = _OneKind
 else:
-    _Named = create_model("_Named", __base__=_OneKind, **{kind: (model | None, None) for kind, model in KINDS.items()})
+    _Named = create_model(
+        "_Named", __base__=_OneKind, **{kind: (model | None, Field(None, alias=kind)) for kind, model in KINDS.items()}
+    )
 
 
 class _File(StrictModel):

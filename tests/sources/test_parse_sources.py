@@ -1,13 +1,17 @@
 """cronhpa.sources.parse: valid files of sources, and the errors of others."""
 
+import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cronhpa.sources import parse, registry
 from cronhpa.sources.parse import SourcesError, parse_sources
 from cronhpa.sources.pods import PodsDefinition
 from cronhpa.sources.prometheus import PrometheusDefinition
+from cronhpa.sources.url import UrlDefinition
 
 URL = "http://prometheus.monitoring:9090"
 QUERY = 'sum(rate(http_requests_total{namespace="$namespace",deployment="$target"}[1m]))'
@@ -70,6 +74,17 @@ def test_each_source_has_what_was_stated_and_defaults_for_the_rest():
         sources["inflight"].path,
         sources["inflight"].combine,
     )
+
+
+def test_a_kind_is_stated_by_the_name_that_the_registry_has(monkeypatch):
+    """Found: a kind with a hyphen was `statsd-Http` here and `statsd-http` in the chart's schema."""
+    monkeypatch.setitem(registry.KINDS, "statsd-http", UrlDefinition)
+    found = importlib.util.spec_from_file_location("parse_with_another_kind", parse.__file__)
+    module = importlib.util.module_from_spec(found)
+    monkeypatch.setitem(sys.modules, found.name, module)
+    found.loader.exec_module(module)
+
+    assert ["one"] == [*module.parse_sources("sources: {one: {statsd-http: {url: 'http://h/', format: text}}}", "file")]
 
 
 def test_all_problems_are_told_at_once_each_with_its_line():
