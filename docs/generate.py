@@ -60,7 +60,7 @@ _SOURCES_SCHEMA = """\
     },
 """
 _LINK = re.compile(r"\]\(([^)#\s:]+)(#[^)\s]*)?\)")
-_NOTE = "<!-- Written by docs/generate.py (`make docs`): change the code, not this page. -->\n"
+_NOTE = "<!-- Written by docs/generate.py (`make reference`): change the code, not this page. -->\n"
 
 
 def pages() -> dict[str, str]:

@@ -236,8 +236,9 @@ class ScheduleModel(Model):
         le=86_400,
         description="How long before its start the window leads, so that its pods are Ready when it opens: a raised "
         "lower bound and headroomPercent apply then; all else from the start on. maxReplicas of schedules of no higher "
-        "priority that close by the start are raised meanwhile. Absent: podStartupSeconds (60 until measured) + "
-        "syncPeriodSeconds + the time that behavior takes from the lower bound before. 0: the window does not lead.",
+        "priority that close by the start are raised meanwhile. Absent: podStartupSeconds (60 until measured; "
+        "podStartupWithNodeSeconds if that is more) + syncPeriodSeconds + the time that behavior takes from the lower "
+        "bound before + up to 120 for the crowd of objects that start then. 0: the window does not lead.",
     )
     exclude: DaysModel | None = Field(
         default=None,
