@@ -32,7 +32,8 @@ def test_the_layers_keep_each_kind_behind_the_registry():
     contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (kinds,) = [one for one in contracts if one["name"] == "Only the registry knows the kinds of sources"]
 
-    assert {kind.__module__ for kind in KINDS.values()} == set(kinds["forbidden_modules"])
+    modules = {kind.__module__ for kind in KINDS.values()}
+    assert modules == set(kinds["forbidden_modules"]), f"pyproject.toml, {kinds['name']}: name these modules"
 
 
 def test_the_sizes_of_samples_are_those_of_the_formula():
