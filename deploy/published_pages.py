@@ -44,6 +44,7 @@ _SENTENCES = (
         r", with \[an image that you build first\]\(docs/how-to/install\.md#the-image\), without Docker:",
         ":",
     ),
+    ("docs/how-to/report.md", r"pip install '\.\[forecast\]'", "pip install 'cronhpa[forecast]'"),
     ("deploy/kustomize/kustomization.yaml", "newName: REGISTRY/cronhpa", "newName: ghcr.io/cronhpa/cronhpa"),
     (
         "docs/tutorial.md",
