@@ -127,17 +127,21 @@ def _bars(subject: BoundsSubject, axes: Axes, names: list[str]) -> None:
     """A row of windows for each name. Leads are to scale: one of minutes is a line before its window."""
     rows = {name: row for row, name in enumerate(names)}
     intervals = window_intervals(subject.timeline)
+    # All of a row at once: for each bar that is added, matplotlib goes over those before it.
+    bars: dict[tuple[str, bool], list[tuple[float, float]]] = {}
     for interval in intervals:
-        if interval.leads:
+        begin = x_of(interval.start)
+        bars.setdefault((interval.name, interval.leads), []).append((begin, x_of(interval.end) - begin))
+    for (name, leads), ranges in bars.items():
+        if leads:
             style: dict[str, Any] = {"facecolor": _LEAD, "edgecolor": _OPEN, "hatch": "/////", "linewidth": 0.6}
         else:
             style = {
-                "facecolor": _OVERRIDE if interval.name == OVERRIDE else _OPEN,
+                "facecolor": _OVERRIDE if name == OVERRIDE else _OPEN,
                 "edgecolor": "none",
                 "linewidth": 0,
             }
-        width = x_of(interval.end) - x_of(interval.start)
-        axes.broken_barh([(x_of(interval.start), width)], (rows[interval.name] - 0.36, 0.72), zorder=3, **style)
+        axes.broken_barh(ranges, (rows[name] - 0.36, 0.72), zorder=3, **style)
     axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
     axes.set_yticks(range(len(names)), [f"{_bar_label(subject, name)}{_lead_of(name, intervals)}" for name in names])
     axes.tick_params(axis="y", length=0)
