@@ -166,7 +166,9 @@ def _bar_label(subject: BoundsSubject, name: str) -> str:
     else:
         schedule = next(candidate for candidate in subject.spec.schedules if candidate.name == name)
         asks = schedule.floor, schedule.cap
-        suffix = f", +{schedule.headroom_percent} % load" if schedule.headroom_percent else ""
+        percents = ((schedule.floor_percent, "at least"), (schedule.cap_percent, "at most"))
+        suffix = "".join(f", {word} {number} % of the others" for number, word in percents if number is not None)
+        suffix += f", +{schedule.headroom_percent} % load" if schedule.headroom_percent else ""
         if schedule.suspend:
             suffix += ", suspended"
         if schedule.problem is not None:

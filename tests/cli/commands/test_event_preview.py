@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
@@ -52,6 +53,16 @@ def test_each_object_has_a_row_and_the_sums_follow(preview):
     assert "its maxReplicas is 10" in answer.stdout
     assert "jobs" not in answer.stdout
     assert ["2", "objects", "10", "20", "short", "of", "5"] == lines[-1]
+
+
+def test_a_picture_names_the_bounds_in_percent(preview, tmp_path):
+    """Found: the row of the event named none."""
+    span = ("--from", "2996-11-27", "--to", "1d")
+
+    answer = preview(EVENT, cron_hpa("shop", 4, 20), options=(*span, "--picture", str(tmp_path / "shop.svg")))
+
+    assert 0 == answer.exit_code
+    assert "Event/sale: at least 250 % of the others" in ET.parse(tmp_path / "shop.svg").getroot().itertext()
 
 
 def test_a_key_of_an_event_that_stands_twice_is_told(tmp_path):

@@ -183,8 +183,8 @@ def test_a_lead_is_as_wide_as_it_is_long_and_its_length_is_written(preview, tmp_
 
 def test_all_windows_of_a_schedule_are_drawn_at_once():
     """
-    Five windows of weekdays and five leads are two collections. Found: matplotlib goes over all that were added for each one more,
-    and a week of windows every two minutes took 53 s of CPU.
+    Five windows of weekdays and five leads are two collections. Found: each was one, matplotlib goes over all of them
+    for one more, and a week of windows every two minutes took 53 s of CPU.
     """
     led = SHOP.replace("leadTimeSeconds: 0", "leadTimeSeconds: 600")
     with rc_context(style.RC):
