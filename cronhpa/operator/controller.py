@@ -262,10 +262,7 @@ class Controller:
     def _on_rivals(self, target: TargetKey) -> None:
         """An object on a target has come, gone or been edited: the others may have to hold, or no longer."""
         self.owners.note_change(target)
-        # If the target has very many objects, they wait for their next reconciliations: otherwise each change of one
-        # would make all of them due.
-        if self.inventory.count_on(target) <= RIVALS_FEW:
-            self._enqueue_on(target)
+        self._enqueue_on(target)
 
     def _note_forecast(self, state: ObjectState) -> None:
         key, forecast_target = state.key, target_of(state)
@@ -308,6 +305,10 @@ class Controller:
             self._enqueue_on(target)
 
     def _enqueue_on(self, target: TargetKey) -> None:
-        """Makes the objects on a target due."""
-        for state in self.inventory.on_target(target):
-            self.control_loop.enqueue(state.key)
+        """
+        Makes the objects on a target due. If they are very many, they wait for their next reconciliations: a tenant may
+        change one of them, or another autoscaler, many times a second.
+        """
+        if self.inventory.count_on(target) <= RIVALS_FEW:
+            for state in self.inventory.on_target(target):
+                self.control_loop.enqueue(state.key)

@@ -31,7 +31,7 @@ from cronhpa.operator.objects.under_provisioned import UnderProvisioned
 
 LOG = logging.getLogger(__name__)
 
-# Up to this number of objects on one target, all are considered as rivals, and a change of one makes the others due.
+# Up to this number of objects on one target, all are considered as rivals, and a change there makes all of them due.
 RIVALS_FEW = 8
 # The largest number of characters of a text from outside in one line of the log.
 _LOGGED_MAX = 300

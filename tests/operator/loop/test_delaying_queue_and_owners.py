@@ -233,3 +233,32 @@ def test_an_object_begins_as_soon_as_the_older_one_on_its_target_is_gone_or_has_
             return api.replicas("prod", "shop")
 
     assert 4 == live(scenario)
+
+
+def test_many_objects_on_one_target_are_not_all_due_whenever_an_hpa_of_it_or_the_target_comes_and_goes():
+    """
+    Twenty objects on one target, of which one may scale it, with ten minutes to their next period. Found: somebody who
+    made and deleted an HPA ten times a second made a thousand such objects due each time, to everybody's cost.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=2)
+        api.load["prod", "shop"] = 1000
+        ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+        for number in range(20):
+            cronhpa(api, f"shop-{number}", scaleTargetRef=ref, syncPeriodSeconds=600)
+        async with Life(api) as life:
+            first = (following("prod", 600 * SECOND, START + 60 * SECOND) - START) / SECOND
+            await until(first + 60)
+            before = life.control_loop.metrics.reconciles
+            for _ in range(5):
+                api.create("horizontalpodautoscalers", "prod", "x", spec={"scaleTargetRef": ref})
+                await asyncio.sleep(1)
+                api.delete("horizontalpodautoscalers", "prod", "x")
+                await asyncio.sleep(1)
+            api.delete("deployments", "prod", "shop")
+            await asyncio.sleep(1)
+            return life.control_loop.metrics.reconciles - before
+
+    assert 0 == live(scenario)
