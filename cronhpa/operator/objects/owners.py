@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from heapq import nsmallest
 
 from msgspec import Struct
 
@@ -12,6 +13,8 @@ from cronhpa.kube.pods import ObjectMeta
 from cronhpa.operator.objects.object_state import ObjectState, Ownership, TargetKey, api_group
 
 _HPA = "HorizontalPodAutoscaler"
+# Of very many on one target each object there would keep all names.
+_NAMED_MAX = 3
 
 
 class _Ref(Struct, rename="camel", frozen=True):
@@ -81,8 +84,8 @@ class Owners:
             return None
         hpas = self._by_target.get(target)
         if hpas:
-            names = ", ".join(sorted(hpas))
-            return f"{_HPA} {names}{_on(target)}: delete it or this object"
+            more = f" and {len(hpas) - _NAMED_MAX} more" if len(hpas) > _NAMED_MAX else ""
+            return f"{_HPA} {', '.join(nsmallest(_NAMED_MAX, hpas))}{more}{_on(target)}: delete it or this object"
         older = [other for other in rivals if other.uid != state.uid and is_active(other) and age(other) < age(state)]
         if older:
             oldest = min(older, key=age)

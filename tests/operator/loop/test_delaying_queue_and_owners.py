@@ -173,6 +173,19 @@ def test_an_hpa_owns_by_group_kind_and_name():
     )
 
 
+def test_of_many_hpas_on_a_target_three_are_named():
+    """Found: each object on the target kept a text with all names, a quarter of a megabyte for a thousand of them."""
+    owners = Owners()
+    for number in range(1000):
+        owners.note_hpa("prod", f"x{number:03}{'y' * 240}", hpa())
+
+    problem = owners.problem(claim("mine", 1), [])
+
+    assert "x002" in problem
+    assert "x003" not in problem
+    assert problem.endswith(" and 997 more scales Deployment/shop too: delete it or this object")
+
+
 def test_targets_are_told_of_an_hpa_that_comes_moves_and_goes_and_of_nothing_else():
     owners = Owners()
     shop, new = ("prod", "apps", "Deployment", "shop"), ("prod", "apps", "Deployment", "new")
