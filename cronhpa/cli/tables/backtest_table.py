@@ -23,6 +23,9 @@ from cronhpa.simulation.run import Run
 from cronhpa.simulation.score import Score
 from cronhpa.simulation.target import Environment
 
+# Characters; no row has as many.
+_ROW_MAX = 200
+
 
 @dataclass(frozen=True)
 class Backtest:
@@ -59,7 +62,8 @@ def as_table(backtest: Backtest, width: int) -> str:
     base = backtest.runs[backtest.compared_with].score
     for variant, run in backtest.runs.items():
         table.add_row(variant.value, *_row(run.score, base, backtest.price, is_base=variant is backtest.compared_with))
-    console = Console(highlight=False, markup=False, emoji=False, width=width)
+    # A row that is too long is for the terminal to wrap: rich would cut figures.
+    console = Console(highlight=False, markup=False, emoji=False, width=_ROW_MAX)
     with console.capture() as captured:
         console.print(table)
     span = backtest.span

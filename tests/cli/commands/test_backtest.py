@@ -81,6 +81,8 @@ def test_costs_are_pod_hours_times_the_price_of_a_pod(backtest):
     assert pytest.approx(priced["podHours"] / 2, abs=0.01) == priced["cost"]
     assert f" {priced['cost']:,.2f} " in backtest(CPU, *REQUEST, *span, "--core-price", "0.5").stdout
     assert "cost" not in backtest(CPU, *REQUEST, *span).stdout
+    # Found: in 80 columns the figures with cost were cut, such as "24.…".
+    assert "…" not in backtest(CPU + SCHEDULES, *REQUEST, *span, "--core-price", "0.5").stdout
     unpriced = backtest(CPU, *REQUEST, *span, "--gib-price", "0.5")
     assert "its price is not known: no request for memory is known: state a pod's price" in unpriced.stderr
 
