@@ -97,9 +97,6 @@ class Inventory:
         self._holds = holds
         self._usual_placeholders = usual_placeholders
         self.items: dict[Key, ObjectState] = {}
-        # The number of changes (an object created, deleted or edited); by namespace, the number at its last change.
-        self._count = 0
-        self._changes: dict[str, int] = {}
         self._defaults = defaults
         self._changed = changed
         self._expanded = expanded
@@ -107,8 +104,8 @@ class Inventory:
         self._retargeted = retargeted
         self._by_namespace: dict[str, dict[Key, ObjectState]] = defaultdict(dict)
         self._by_target: dict[TargetKey, dict[Key, ObjectState]] = defaultdict(dict)
-        # The oldest objects on a target, with the number of changes of the namespace for which they are valid.
-        self._oldest_on: dict[TargetKey, tuple[int, tuple[ObjectState, ...]]] = {}
+        # Of a target with many objects the oldest active one, until one of them comes, goes or is edited.
+        self._oldest_on: dict[TargetKey, tuple[ObjectState, ...]] = {}
         # uids of objects that were deleted since the last list began: a page of that list may still have them.
         self._deleted: set[str] = set()
         self._seen = SeenVersions()
@@ -122,14 +119,6 @@ class Inventory:
     def in_namespace(self, namespace: str) -> tuple[ObjectState, ...]:
         """The objects of a namespace; of all namespaces for ""."""
         return tuple((self._by_namespace.get(namespace, {}) if namespace else self.items).values())
-
-    def changes_in(self, namespace: str) -> int:
-        """A number that grows when an object of a namespace is created, deleted or edited; 0 without objects."""
-        return self._changes.get(namespace, 0)
-
-    def _note_change(self, namespace: str) -> None:
-        self._count += 1
-        self._changes[namespace] = self._count
 
     def on_target(self, target: TargetKey) -> tuple[ObjectState, ...]:
         """The objects that scale this target."""
@@ -145,12 +134,9 @@ class Inventory:
         states = self._by_target.get(target, {})
         if len(states) <= RIVALS_FEW:
             return tuple(states.values())
-        changes = self.changes_in(target[0])
-        valid_for, rivals = self._oldest_on.get(target, (-1, ()))
-        if valid_for != changes:
-            rivals = tuple(sorted(filter(is_active, states.values()), key=age)[:1])
-            self._oldest_on[target] = changes, rivals
-        return rivals
+        if target not in self._oldest_on:
+            self._oldest_on[target] = tuple(sorted(filter(is_active, states.values()), key=age)[:1])
+        return self._oldest_on[target]
 
     def count_on(self, target: TargetKey) -> int:
         return len(self._by_target.get(target, ()))
@@ -229,7 +215,6 @@ class Inventory:
         is_new = state.served.generation < 0
         state.served.generation = meta.generation
         state.local.changed = True
-        self._note_change(meta.namespace)
         before = state.target
         state.served.parsed = self._parsed(state, served)
         state.served.readable_spec = state.served.parsed.written or state.served.readable_spec
@@ -318,10 +303,9 @@ class Inventory:
         if state is None or (uid is not None and state.uid != uid):
             return
         del self.items[key]
-        self._note_change(state.namespace)
         del self._by_namespace[state.namespace][key]
         if not self._by_namespace[state.namespace]:
-            del self._by_namespace[state.namespace], self._changes[state.namespace]
+            del self._by_namespace[state.namespace]
         if state.target is not None:
             self._unindex(key, state.target)
         self._gone(state)
@@ -409,13 +393,14 @@ class Inventory:
             self._unindex(state.key, before)
         if state.target is not None:
             self._by_target[state.target][state.key] = state
+            self._oldest_on.pop(state.target, None)
             self._retargeted(state.target)
 
     def _unindex(self, key: Key, target: TargetKey) -> None:
         self._by_target[target].pop(key, None)
         if not self._by_target[target]:
             del self._by_target[target]
-            self._oldest_on.pop(target, None)
+        self._oldest_on.pop(target, None)
         self._retargeted(target)
 
 

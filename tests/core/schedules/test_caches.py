@@ -174,7 +174,6 @@ STATE = {
     "operator.loop.metric_apis:MetricQueries._lists": "the end of a tick",
     "operator.controller:Controller.forecast_objects": "an object's deletion",
     "operator.controller:Controller._forecast_series": "an object's deletion",
-    "operator.objects.inventory:Inventory._changes": "the deletion of a namespace's last object",
     "operator.objects.inventory:Inventory._oldest_on": "the deletion of a target's last object",
     "operator.loop.crowds:Crowds._members": "an object's deletion",
     "operator.loop.crowds:Crowds._starts": "the last object that starts then",

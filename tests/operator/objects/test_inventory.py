@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lives import CPU, Life, ModelWatch, condition, cronhpa, deployment, status, until
 from model_api import Fault, ModelApi, ModelClient
@@ -121,6 +121,7 @@ def test_a_status_in_doubt_that_is_nested_deep_is_read_and_decided_on(levels):
     st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=25),
     st.lists(st.tuples(st.integers(0, 24), st.sampled_from(["gone", "Active", "Preview"])), max_size=5),
 )
+@example([(minute, True) for minute in range(10)], [(0, "gone")])
 def test_of_very_many_objects_on_a_target_the_oldest_that_acts_says_as_much_as_all(made, edits):
     """Minutes after seven at which each was made, and whether it acts; then some go, or are edited."""
     inventory, owners = Told().inventory, Owners()
