@@ -142,7 +142,7 @@ conformance: $(VENV)/.ready  ## hold recordings of the upstream against this pro
 
 SEEDS ?= 1000
 SEED ?= 0
-simulate: $(VENV)/.ready  ## simulate hours of two replicas with faults, kills and edits: SEEDS=10000 of them, from SEED=0 on (a quarter of a second of CPU each)
+simulate: $(VENV)/.ready  ## simulate hours of two replicas with faults, kills and edits: SEEDS=10000 of them, from SEED=0 on (0.4 s of CPU each)
 	@PYTHONPATH=tests/operator nice -n 10 $(RUN)/python -m seeds $(SEED) --count $(SEEDS)
 
 simulate-mutants: $(VENV)/.ready  ## break each invariant on purpose, and search the simulated hour that finds it (SEEDS=1000, 2 to 10 min)

@@ -80,8 +80,8 @@ def forgetful(self: Any, _current: int, now: int, _assumed_until: int | None = N
 
 
 def late(spec: Any, now: int, *given: Any) -> Any:
-    """Windows open and close two minutes late."""
-    return resolve(spec, now - 2 * MINUTE, *given)
+    """Windows open and close two minutes late; an edge in the past would make the object due again and again."""
+    return replace(resolve(spec, now - 2 * MINUTE, *given), next_edge=None)
 
 
 def longer(spec: Any, now: int, *given: Any) -> Any:
@@ -115,6 +115,19 @@ def intends_nothing(self: Memory, *_: Any) -> Memory:
     return self
 
 
+def lingering(spec: Any, now: int, *given: Any) -> Any:
+    """An override goes on for two minutes."""
+    if spec.override is not None:
+        spec = replace(spec, override=replace(spec.override, until=spec.override.until + 2 * MINUTE))
+    return resolve(spec, now, *given)
+
+
+async def over_anything(self: Client, path: str, body: Any, *given: Any) -> Any:
+    """Replicas are set whatever was done since they were read."""
+    stated = {key: value for key, value in body.items() if not path.endswith("/scale") or key != "metadata"}
+    return await _MERGE_PATCH(self, path, stated, *given)
+
+
 async def with_finalizer(self: Client, path: str, body: Any, *given: Any) -> Any:
     """A write leaves something behind."""
     meta = {**body.get("metadata", {}), "finalizers": ["a"]}
@@ -139,21 +152,23 @@ _TURNS: WeakKeyDictionary[MetricApis, asyncio.Lock] = WeakKeyDictionary()
 
 MUTANTS = (
     Mutant("beyond bounds", ("S1", "L1"), range(20), deciding=too_many),
-    Mutant("down without evidence", ("S2", "S5"), range(1, 20), deciding=blindly_down),
+    Mutant("down without evidence", ("S2", "S5"), range(20), deciding=blindly_down),
     Mutant("a floor that nobody states", ("S3",), range(2, 60), ((core_decide, "resolve", longer),)),
-    Mutant("pods without a sample", ("S2",), range(15, 200), ((observe, "pod_counts", idle_if_missing),)),
+    Mutant("pods without a sample", ("S2",), range(72, 200), ((observe, "pod_counts", idle_if_missing),)),
     Mutant("a scale-down that no status intends", ("S5",), range(20), ((Memory, "intending", intends_nothing),)),
     Mutant("a finalizer", ("S11",), range(2), ((Client, "merge_patch", with_finalizer),)),
     Mutant("rare reconciliations", ("L2", "S8"), range(20), ((control_loop, "following", rarely),)),
     Mutant(
         "periods without a decision",
         ("S5",),
-        range(3, 100),
+        range(25, 100),
         ((Standing, "newest_memory", property(lambda self: self.memory)),),
     ),
-    Mutant("no fence", ("S4",), range(28, 60), ((Leadership, "write_seconds", lambda _: 60.0),)),
-    Mutant("no fence of a shard", ("S4",), range(63, 200, 4), ((Leadership, "write_seconds", lambda _: 60.0),)),
-    Mutant("memory lost at a restart", ("S5",), range(6, 80), ((Memory, "resumed", forgetful),)),
+    Mutant("an override that goes on", ("S3", "S6"), range(5, 60), ((core_decide, "resolve", lingering),)),
+    Mutant("replicas over anything", ("S4",), range(15, 400, 11), ((Client, "merge_patch", over_anything),)),
+    Mutant("no fence", ("S4",), range(10), ((Leadership, "write_seconds", lambda _: 60.0),)),
+    Mutant("no fence of a shard", ("S4",), range(3, 200, 4), ((Leadership, "write_seconds", lambda _: 60.0),)),
+    Mutant("memory lost at a restart", ("S5",), range(72, 150), ((Memory, "resumed", forgetful),)),
     Mutant("windows by a late clock", ("S6", "S3"), range(2, 60), ((core_decide, "resolve", late),)),
     Mutant(
         "a status in each period",
@@ -166,13 +181,13 @@ MUTANTS = (
             (writer, "needed_between", lambda *_: StatusWrite.STATUS),
         ),
     ),
-    Mutant("one namespace after another", ("S8",), range(6, 200, 8), ((MetricApis, "using_list", one_after_another),)),
-    Mutant("another owner", ("S10",), range(23, 80), ((Owners, "problem", lambda *_: None),)),
-    Mutant("a deleted object", ("S11",), range(20, 200), ((Inventory, "drop", never_forgotten),)),
+    Mutant("one namespace after another", ("S8",), range(6, 200, 13), ((MetricApis, "using_list", one_after_another),)),
+    Mutant("another owner", ("S10",), range(2, 80), ((Owners, "problem", lambda *_: None),)),
+    Mutant("a deleted object", ("S11",), range(5, 200), ((Inventory, "drop", never_forgotten),)),
     Mutant(
         "a restored store",
         ("L1", "S1", "S7"),
-        range(188, 900, 9),
+        range(179, 900, 9),
         ((SeenVersions, "note_list", believes_no_list), (SeenVersions, "is_outdated_in_list", outdated)),
     ),
 )

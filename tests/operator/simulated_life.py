@@ -17,7 +17,8 @@ from typing import Any
 
 from copied import copied
 from lives import CPU, cronhpa, deployment
-from simulated_invariants import Judge
+from model_api import START
+from simulated_invariants import OPEN_END, Judge
 from simulated_replica import LEASE, SimulatedReplica
 from simulated_shards import SHARDS, SimulatedShardReplica
 from simulated_world import Violation, World
@@ -53,18 +54,21 @@ class Hour:
     def __init__(self, seed: int, deciding: Any = decide) -> None:
         self.dice = random.Random(seed)
         random.seed(seed)  # the jitter of informers
+        # No two of these numbers have a common divisor, so that each two of these traits meet in some hours.
         # Of each fourth hour the replicas share the objects instead of one that leads.
         self._has_shards = seed % 4 == 3
         # Of each fifth somebody who may write statuses forges them.
         self._has_forger = seed % 5 == 1
         # Of each seventh somebody deletes the Lease. Not both: a forged status can hide whose Lease it was.
         self._has_deleter = seed % 7 == 5 and not self._has_forger
-        # In each sixth the API server, its watches and the metrics are odder than any fault of the others.
-        self._has_odd_api = seed % 6 == 4
+        # In two of eleven the API server, its watches, the metrics and the clocks are odder than in the others.
+        self._has_odd_api = seed % 11 in {4, 9}
         # In each ninth etcd is restored from a backup.
         self._has_restore = seed % 9 == 8
-        # In each eighth another namespace has an object, too, and what is asked about that hangs or is refused.
-        self._has_neighbour = seed % 8 == 6
+        # In two of thirteen another namespace has an object, too, and what is asked about that hangs or is refused.
+        self._has_neighbour = seed % 13 in {6, 11}
+        # In four of seventeen somebody sets overrides.
+        self._has_overrides = seed % 17 in {0, 5, 10, 14}
         self._deciding = deciding
         self._starts = 0
 
@@ -74,7 +78,7 @@ class Hour:
         world.check = judge.check
         world.keeps_former = self._has_odd_api
         if self._has_shards:
-            judge.lease = shard_lease(LEASE, shard_of(judge.namespace, SHARDS), SHARDS)
+            judge.lease_of = lambda namespace: shard_lease(LEASE, shard_of(namespace, SHARDS), SHARDS)
         dice = self.dice
         world.start_up = dice.choice([None, None, 5.0, 20.0])
         deployment(world, replicas=dice.randint(1, 8))
@@ -98,7 +102,10 @@ class Hour:
     def _replica(self) -> SimulatedReplica:
         self._starts += 1
         kind = SimulatedShardReplica if self._has_shards else SimulatedReplica
-        return kind(self.world, f"replica-{self._starts}", self.judge, self._deciding)
+        replica = kind(self.world, f"replica-{self._starts}", self.judge, self._deciding)
+        if self._has_odd_api:
+            replica.rate = self.dice.uniform(0.98, 1.02)
+        return replica
 
     def _spec(self) -> dict[str, Any]:
         dice = self.dice
@@ -112,6 +119,8 @@ class Hour:
         if dice.random() < 0.6:
             spec["schedules"] = [self._schedule(number) for number in range(dice.randint(1, 2))]
         spec["syncPeriodSeconds"] = dice.choice([15, 15, 15, 10, 30])
+        if dice.random() < 0.2:
+            spec["metricMaxAgeSeconds"] = 90
         return spec
 
     def _rules(self, window: int) -> dict[str, Any]:
@@ -123,7 +132,7 @@ class Hour:
         return {
             "name": f"window-{number}",
             "start": f"{self.dice.randint(2, 25)} 7 * * *",
-            "durationMinutes": self.dice.randint(1, 12),
+            "durationMinutes": self.dice.choice([OPEN_END, *range(1, 13)]),
             bound: self.dice.randint(2, 12),
         }
 
@@ -168,8 +177,9 @@ class Hour:
             self._join: 4 * self._has_shards, self._forge: 4 * self._has_forger,
             self._delete_lease: 6 * self._has_deleter, self._odd_events: 4 * self._has_odd_api,
             self._stale_reads: 3 * self._has_odd_api, self._drift: 3 * self._has_odd_api,
+            self._late_writes: 4 * self._has_odd_api,
             self._odd_metrics: 3 * self._has_odd_api, self._restore: 4 * self._has_restore,
-            self._illness: 12 * self._has_neighbour,
+            self._illness: 12 * self._has_neighbour, self._override: 6 * self._has_overrides,
         }  # fmt: skip
 
     async def _lasting(self, what: str, least: float, most: float) -> None:
@@ -206,7 +216,7 @@ class Hour:
 
     async def _cut_watches(self) -> None:
         plural = self.dice.choice(["cronhpas", "deployments", "pods", "horizontalpodautoscalers"])
-        self.world.cut_watches(plural)
+        self.world.cut_watches(plural, expired=self.dice.random() < 0.5)
         self.judge.stir(f"watch of {plural} cut")
 
     async def _silence(self) -> None:
@@ -356,11 +366,12 @@ class Hour:
     async def _blindness(self) -> None:
         if self.world.weather.blind:
             return
-        how = self.dice.choice(["gone", "empty", "nonsense", "half"])
+        how = self.dice.choice(["gone", "empty", "nonsense", "half", "old", "future", "others"])
+        what = "half blind" if how in {"half", "old", "future"} else "blind"
         self.world.weather.blind = how
-        await self._lasting("half blind" if how == "half" else "blind", 20, 400)
+        await self._lasting(what, 20, 400)
         self.world.weather.blind = ""
-        self.judge.end("half blind" if how == "half" else "blind")
+        self.judge.end(what)
 
     async def _odd_events(self) -> None:
         """Watches of every kind lose events and repeat old ones, and bookmarks hide it."""
@@ -372,10 +383,21 @@ class Hour:
         weather.lying_bookmarks = False
         self.judge.end("silence of some events")
 
+    async def _late_writes(self) -> None:
+        """Requests are held back, and done after their caller has given them up."""
+        self.world.weather.late_writes = self.dice.choice([0.2, 0.6])
+        await self._lasting("late writes", 20, 120)
+        self.world.weather.late_writes = 0.0
+        self.judge.end("late writes")
+
     async def _stale_reads(self) -> None:
-        self.world.weather.stale_reads = self.dice.choice([0.1, 0.5, 1.0])
+        """Reads are stale, and answers are lost: what was written is read again."""
+        weather, chance = self.world.weather, {"lost": 0.3}
+        weather.stale_reads, weather.chance = self.dice.choice([0.1, 0.5, 1.0]), chance
         await self._lasting("stale reads", 20, 200)
-        self.world.weather.stale_reads = 0.0
+        weather.stale_reads = 0.0
+        if weather.chance is chance:
+            weather.chance = {}
         self.judge.end("stale reads")
 
     async def _drift(self) -> None:
@@ -403,6 +425,29 @@ class Hour:
         await self._lasting("illness", 60, 400)
         self.world.weather.ill.clear()
         self.judge.end("illness")
+
+    async def _override(self) -> None:
+        """Somebody sets bounds for a while: they run out, or are taken back before."""
+        if "deleted" in self.judge.since or self.judge.spec is None or "override" in self.judge.spec:
+            return
+        bound = self.dice.choice(["replicas", "minReplicas", "maxReplicas"])
+        # It runs out before the calm.
+        seconds = min(round(self.world.seconds()) + self.dice.randint(60, 600), round(_STIRRED) - 60)
+        until = START + seconds * SECOND
+        override = {bound: self.dice.randint(1, 15), "until": format_instant(until), "reason": "a try"}
+        self._set_override(override)
+        await asyncio.sleep(self.dice.uniform(60, 420))
+        self._set_override(None)
+
+    def _set_override(self, override: dict[str, Any] | None) -> None:
+        spec = self.judge.spec
+        if "deleted" in self.judge.since or spec is None:
+            return
+        self.judge.stir("edit")
+        spec.pop("override", None)
+        if override is not None:
+            spec["override"] = override
+        self.world.edit("cronhpas", "prod", "shop", spec={"override": override})
 
     async def _restore(self) -> None:
         """Etcd is put back to what it was up to five minutes before, specs, replicas and statuses with it."""

@@ -124,7 +124,9 @@ class SimulatedReplica:
         self._judge, self._deciding = judge, deciding
         # How far the clock of its node is ahead of the others'.
         self.drift = 0
-        clock = Clock(lambda: world.operators_now() + self.drift, world.seconds)
+        # How fast its monotonic clock runs.
+        self.rate = 1.0
+        clock = Clock(lambda: world.operators_now() + self.drift, lambda: world.seconds() * self.rate)
         self.lease_client = SimulatedClient(world, who, fence=unfenced, seconds=TIMING.renew_deadline / 2)
         self.candidate = self.candidate_by(clock)
         self.client = SimulatedClient(world, who, fence=self.candidate.fence)

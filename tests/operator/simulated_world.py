@@ -22,7 +22,7 @@ from kubernetes.client import Configuration
 from model_api import PATH, START, ModelApi, RefusedError, scale_of
 
 from cronhpa.api.identity import PLURAL
-from cronhpa.core.model.instant import SECOND
+from cronhpa.core.model.instant import SECOND, format_instant
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.fence import FENCED, NOT_LEADING
@@ -39,6 +39,10 @@ _FORMER_KEPT = 20
 _MEASURED_KEPT = 100
 _LIES = ("0", "1n", "5", "1000", "900000", "-1")
 _DELETED = b'{"type":"DELETED"'
+_EXPIRED = b'{"type":"ERROR","object":{"code":410,"message":"too old resource version"}}'
+_LATE_SECONDS = 20.0
+# How far from now the samples of a broken metrics server are, in seconds.
+_ODD_AGE = 600
 # A timer may ring a rounding error early.
 _EARLY = 1e-6
 
@@ -62,6 +66,8 @@ class Measured(NamedTuple):
     second: float
     milli: int
     pods: int
+    age: float
+    """Of its samples; negative where they are from the future."""
 
 
 class Backup(NamedTuple):
@@ -91,6 +97,8 @@ class Weather:
         self.lost_events = self.doubled_events = 0.0
         # Whether bookmarks name the newest version, whatever a watch has lost.
         self.lying_bookmarks = False
+        # Of each write: that it is done after its caller has given it up.
+        self.late_writes = 0.0
         # Of each read of an object: that it is answered as the object was up to a minute ago.
         self.stale_reads = 0.0
         # By namespace, how each request about it fails: it is "hanging", or "refused".
@@ -123,6 +131,9 @@ class World(ModelApi):
         self._log: dict[str, list[tuple[int, str, bytes]]] = defaultdict(list)
         self._news: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._epochs: dict[str, int] = defaultdict(int)
+        self._expired: dict[str, bool] = {}
+        # Whether the write that is done now has been given up by its caller.
+        self.is_late = False
         self._writer: SimulatedClient | None = None
         # By namespace, the last answers with usage.
         self.measured: dict[str, deque[Measured]] = defaultdict(lambda: deque(maxlen=_MEASURED_KEPT))
@@ -140,8 +151,10 @@ class World(ModelApi):
         """Since the start, of a clock that nobody sets."""
         return self._loop.time()
 
-    def cut_watches(self, plural: str) -> None:
+    def cut_watches(self, plural: str, *, expired: bool = False) -> None:
+        """expired: by the event that says that the version of the watch is too old, else by the connection's end."""
         self._epochs[plural] += 1
+        self._expired[plural] = expired
         self._wake(plural)
 
     def _wake(self, plural: str) -> None:
@@ -164,6 +177,12 @@ class World(ModelApi):
             raise TimeoutError
         if is_ill == "refused":
             raise RefusedError(403, "Forbidden", "not in this namespace")
+        if self.weather.late_writes and asked.method != "GET" and self.dice.random() < self.weather.late_writes:
+            self.counts["late writes"] += 1
+            late = until - self.seconds() + self.dice.uniform(0.1, _LATE_SECONDS)
+            self._loop.call_later(late, self._serve_late, asked, context=_API_SERVER)
+            await asyncio.sleep(until - self.seconds())
+            raise TimeoutError
         seconds = self.weather.latency * (0.5 + self.dice.random())
         if self.seconds() + seconds >= until:
             await asyncio.sleep(until - self.seconds())
@@ -177,6 +196,17 @@ class World(ModelApi):
             if self.seconds() + _EARLY >= until:
                 raise TimeoutError
         return answer
+
+    def _serve_late(self, asked: Request) -> None:
+        """Does what its caller has given up."""
+        if self.weather.is_down:
+            return
+        self._writer, self.is_late = asked.client, True
+        try:
+            with suppress(RefusedError):
+                self._do(asked.method, asked.path, asked.query, asked.body)
+        finally:
+            self.is_late = False
 
     def _serve(self, asked: Request, answered: asyncio.Future[tuple[bytes, float]]) -> None:
         """Sets the answer, and for how long it is on its way; or what is raised in its place."""
@@ -299,20 +329,25 @@ class World(ModelApi):
                 sample["containers"][0]["usage"]["cpu"] = self.dice.choice(_LIES)
         if blind == "half":  # the pods of the later half have no sample
             metrics["items"] = metrics["items"][: len(metrics["items"]) // 2]
-        if blind == "nonsense":
-            for sample in metrics["items"]:
+        age = {"old": _ODD_AGE, "future": -_ODD_AGE}.get(blind, 0)
+        for sample in metrics["items"]:
+            if blind == "nonsense":
                 sample["containers"][0]["usage"]["cpu"] = "NaN"
-        self._note_measured(namespace, metrics["items"])
+            if blind == "others":
+                sample["metadata"]["name"] += "-of-another-target"
+            if age:
+                sample["timestamp"] = format_instant((self.now() // SECOND - age) * SECOND)
+        self._note_measured(namespace, metrics["items"], age)
         return metrics
 
-    def _note_measured(self, namespace: str, samples: list[Any]) -> None:
+    def _note_measured(self, namespace: str, samples: list[Any], age: int) -> None:
         blind, pods = self.weather.blind, sum(where == namespace for where, _ in self.objects["pods"])
-        if not samples or blind == "nonsense":
+        if not samples or blind in {"nonsense", "others"}:
             return
         texts = [sample["containers"][0]["usage"]["cpu"] for sample in samples]
         used = 0 if blind == "lying" else sum(int(text.removesuffix("m")) for text in texts)
         missing = 0 if blind == "lying" else pods - len(samples)
-        self.measured[namespace].append(Measured(self.seconds(), used + 1000 * missing, pods))
+        self.measured[namespace].append(Measured(self.seconds(), used + 1000 * missing, pods, age))
 
     def _used(self, metrics: dict[str, Any], namespace: str) -> dict[str, Any]:
         """A pod that is not Ready serves nothing: the others carry the load."""
@@ -380,6 +415,10 @@ class World(ModelApi):
                     async with asyncio.timeout(idle_seconds):
                         await client.reachable()
                 raise TimeoutError("nothing arrives")
+            if self._epochs[plural] != epoch and self._expired[plural]:
+                self.counts["expired watches"] += 1
+                yield _EXPIRED, ""
+                return
             if self._epochs[plural] != epoch or self.weather.is_down:
                 raise ConnectionResetError("the watch was cut")
             if position == len(log):

@@ -81,6 +81,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._ready.append(call)
         return call
 
+    def call_soon_threadsafe(self, callback, *args, context=None):
+        """There is one thread. An asynchronous generator that is not read to its end is closed by this."""
+        return self.call_soon(callback, *args, context=context)
+
     def call_at(self, when, callback, *args, context=None):
         timer = Call(callback, args, context, when)
         self._set += 1
