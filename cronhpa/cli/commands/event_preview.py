@@ -212,6 +212,8 @@ def _picks(document: EventDocument, one: ObjectInput, labels_of: Labels) -> bool
 
 def as_lines(preview: EventPreview, now: Nanoseconds) -> Iterable[str]:
     """The table of one event."""
+    from cronhpa.core.model.local_time import local_times
+
     event = preview.event
     where = f"{event.namespace}/{event.name}" if event.namespace else event.name
     if preview.start is None:
@@ -227,7 +229,9 @@ def as_lines(preview: EventPreview, now: Nanoseconds) -> Iterable[str]:
     cells = [("OBJECT", "NOW", "BEFORE", "DURING", "WHY")]
     for row in preview.rows:
         shown = "" if row.now is None else str(row.now)
-        cells.append((row.label, shown, _bounds(row.before), _bounds(row.during), row.why))
+        cells.append(
+            (row.label, shown, _bounds(row.before), _bounds(row.during), local_times(row.why, preview.zone, now))
+        )
     low = [sum(row.before[0] for row in preview.rows), sum(row.during[0] for row in preview.rows)]
     known = [row.now for row in preview.rows if row.now is not None]
     short = sum(row.short for row in preview.rows)
@@ -350,7 +354,7 @@ def previews_of(
     that no file was named for.
     """
     from cronhpa.cli.objects.cluster import connected
-    from cronhpa.cli.objects.object_inputs import find, objects_in
+    from cronhpa.cli.objects.object_inputs import ObjectInputError, find, objects_in
 
     documents = events_with_days(documents, calendars)
     problems = [f"{one.event.title}: {problem}" for one in documents for problem in one.event.problems]
@@ -366,12 +370,16 @@ def previews_of(
             )
         ]
     everywhere = any(document.is_of_cluster for document in documents)
-    if everywhere or where.everywhere:
-        given = find([], replace(where, everywhere=True))
-    else:
-        # An event concerns the objects of its own namespace, whatever that of the context is.
-        of_events = sorted({document.event.namespace for document in documents})
-        given = [one for name in of_events for one in find([], replace(where, namespace=name or where.namespace))]
+    try:
+        if everywhere or where.everywhere:
+            given = find([], replace(where, everywhere=True))
+        else:
+            # An event concerns the objects of its own namespace, whatever that of the context is.
+            of_events = sorted({document.event.namespace for document in documents})
+            given = [one for name in of_events for one in find([], replace(where, namespace=name or where.namespace))]
+    except ObjectInputError as error:
+        hint = "without a cluster give the files of the event's objects, too"
+        raise ObjectInputError([f"{problem}; {hint}" for problem in error.problems]) from error
     given = objects_with_days(given, calendars)
 
     async def read() -> list[EventPreview]:

@@ -219,6 +219,22 @@ def test_events_beside_it_hold_before_it_and_contradictions_are_told(preview):
     assert answer.stdout.count("Event/sale asks for at least 15, Event/most for at most 12") == 2
 
 
+def test_times_of_a_contradiction_are_those_of_the_zone_that_the_heading_names(preview):
+    berlin = {"timeZone": "Europe/Berlin"}
+    events = [event | {"spec": event["spec"] | berlin} for event in (EVENT, other("most", maxReplicas=12))]
+    told = preview(*events, cron_hpa("shop", 6, 40)).stdout
+
+    assert "contradiction: until Mon 2996-11-28 00:00 +01:00 " in told
+
+
+def test_without_objects_and_a_cluster_it_says_that_files_of_them_do(preview, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", "/nonexistent")
+    answer = preview(EVENT, options=("--kubeconfig", "/nonexistent"))
+
+    assert 1 == answer.exit_code
+    assert "without a cluster give the files of the event's objects, too" in answer.stderr
+
+
 def test_a_contradiction_is_told_whatever_a_schedule_is_called(preview):
     doors = EVENT["spec"]["schedules"][0]
     several = [doors | {"name": "the doors open"}, doors | {"name": "night", "to": "2996-11-27T07:00"}]
