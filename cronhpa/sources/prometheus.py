@@ -24,7 +24,7 @@ from cronhpa.kube.errors import UNREADABLE
 from cronhpa.sources.no_answer import NoAnswerError, refuse_status
 from cronhpa.sources.number import milli_of
 from cronhpa.sources.server import ServerDefinition, ServerSource
-from cronhpa.sources.source import Label, MeasuredObject, SourceContext, text_of
+from cronhpa.sources.source import Label, MeasuredObject, SourceContext, requests_of, text_of
 
 # 20,000 objects of one query, and more labels than they need.
 _ANSWER_BYTES = 2**23
@@ -99,8 +99,8 @@ class PrometheusDefinition(ServerDefinition):
     @property
     def summary(self) -> str:
         joined = ", ".join(f"{label} is the {what}" for what, label in self.join.items())
-        many = f", one request for all objects: {joined}" if joined else ""
-        return f"from {self.url}{many}"
+        told = f": {joined}" if joined else ""
+        return f"from {self.url}, {requests_of(QueryTemplate(self.query).names)}{told}"
 
     def with_defaults(self, prometheus_url: str | None) -> Self:
         if self.url is not None:

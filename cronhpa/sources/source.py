@@ -7,7 +7,7 @@ A new kind is one file with both, and its line in `registry`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Protocol, Self
 
@@ -149,6 +149,12 @@ def text_of(parse: Callable[[str], object]) -> AfterValidator:
         return text
 
     return AfterValidator(check)
+
+
+def requests_of(placeholders: Iterable[str]) -> str:
+    """For a summary: how many requests a source sends each period whose text has these placeholders."""
+    names = ", ".join(sorted(placeholders))
+    return f"a request for each {names}" if names else "one request for all objects"
 
 
 # Of Prometheus' data model.

@@ -32,6 +32,7 @@ from cronhpa.sources.source import (
     Label,
     MeasuredObject,
     SourceContext,
+    requests_of,
     text_of,
 )
 from cronhpa.sources.url_template import UrlTemplate
@@ -95,9 +96,7 @@ class UrlDefinition(ServerDefinition):
 
     @property
     def summary(self) -> str:
-        of = ", ".join(sorted(UrlTemplate(self.url).names))
-        many = f", a request for each {of}" if of else ", one request for all objects"
-        return f"{self.format} from {without_url_secrets(self.url)}{many}"
+        return f"{self.format} from {without_url_secrets(self.url)}, {requests_of(UrlTemplate(self.url).names)}"
 
 
 class UrlValues(ServerSource[int]):
