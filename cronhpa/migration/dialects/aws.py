@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -24,6 +24,7 @@ from cronhpa.migration.documents.manifest import cron_hpa, unique_names, zone_pr
 GROUP, KIND = "aws", "ScheduledActions"
 _LISTS = {"ScheduledActions": "ResourceId", "ScheduledUpdateGroupActions": "AutoScalingGroupName"}
 _CALL = re.compile(r"(cron|at|rate)\((.*)\)")
+_SECONDS = re.compile(r"[0-9]{9,11}(\.[0-9]+)?", re.ASCII)
 _CRON_FIELDS = 6
 # A day of the week, and neither the second of `6#2` nor the step of `2/2`.
 _NUMBER = re.compile(r"(?<![#/0-9])[1-7](?![0-9])")
@@ -166,7 +167,8 @@ def _remark_later_start(action: FieldReader, text: str, zone: str, wall: datetim
 def _instant(text: str, zone: str) -> datetime | None:
     """A time of the zone's clock, to the minute; None for a text that is no time."""
     try:
-        at = datetime.fromisoformat(text)
+        # Version 1 of the AWS CLI prints seconds.
+        at = datetime.fromtimestamp(float(text), UTC) if _SECONDS.fullmatch(text) else datetime.fromisoformat(text)
     except ValueError:
         return None
     return (at if at.tzinfo is None else at.astimezone(ZoneInfo(zone))).replace(tzinfo=None, second=0, microsecond=0)

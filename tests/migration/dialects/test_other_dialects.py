@@ -157,12 +157,13 @@ def test_a_group_of_autoscaling_groups_is_an_object_each():
     assert [10, 2] == [schedule["minReplicas"] for schedule in conversion.manifests[0]["spec"]["schedules"]]
 
 
-def test_a_desired_capacity_alone_is_a_minimum_and_says_so():
+@pytest.mark.parametrize("start", ["2026-11-27T09:00:00Z", 1795770000.0], ids=["version 2", "version 1"])
+def test_a_desired_capacity_alone_is_a_minimum_and_says_so(start):
     actions = [
         {
             "AutoScalingGroupName": "a",
             "ScheduledActionName": "once",
-            "StartTime": "2026-11-27T09:00:00Z",
+            "StartTime": start,
             "DesiredCapacity": 9,
         },
         {"AutoScalingGroupName": "a", "ScheduledActionName": "down", "Recurrence": "0 20 * * *", "MinSize": 2},
@@ -430,14 +431,15 @@ def test_a_deployment_s_revision_stays_its_own():
     assert "annotations" not in conversion.manifests[0]["metadata"]
 
 
-def test_an_action_of_aws_that_has_ended_is_left_out():
-    """Found: it went on for ever."""
+@pytest.mark.parametrize("end", ["2025-12-01T00:00:00+00:00", 1764547200.0], ids=["version 2", "version 1"])
+def test_an_action_of_aws_that_has_ended_is_left_out(end):
+    """As each version of the AWS CLI prints it. Found: it went on for ever."""
     actions = [
         {"ScheduledActionName": name, "ResourceId": "service/cluster/shop", "Schedule": f"cron(0 {hour} ? * * *)",
          "ScalableTargetAction": {"MinCapacity": least}}
         for name, hour, least in (("up", 8, 5), ("down", 20, 1), ("sale", 10, 40))
     ]  # fmt: skip
-    actions[2]["EndTime"] = "2025-12-01T00:00:00+00:00"
+    actions[2]["EndTime"] = end
 
     conversion = converted(json.dumps({"ScheduledActions": actions}))
 
