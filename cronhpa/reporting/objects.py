@@ -94,6 +94,7 @@ def autoscalers_of(documents: Sequence[Json], now: Nanoseconds) -> tuple[list[Au
             continue
         hidden = hidden_sources(spec, manifest.get("status") or {})
         told = [f"{remark.path}: {remark.finding}: {remark.meaning}" for remark in remarks.get(source, ())]
+        told += [f"its schedule {one.name} cannot be read: {one.problem}" for one in spec.schedules if one.problem]
         if hidden:
             told.append(f"{hidden} are known to the operator alone: the replay is without them")
         found.append(Autoscaler(label, namespace, name, manifest, without_calendars(spec), queries, tuple(told)))

@@ -219,6 +219,16 @@ def test_a_metric_of_one_container_is_measured_by_its_request_alone():
     ]  # fmt: skip
 
 
+def test_a_schedule_that_cannot_be_read_is_told():
+    """Found: its minReplicas, which hold until it can be, were called not needed, and no line said why they hold."""
+    never = {"name": "never", "start": "0 0 30 2 *", "end": "0 1 30 2 *", "minReplicas": 30}
+
+    (found,), _ = autoscalers_of([cron_hpa(schedules=[never])], MONDAY)
+
+    (told,) = found.remarks
+    assert told.startswith('its schedule never cannot be read: start: "0 0 30 2 *" names a date that never comes')
+
+
 def test_a_start_up_is_told_by_its_phases_and_its_slow_tenth():
     """Nine pods of 1 + 20 + 10 s, one of 1 + 20 + 39 s: the 90th percentile of ten is the ninth, 31 s."""
     pods = [pod(f"pod-{number}") for number in range(9)] + [pod("slow", ready=60)]
