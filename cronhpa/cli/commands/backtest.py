@@ -17,8 +17,8 @@ from cronhpa.cli.past.past_source import OPERATOR, Operator, PastLocation, Servi
 from cronhpa.cli.terminal.console import complain, fail, say, show
 from cronhpa.cli.terminal.price_options import CorePrice, GibPrice, PodPrice
 from cronhpa.cli.terminal.progress import progress
-from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds
-from cronhpa.core.model.spec import Metric, Span, Spec
+from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.spec import Metric, PodsMetric, ResourceMetric, Span, Spec
 
 if TYPE_CHECKING:
     from cronhpa.cli.past.past import Past, PrometheusRequest
@@ -299,8 +299,11 @@ def _environment(
     from cronhpa.core.model.memory import START_UP_UNKNOWN
     from cronhpa.core.model.quantity import parse_milli
     from cronhpa.forecasting.backtest import stated_capacity
-    from cronhpa.simulation.target import Environment
+    from cronhpa.simulation.target import FRESH, Environment
 
+    if isinstance(metric, ResourceMetric | PodsMetric) and lengths["--metric-window"] < FRESH:
+        text = f"a pod has a sample of {FRESH // SECOND} s at least"
+        raise typer.BadParameter(text, param_hint="--metric-window")
     capacity: float | None = None
     if stated is not None:
         try:

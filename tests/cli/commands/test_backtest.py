@@ -314,6 +314,7 @@ def test_a_picture_is_drawn(backtest, tmp_path, suffix):
         (("--pod-request", "cpu=none"), 2, "cpu=500m"),
         ((*REQUEST, "--pod-capacity", "0"), 2, "above zero"),
         ((*REQUEST, "--metric-delay", "soon"), 2, "30"),
+        ((*REQUEST, "--metric-window", "9s"), 2, "a pod has a sample of 10 s at least"),
         ((*REQUEST, "--from", "2031-01-01"), 1, "the history is of Mon 2026-03-09 00:00"),
         ((*REQUEST, "--zone", "Berlin"), 2, "IANA"),
         ((*REQUEST, "--history", "none.csv"), 1, "none.csv: No such file"),
@@ -321,7 +322,20 @@ def test_a_picture_is_drawn(backtest, tmp_path, suffix):
         ((*REQUEST, "--name", "other"), 1, "0 objects named other: say which with --name: shop"),
         ((*REQUEST, "--picture", "rush.jpg"), 2, ".svg or .png"),
     ],
-    ids=["request", "unnamed", "text", "capacity", "length", "span", "zone", "missing", "no-csv", "name", "picture"],
+    ids=[
+        "request",
+        "unnamed",
+        "text",
+        "capacity",
+        "length",
+        "window",
+        "span",
+        "zone",
+        "missing",
+        "no-csv",
+        "name",
+        "picture",
+    ],
 )
 def test_a_backtest_that_cannot_run_says_what_it_needs(backtest, options, code, says):
     result = backtest(CPU, *options)
