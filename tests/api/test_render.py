@@ -118,6 +118,15 @@ def test_a_target_that_cannot_be_read_leaves_its_counts_alone():
     assert before.items() <= render(before, reconciliation(spec(), gone)).items()
 
 
+def test_a_target_that_cannot_be_read_takes_no_field_away():
+    """A field that tells of an earlier reconciliation, such as lastScaleTime, is carried over by its name."""
+    of = spec(schedules=(schedule("day", floor=20),), behavior=FAST)
+    before = render({"operator": "cronhpa/cronhpa"}, reconciliation(of, queued(300, current=8)))
+    gone = replace(queued(0, current=8), scale=Absent("FailedGetScale", 'deployments.apps "shop" not found'))
+
+    assert {*before} == {*render(before, reconciliation(of, gone))}
+
+
 # --- conditions --------------------------------------------------------------------------------------------------
 
 
