@@ -119,7 +119,10 @@ class PodRequests(Struct, frozen=True):
     """What a pod requests, milli-units by resource."""
 
     whole: Mapping[str, int] = {}
-    """A resource that one container does not request is left out: a Utilization is then not known."""
+    """
+    What the pod states as a whole, else the sum of its containers. Without the former, a resource that one container
+    does not request is left out: a Utilization is then not known.
+    """
     by_container: Mapping[str, Mapping[str, int]] = {}
 
     def measured(self, spec: Spec) -> dict[str, int]:
@@ -246,13 +249,19 @@ def _requests(pod_spec: Json) -> PodRequests:
     """Of the containers, and of init containers that go on running."""
     sidecars = [one for one in pod_spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     containers = [*(pod_spec.get("containers") or ()), *sidecars]
-    by_container = {str(one.get("name", "")): _container_requests(one.get("resources") or {}) for one in containers}
+    by_container = {str(one.get("name", "")): _stated_requests(one.get("resources") or {}) for one in containers}
     requests = list(by_container.values())
-    shared = set.intersection(*(set(one) for one in requests)) if requests else set()
-    return PodRequests({resource: sum(one[resource] for one in requests) for resource in shared}, by_container)
+    named = {name for one in requests for name in one}
+    resources = pod_spec.get("resources") or {}
+    stated, of_pod = resources.get("requests") or {}, _stated_requests(resources)
+    of_pod = {name: of_pod[name] for name in of_pod if name in stated or name not in named}
+    # Beside a request of the pod as a whole, no container needs one.
+    shared = named if of_pod else {name for name in named if all(name in one for one in requests)}
+    sums = {name: sum(one.get(name, 0) for one in requests) for name in shared}
+    return PodRequests(sums | of_pod, by_container)
 
 
-def _container_requests(resources: Json) -> dict[str, int]:
+def _stated_requests(resources: Json) -> dict[str, int]:
     # As the API server defaults them in a pod, but not in a template.
     requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     out: dict[str, int] = {}

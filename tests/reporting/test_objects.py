@@ -219,6 +219,21 @@ def test_a_metric_of_one_container_is_measured_by_its_request_alone():
     ]  # fmt: skip
 
 
+def test_a_pod_that_requests_as_a_whole_needs_no_requests_of_its_containers():
+    """As the autoscaler counts: what the pod states, and of other resources the sum of what containers request."""
+    body = deployment()
+    template = body["spec"]["template"]["spec"]
+    template["containers"] += [{"name": "sidecar"}, {"name": "logs", "resources": {"requests": {"memory": "1"}}}]
+
+    template["resources"] = {"requests": {"cpu": "2"}}
+    stated = requests_of([body])[SHOP].whole
+    template["resources"] = {"limits": {"cpu": "3", "memory": "4", "hugepages-2Mi": "5"}}
+    limited = requests_of([body])[SHOP].whole
+
+    assert {"cpu": 2000, "memory": 1000} == stated
+    assert {"cpu": 1000, "memory": 1000, "hugepages-2Mi": 5000} == limited
+
+
 def test_a_schedule_that_cannot_be_read_is_told():
     """Found: its minReplicas, which hold until it can be, were called not needed, and no line said why they hold."""
     never = {"name": "never", "start": "0 0 30 2 *", "end": "0 1 30 2 *", "minReplicas": 30}
