@@ -125,15 +125,7 @@ class DelayingQueue:
 
     def drop(self, key: Key) -> None:
         self._at.pop(key, None)
-        self._due_since(key)
-
-    def _due_since(self, key: Key) -> Nanoseconds | None:
-        """Since when a key is due that was postponed; None for others. It is postponed no more."""
-        keys = self._postponed.get(key[0], {})
-        since = keys.pop(key, None)
-        if since is not None and not keys:
-            del self._postponed[key[0]]
-        return since
+        self._postponed.get(key[0], {}).pop(key, None)
 
     async def wait_until_due(self, now: Nanoseconds, seconds_max: float) -> None:
         """Waits until a key is due, or put, and `seconds_max` at most. An outdated entry ends the wait, too."""
@@ -153,9 +145,11 @@ class DelayingQueue:
             at, namespace = together = heappop(self._heap)
             keys = self._keys.pop(together)
             self.entries -= len(keys)
+            due_since = self._postponed.get(namespace, {})
             for key in keys:
                 if self._at.get(key) == at:
                     del self._at[key]
-                    since = self._due_since(key)
-                    out[namespace][key] = at if since is None else since
+                    out[namespace][key] = due_since.pop(key, at)
+            if not due_since:
+                self._postponed.pop(namespace, None)
         return out
