@@ -33,7 +33,7 @@ from cronhpa.operator.loop.minute_loads import MinuteLoads
 from cronhpa.operator.loop.observer import Cluster, Observer
 from cronhpa.operator.loop.standing_decisions import StandingDecisions
 from cronhpa.operator.objects.inventory import Inventory
-from cronhpa.operator.objects.object_state import ObjectState, WatchedInputs
+from cronhpa.operator.objects.object_state import ObjectState
 from cronhpa.operator.objects.owners import former_problem
 from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.writes.writer import Writer
@@ -170,7 +170,8 @@ class Reconciler:
             return None  # its load is not that of the new spec
         if local.resumed:  # a new process believes the remembered crowd
             observation = replace(observation, crowd=self.crowds.crowd_of(state.key, now))
-        if not was_changed and await self._stands(state, observation, inputs, queries, now):
+        # By the observation: it has the metrics that are not listed.
+        if not was_changed and await self.standing.note_if_stands_after(state, observation, inputs, queries, now):
             return None
         if local.clock_step:
             return None  # it is due again, by the clock that was set meanwhile
@@ -185,19 +186,6 @@ class Reconciler:
         if not self._is_current(state, spec):
             return None
         return self._conclude(state, record, decision, forecast, contradictions)
-
-    async def _stands(
-        self,
-        state: ObjectState,
-        observation: Observation,
-        inputs: WatchedInputs | None,
-        queries: MetricQueries,
-        now: Nanoseconds,
-    ) -> bool:
-        """Whether the decision stands after an observation: it has the metrics that are not listed."""
-        if self.standing.checks:
-            return await self.standing.compare_if_stands(state, observation, inputs, queries, now)
-        return self.standing.note_if_stands(state, observation, now)
 
     def _conclude(
         self,

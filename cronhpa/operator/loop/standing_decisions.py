@@ -77,7 +77,7 @@ class StandingDecisions:
             self._loads.note(state, series, now, usages[index] / MILLI)
         return True
 
-    async def compare_if_stands(
+    async def note_if_stands_after(
         self,
         state: ObjectState,
         observation: Observation,
@@ -85,7 +85,9 @@ class StandingDecisions:
         queries: MetricQueries,
         now: Nanoseconds,
     ) -> bool:
-        """`note_if_stands` after an observation, and a comparison with the decision that would be made."""
+        """As `note_if_stands`, after an observation; with `checks` the decision is made as well, and compared."""
+        if not self.checks:
+            return self.note_if_stands(state, observation, now)
         standing, spec, former = state.local.standing, state.served.spec, state.local.inputs
         if standing is None or spec is None or former is None or inputs is None:
             return False
