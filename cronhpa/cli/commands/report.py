@@ -60,7 +60,8 @@ def report(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         typer.Option(
             metavar="FOLDER",
             rich_help_panel=_PANEL_READ,
-            help="Loads as NAMESPACE/NAME[.METRIC].csv[.gz] or .parquet; what --prometheus gave is kept there.",
+            help="Loads as NAMESPACE/NAME[.METRIC].csv[.gz] or .parquet; what --prometheus gave is kept there, and not "
+            "asked again.",
         ),
     ] = None,
     namespace: Namespace = None,
