@@ -359,9 +359,16 @@ class Writer:
             self._inventory.put(await self._client.get(path_to(state), dict))
         except ClusterError as error:
             LOG.warning("%s/%s: %s", state.namespace, state.name, error.message)
+            self._drop_if_gone(state, error)
             return False
         state.writes.status_unknown = False
         return self._inventory.items.get(state.key) is state
+
+    def _drop_if_gone(self, state: ObjectState, error: ClusterError) -> None:
+        """Forgets an object that the API server does not find: the watch may have lost its deletion."""
+        # An API server that starts, and does not serve the kind yet, has no object in its 404.
+        if error.status == HTTPStatus.NOT_FOUND and error.reason == "NotFound":
+            self._inventory.drop(state.key, state.uid)
 
     def _is_current(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
         """Whether the object is still the one that was decided upon: waiting for an answer can take seconds."""
@@ -416,9 +423,7 @@ class Writer:
             error = await self._patch_status(state, status, merge_patch(before, status), now)
         if error is None:
             return True
-        # An API server that starts, and does not serve the kind yet, has no object in its 404.
-        if error.status == HTTPStatus.NOT_FOUND and error.reason == "NotFound":
-            self._inventory.drop(state.key, state.uid)
+        self._drop_if_gone(state, error)
         is_conflict = _is_conditional(patch) and error.status == HTTPStatus.CONFLICT
         state.writes.status_unknown = is_ambiguous(error) or is_conflict
         if _is_conditional(patch) and error.retry_after is not None:

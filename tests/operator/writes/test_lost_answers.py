@@ -35,6 +35,31 @@ def changes(api):
     return [new - old for _, old, new in timeline(api)]
 
 
+def test_an_object_that_is_gone_when_its_status_is_read_again_scales_nothing_any_more():
+    """
+    At 60 s the answer to a status is lost, and the object is deleted while its watch is frozen. Found: each period read
+    that there is no such object, and scaled its target, until the next list of all at 300 s.
+    """
+
+    async def story():
+        api = shop(load=1000)
+        async with Life(api) as life:
+            await until(60)
+            api.faults = [Fault("PATCH", "/status$", **CUT)]
+            api.load["prod", "shop"] = 1500
+            await until(80)
+            api.freeze_watches("cronhpas")
+            api.delete("cronhpas", "prod", "shop")
+            api.load["prod", "shop"] = 9000
+            await until(290)
+            return timeline(api), life.inventory.items
+
+    changes, objects = live(story)
+
+    assert [(2, 3)] == [change[1:] for change in changes]
+    assert {} == objects
+
+
 def test_a_write_that_waits_does_not_hasten_the_next_step():
     """One pod in 30 s: the first write is held up for 14 s, and the second comes 30 s after it."""
 
