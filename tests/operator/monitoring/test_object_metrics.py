@@ -5,6 +5,7 @@ cronhpa.operator.monitoring.families: what /metrics tells.
 
 import asyncio
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -343,6 +344,13 @@ def test_a_metric_that_is_absent_asks_for_nothing():
     under_provisioned.note(Observation(Scale(2, 2, ""), (Absent("FailedGetResourceMetric", "none"),)), decision, 0)
 
     assert 0 == under_provisioned.seconds(99 * SECOND)
+
+
+def test_the_page_on_monitoring_has_the_number_of_series_of_an_object_with_one_metric():
+    page = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text()
+    samples = told(shop)
+
+    assert f"An object has {sum(map(len, samples.values()))} to " in page
 
 
 def test_the_largest_object_has_a_bounded_number_of_series():
