@@ -66,14 +66,16 @@ def read_ics(text: bytes, span: Span) -> tuple[CalendarEvent, ...]:
     calendars = _without_cancelled(_calendars(text))
     found = {event for calendar in calendars for event in _events(calendar, begin, end)}
     if len(found) > OCCURRENCES_MAX:
-        raise IcsError(_TOO_MANY)
+        raise IcsError(_too_many(begin, end))
     return tuple(sorted(found, key=lambda event: (event.opens, event.closes, event.title, event.zone)))
 
 
-_TOO_MANY = (
-    f"its events occur more than {OCCURRENCES_MAX} times within {SPAN_DAYS} days: use a calendar of days"
-    " and sales, not of appointments"
-)
+def _too_many(begin: datetime, end: datetime) -> str:
+    days = (end - begin).days
+    return (
+        f"its events occur more than {OCCURRENCES_MAX} times within {days} days: use a calendar of days and sales, "
+        "not of appointments"
+    )
 
 
 def _calendars(text: bytes) -> list[Any]:
@@ -148,7 +150,7 @@ def _events(calendar: Any, begin: datetime, end: datetime) -> Iterator[CalendarE
     except Exception as error:  # noqa: BLE001 - as above
         raise IcsError(f"its events cannot be expanded: {_said(error)}") from None
     if len(occurrences) > OCCURRENCES_MAX:
-        raise IcsError(_TOO_MANY)
+        raise IcsError(_too_many(begin, end))
     for occurrence in occurrences:
         event = _event(occurrence)
         if event is not None:

@@ -6,6 +6,7 @@ from calendars.calendar_texts import CLOSED, ics
 from cronhpa.calendars.ics import BYTES_MAX, IcsError, around, read_ics
 from cronhpa.core.model.calendar import CalendarEvent
 from cronhpa.core.model.instant import DAY, parse_instant, to_datetime
+from cronhpa.core.model.spec import Span
 
 NOW = parse_instant("2026-11-27T12:00:00Z")
 BEGIN = "SUMMARY:Sale|DTSTART:20261127T090000Z"
@@ -226,6 +227,12 @@ def test_a_calendar_with_one_bad_event_is_refused_as_a_whole(event, told):
         read(CLOSED, event)
 
     assert told in str(raised.value)
+
+
+def test_too_many_occurrences_are_told_with_the_days_that_were_read():
+    """Of a preview of two years. Found: it named the 500 days that the operator reads."""
+    with pytest.raises(IcsError, match="occur more than 5000 times within 730 days"):
+        read_ics(ics(CLOSED + "|RRULE:FREQ=HOURLY"), Span(NOW, NOW + 730 * DAY))
 
 
 @pytest.mark.parametrize(
