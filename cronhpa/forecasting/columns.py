@@ -227,7 +227,8 @@ class _Proposals:
             self._goal, self._per_unit = max(round(autoscaler.milli * autoscaler.goal.load), 1), 1.0
             self._busy = self._goal
         lowest, highest = 1 - autoscaler.tolerance, 1 + autoscaler.tolerance
-        # Rounding errors may move an end by one.
+        # Near the ends alone: a target of 1 GiB has 2 * 10**11 whole milli-units within its tolerance. Rounding errors
+        # may move an end by one.
         near = [int(self._goal * end) + more for end in (lowest, highest) for more in range(-2, 3)]
         covered = [mean for mean in near if lowest <= mean / self._goal <= highest]
         self._covered = min(covered), max(covered)
