@@ -326,8 +326,8 @@ def test_an_object_that_held_because_of_an_hpa_holds_no_more_on_another_target_w
 
 def test_what_became_due_while_another_replica_led_is_no_lateness_of_this_one():
     """
-    It leads from 600 s on. Found: the decision of an object that was listed at the start counted as 600 s late, so that
-    after each handover the 99th percentile of the lag was the largest bucket.
+    It leads from 600 s on, and its list of the objects takes 10 s. Found: the decision of an object that was listed at
+    the start counted as 600 s late, so that after each handover the 99th percentile was the largest bucket.
     """
 
     async def scenario():
@@ -335,13 +335,14 @@ def test_what_became_due_while_another_replica_led_is_no_lateness_of_this_one():
         replica.end()
         async with Life(api, replica=replica) as life:
             await until(600)
+            api.latency = lambda _method, path: 10.0 if path.endswith("/cronhpas") else 0.001
             replica.lead_again(others_led=True)
             await until(700)
             return life.control_loop.metrics
 
     metrics = live(scenario)
     assert metrics.reconciles > 5
-    assert metrics.lag.total < 10 * SECOND
+    assert 10 * SECOND <= metrics.lag.total < 15 * SECOND
 
 
 def test_nothing_follows_the_decisions_of_a_former_term_before_the_objects_are_listed():

@@ -157,6 +157,7 @@ class FleetHandover:
         A replica that was cut off may have missed an HPA on one of its targets, or a planned event: it waits for the
         next list of them, and goes on without one that fails for a minute.
         """
+        begun = self._clock.now()
         unread: set[str] | None = set() if self._object_watch.listed_term == term else None
         while unread is None:
             try:
@@ -172,4 +173,4 @@ class FleetHandover:
         knows_all = self.replica.unbroken_since <= self._decided_in
         self._inventory.take_over(unread, knows_all=knows_all)
         self._decided_in = term
-        await self._control_loop.run(goes_on=knows_all)
+        await self._control_loop.run(begun, goes_on=knows_all)

@@ -130,16 +130,17 @@ class ControlLoop:
         """How long the longest reconciliation under way has taken, without its waits for a place; 0 without one."""
         return self._queue.oldest_seconds
 
-    async def run(self, *, goes_on: bool = False) -> None:
+    async def run(self, since: Nanoseconds | None = None, *, goes_on: bool = False) -> None:
         """
         Reconciles until cancelled.
 
-        goes_on: the memories are those of the last run, and a clock that was set since then counts. Else another
-        replica may have decided meanwhile: every object is due now, and none is late.
+        since: when the term began, None for now. goes_on: the memories are those of the last run, and a clock that was
+        set since then counts. Else another replica may have decided before the term: each object is due since then.
         """
         if not goes_on:
             self._read_at = None
-            self._make_all_due(self._clock())
+            now = self._clock()
+            self._make_all_due(now if since is None else min(since, now))
         try:
             while True:
                 now = self.metrics.last_tick = self._read_clock()
