@@ -354,21 +354,22 @@ def _recorded(where: PastLocation, series: Series) -> Past:
 def _span(load: Load, spec: Spec, begin: str | None, end: str | None, zone: str) -> Span:
     from cronhpa.cli.tables.time_format import format_moment, parse_length, parse_moment
 
-    def moment(text: str, now: Nanoseconds, option: str) -> Nanoseconds:
+    def moment(text: str, option: str) -> Nanoseconds:
         try:
-            return parse_moment(text, zone, now)
+            # A time of day is the first one of the history, and its end is now.
+            return parse_moment(text, zone, load.end if text == "now" else load.begin)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint=option) from error
 
     # Whole minutes: the output names reconciliations by the minute.
     earliest = -(-load.begin // MINUTE) * MINUTE + (_LEARNT_FROM if spec.forecast is not None else 0)
-    first = None if begin is None else moment(begin, load.begin, "--from")
+    first = None if begin is None else moment(begin, "--from")
     last = load.end - load.end % MINUTE
     if end is not None:
         try:
             last = (earliest if first is None else first) + parse_length(end)
         except ValueError:
-            last = moment(end, load.begin, "--to")
+            last = moment(end, "--to")
     if first is None:
         first = max(earliest, last - _SPAN)
     if not load.begin <= first < last <= load.end:
