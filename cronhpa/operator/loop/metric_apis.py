@@ -52,8 +52,8 @@ _List: TypeAlias = asyncio.Task[PodMetricsByName | Absent]
 
 
 def are_all_listed(spec: Spec) -> bool:
-    """Whether a LIST of the namespace's pod metrics has all metrics of an object."""
-    return all(isinstance(metric, ResourceMetric) for metric in spec.metrics)
+    """Whether a LIST of cpu and memory of the namespace's pods has all metrics of an object."""
+    return all(isinstance(metric, ResourceMetric) and metric.name in CPU_AND_MEMORY for metric in spec.metrics)
 
 
 class MetricQueries:

@@ -282,3 +282,20 @@ async def test_a_resource_that_is_neither_cpu_nor_memory_has_a_list_of_its_own()
 
     assert [{"a": 250}, {}, {"a": 2000}] * 2 == [{name: one.value for name, one in each.items()} for each in measured]
     assert 2 == server.asked
+
+
+def test_an_object_of_another_resource_sends_no_list_of_cpu_and_memory_first():
+    """Four periods of 15 s, and a LIST in each."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        target = {"type": "AverageValue", "averageValue": 1}
+        cronhpa(api, metrics=[{"type": "Resource", "resource": {"name": "example.com/fpga", "target": target}}])
+        async with Life(api, check_standing=False):
+            await until(20)
+            since = api.now()
+            await until(80)
+        return lists(api, since)
+
+    assert 4 == len(live(scenario))
