@@ -170,7 +170,6 @@ class Reconciler:
             return None  # its load is not that of the new spec
         if local.resumed:  # a new process believes the remembered crowd
             observation = replace(observation, crowd=self.crowds.crowd_of(state.key, now))
-        # By the observation: it has the metrics that are not listed.
         if not was_changed and await self.standing.note_if_stands_after(state, observation, inputs, queries, now):
             return None
         if local.clock_step:

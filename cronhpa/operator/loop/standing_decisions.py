@@ -85,16 +85,21 @@ class StandingDecisions:
         queries: MetricQueries,
         now: Nanoseconds,
     ) -> bool:
-        """As `note_if_stands`, after an observation; with `checks` the decision is made as well, and compared."""
-        if not self.checks:
-            return self.note_if_stands(state, observation, now)
+        """
+        As `note_if_stands`, after an observation, of metrics that are not all listed: of others it was asked before.
+
+        With `checks` it is asked here alone, and the decision is made as well, and compared.
+        """
         standing, spec, former = state.local.standing, state.served.spec, state.local.inputs
-        if standing is None or spec is None or former is None or inputs is None:
+        if standing is None or spec is None or former is None:
             return False
-        if former.pod_names != inputs.pod_names:  # of the same pods the target may own others by now
+        is_listed = are_all_listed(spec)
+        if not self.checks:
+            return not is_listed and self.note_if_stands(state, observation, now)
+        if inputs is None or former.pod_names != inputs.pod_names:  # of the same pods the target may own others by now
             return False
         measured: PodMetricsByName | Observation | Absent | None = observation
-        if are_all_listed(spec):
+        if is_listed:
             measured = await queries.pod_metrics() if spec.metrics else None
         record = Record(spec, observation, None, state.local.memory, now)
         if not self.note_if_stands(state, measured, now):
