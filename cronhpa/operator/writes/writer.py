@@ -426,8 +426,9 @@ class Writer:
         self._drop_if_gone(state, error)
         is_conflict = _is_conditional(patch) and error.status == HTTPStatus.CONFLICT
         state.writes.status_unknown = is_ambiguous(error) or is_conflict
-        if _is_conditional(patch) and error.retry_after is not None:
-            state.due.retry(round(error.retry_after * SECOND))  # a scale may wait for this status
+        # Not for every status: those of a whole fleet may be refused at once.
+        if _intends(patch) and error.retry_after is not None:
+            state.due.retry(round(error.retry_after * SECOND))
         # Once, not at every reconciliation: a right that was taken away is missing for every object.
         if not is_conflict and state.writes.failure != error.message:
             LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)
@@ -511,7 +512,12 @@ def _is_conditional(patch: Status) -> bool:
     Of two installations that want the same object one is refused. So is a step that was decided on a spec that the API
     does not hold any more, such as one that a restore of its store has undone.
     """
-    return "operator" in patch or bool((patch.get("memory") or {}).get("intent"))
+    return "operator" in patch or _intends(patch)
+
+
+def _intends(patch: Status) -> bool:
+    """Whether a scale waits for a status."""
+    return bool((patch.get("memory") or {}).get("intent"))
 
 
 def _names(status: Status, count: int) -> bool:
