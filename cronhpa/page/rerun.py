@@ -29,6 +29,7 @@ from cronhpa.forecasting.backtest import (
     load_of_points,
     loaded_metric,
     name_of,
+    priced_requests,
     stated_capacity,
     with_one,
 )
@@ -156,6 +157,7 @@ def _rerun(question: RerunQuestion) -> Json:
     progress = _Progress(question.progress, begin, end)
     as_it_is = again.run(with_one(live, metric), progress.passed(0))
     as_wanted = again.run(with_one(wanted, changed), progress.passed(1))
+    priced = priced_requests(live, environment.requests)
     happened = [point for point in recorded if begin <= point.at < end]
     return {
         "from": begin / SECOND,
@@ -163,8 +165,8 @@ def _rerun(question: RerunQuestion) -> Json:
         "capacity": capacity,
         "startUp": environment.start_up / SECOND,
         "metric": series.metric,
-        "podPrice": question.prices.of_pod(environment.requests),
-        "unpriced": question.prices.unknown(environment.requests),
+        "podPrice": question.prices.of_pod(priced),
+        "unpriced": question.prices.unknown(priced),
         "load": _thinned(zip(middles, (value for _, value in points), strict=True), begin, end),
         "happened": _happened(happened, ready_pods(happened, scalings, memory.start_up), minutes, capacity),
         "asItIs": _run(as_it_is),

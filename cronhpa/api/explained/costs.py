@@ -14,7 +14,11 @@ def costs_of(body: dict[str, Any], prices: Prices) -> str:
     replicas = status.get("currentReplicas")
     if not prices.is_stated or replicas is None:
         return ""
-    requests = parse_memory(status).request_per_pod
+    # What one container requests, of which a metric is, says nothing of the pod.
+    metrics = (body.get("spec") or {}).get("metrics") or ()
+    of_containers = {metric["containerResource"]["name"] for metric in metrics if metric.get("containerResource")}
+    stated = parse_memory(status).request_per_pod
+    requests = {name: stated[name] for name in stated if name not in of_containers}
     price = prices.of_pod(requests)
     if price is None:
         return prices.unknown(requests)

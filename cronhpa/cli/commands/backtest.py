@@ -132,7 +132,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     from cronhpa.cli.tables.backtest_table import Backtest
     from cronhpa.core.model.prices import Prices
     from cronhpa.core.schedules.wall_clock import zone_problem
-    from cronhpa.forecasting.backtest import with_one
+    from cronhpa.forecasting.backtest import priced_requests, with_one
     from cronhpa.forecasting.pool import use_one_thread
     from cronhpa.history.database.series import Series
 
@@ -165,11 +165,11 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
     spec, unused = _without_unknown(spec, given.body.get("status") or {})
     left_out += unused
-    prices = Prices(pod_price, core_price, gib_price)
-    for remark in (*left_out, *filter(None, [prices.unknown(environment.requests)])):
+    prices, priced = Prices(pod_price, core_price, gib_price), priced_requests(spec, environment.requests)
+    for remark in (*left_out, *filter(None, [prices.unknown(priced)])):
         complain("backtest", f"{given.label}: {remark}")
     spec = with_one(spec, metric)
-    plan = Backtest(given.label, spec, past.load, environment, span, shown, price=prices.of_pod(environment.requests))
+    plan = Backtest(given.label, spec, past.load, environment, span, shown, price=prices.of_pod(priced))
     finished = _run(plan, series, past.points)
     _print(finished, output)
     if picture is not None:

@@ -87,6 +87,17 @@ def test_costs_are_pod_hours_times_the_price_of_a_pod(backtest):
     assert "its price is not known: no request for memory is known: state a pod's price" in unpriced.stderr
 
 
+def test_a_pod_of_which_one_container_is_measured_has_no_price_by_its_requests(backtest):
+    measured = CPU.replace(
+        "type: Resource, resource: {", "type: ContainerResource, containerResource: {container: main, "
+    )
+
+    result = backtest(measured, *REQUEST, *hours("09:30", "10:00"), "--core-price", "0.5")
+
+    assert (0, False) == (result.exit_code, "cost" in result.stdout)
+    assert "its price is not known: no request for cpu is known: state a pod's price" in result.stderr
+
+
 def test_a_window_that_opens_before_the_rise_takes_its_minutes_away(backtest):
     """
     The rise is a line from 6 at 09:59 to 12 at 10:00. Reactive: the 10 pods of 1 core are passed at 2/3 of it, and 12

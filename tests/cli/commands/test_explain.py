@@ -122,6 +122,17 @@ def test_pods_cost_what_is_stated_or_what_they_request(prices, told):
     assert told == costs_of(body(stated(), pods_of(12, 580)), prices)
 
 
+def test_a_pod_of_which_one_container_is_measured_has_no_price_by_its_requests():
+    """Found: the price of that container alone, too low, in silence."""
+    cpu = {"name": "cpu", "container": "app", "target": {"type": "Utilization", "averageUtilization": 60}}
+    measured = body(stated(metrics=[{"type": "ContainerResource", "containerResource": cpu}]), pods_of(12, 580))
+
+    told = costs_of(measured, Prices(core=0.5))
+
+    assert "its price is not known: no request for cpu is known: state a pod's price" == told
+    assert "12 pods cost 3.00 an hour, each 0.25" == costs_of(measured, Prices(pod=0.25))
+
+
 def test_an_edit_that_nobody_has_seen_is_told():
     edited = body(stated(), pods_of(12, 580))
     edited["metadata"]["generation"] = 5
