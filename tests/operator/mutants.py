@@ -122,6 +122,11 @@ def lingering(spec: Any, now: int, *given: Any) -> Any:
     return resolve(spec, now, *given)
 
 
+def as_if_readable(*given: Any) -> Any:
+    """A schedule that cannot be read asks for nothing."""
+    return replace(resolve(*given), unreadable=None)
+
+
 async def over_anything(self: Client, path: str, body: Any, *given: Any) -> Any:
     """Replicas are set whatever was done since they were read."""
     stated = {key: value for key, value in body.items() if not path.endswith("/scale") or key != "metadata"}
@@ -154,22 +159,23 @@ MUTANTS = (
     Mutant("beyond bounds", ("S1", "L1"), range(20), deciding=too_many),
     Mutant("down without evidence", ("S2", "S5"), range(20), deciding=blindly_down),
     Mutant("a floor that nobody states", ("S3",), range(2, 60), ((core_decide, "resolve", longer),)),
-    Mutant("pods without a sample", ("S2",), range(72, 200), ((observe, "pod_counts", idle_if_missing),)),
+    Mutant("pods without a sample", ("S2",), range(118, 600), ((observe, "pod_counts", idle_if_missing),)),
     Mutant("a scale-down that no status intends", ("S5",), range(20), ((Memory, "intending", intends_nothing),)),
     Mutant("a finalizer", ("S11",), range(2), ((Client, "merge_patch", with_finalizer),)),
     Mutant("rare reconciliations", ("L2", "S8"), range(20), ((control_loop, "following", rarely),)),
     Mutant(
         "periods without a decision",
         ("S5",),
-        range(25, 100),
+        range(14, 100),
         ((Standing, "newest_memory", property(lambda self: self.memory)),),
     ),
-    Mutant("an override that goes on", ("S3", "S6"), range(5, 60), ((core_decide, "resolve", lingering),)),
-    Mutant("replicas over anything", ("S4",), range(15, 400, 11), ((Client, "merge_patch", over_anything),)),
+    Mutant("a schedule that is not known", ("S2",), range(24, 120), ((core_decide, "resolve", as_if_readable),)),
+    Mutant("an override that goes on", ("S3", "S6"), range(14, 60), ((core_decide, "resolve", lingering),)),
+    Mutant("replicas over anything", ("S4",), range(4, 400, 11), ((Client, "merge_patch", over_anything),)),
     Mutant("no fence", ("S4",), range(10), ((Leadership, "write_seconds", lambda _: 60.0),)),
-    Mutant("no fence of a shard", ("S4",), range(3, 200, 4), ((Leadership, "write_seconds", lambda _: 60.0),)),
-    Mutant("memory lost at a restart", ("S5",), range(72, 150), ((Memory, "resumed", forgetful),)),
-    Mutant("windows by a late clock", ("S6", "S3"), range(2, 60), ((core_decide, "resolve", late),)),
+    Mutant("no fence of a shard", ("S4",), range(11, 200, 4), ((Leadership, "write_seconds", lambda _: 60.0),)),
+    Mutant("memory lost at a restart", ("S5",), range(194, 300), ((Memory, "resumed", forgetful),)),
+    Mutant("windows by a late clock", ("S6", "S3"), range(20), ((core_decide, "resolve", late),)),
     Mutant(
         "a status in each period",
         ("S7",),
@@ -181,13 +187,15 @@ MUTANTS = (
             (writer, "needed_between", lambda *_: StatusWrite.STATUS),
         ),
     ),
-    Mutant("one namespace after another", ("S8",), range(6, 200, 13), ((MetricApis, "using_list", one_after_another),)),
+    Mutant(
+        "one namespace after another", ("S8",), range(58, 400, 13), ((MetricApis, "using_list", one_after_another),)
+    ),
     Mutant("another owner", ("S10",), range(2, 80), ((Owners, "problem", lambda *_: None),)),
     Mutant("a deleted object", ("S11",), range(5, 200), ((Inventory, "drop", never_forgotten),)),
     Mutant(
         "a restored store",
         ("L1", "S1", "S7"),
-        range(179, 900, 9),
+        range(80, 900, 9),
         ((SeenVersions, "note_list", believes_no_list), (SeenVersions, "is_outdated_in_list", outdated)),
     ),
 )

@@ -121,25 +121,29 @@ class Judge:
 
     def _check_bounds(self, who: str, spec: Any, decision: Any) -> None:
         """
-        S3 and S6: the bounds are those of the windows that are open by the time alone, else those of the spec.
+        S3 and S6: the bounds are those of the windows that are open by the time alone, else those of the spec. S2: a
+        schedule that cannot be read, as one of planned events that are not listed, lets a cap alone scale down.
 
         Each window opens at a minute past 7 and lasts some minutes. Before that its floor may lead, and a cap yield.
         """
         if not decision.maximum:
             return
         minute = (decision.at - START) / MINUTE
-        begins = {schedule.name: int(schedule.window.start.split()[0]) for schedule in spec.schedules}
+        schedules = [schedule for schedule in spec.schedules if schedule.problem is None]
+        begins = {schedule.name: int(schedule.window.start.split()[0]) for schedule in schedules}
         is_open = [
             schedule
-            for schedule in spec.schedules
+            for schedule in schedules
             if begins[schedule.name] <= minute < begins[schedule.name] + schedule.window.duration / MINUTE
         ]
         ahead = [
             schedule.floor
-            for schedule in spec.schedules
+            for schedule in schedules
             if schedule.floor is not None and minute < begins[schedule.name] <= minute + _LEAD_MINUTES
         ]
         text = f"{who} decides within {decision.minimum} to {decision.maximum} at minute {minute:.2f}"
+        if len(schedules) < len(spec.schedules) and decision.desired < decision.current <= decision.maximum:
+            self.fail("S2", f"{text} from {decision.current} to {decision.desired}, with a schedule that is not known")
         override = spec.override
         if override is not None and decision.at < override.until:
             if decision.minimum < (override.floor or 0) or decision.maximum > (override.cap or math.inf):

@@ -21,7 +21,15 @@ from copied import copied
 from kubernetes.client import Configuration
 from model_api import PATH, START, ModelApi, RefusedError, scale_of
 
-from cronhpa.api.identity import PLURAL
+from cronhpa.api.identity import (
+    CLUSTER_EVENT_KIND,
+    CLUSTER_EVENT_PLURAL,
+    EVENT_KIND,
+    EVENT_PLURAL,
+    GROUP,
+    PLURAL,
+    VERSION,
+)
 from cronhpa.core.model.instant import SECOND, format_instant
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError
@@ -31,6 +39,12 @@ from cronhpa.operator.leader.election import UNKNOWN
 _BOOKMARK_SECONDS = 60.0
 _WATCHED = {PLURAL, "deployments", "pods", "horizontalpodautoscalers"}
 LEASES = "leases"
+# Planned events: there are none, and a kind that is not served would be asked for again and again.
+_EVENT_KINDS = {
+    (f"/apis/{GROUP}/{VERSION}", EVENT_PLURAL): EVENT_KIND,
+    (f"/apis/{GROUP}/{VERSION}", CLUSTER_EVENT_PLURAL): CLUSTER_EVENT_KIND,
+    ("/api/v1", "namespaces"): "Namespace",
+}
 
 
 _API_SERVER = Context()
@@ -114,6 +128,7 @@ class World(ModelApi):
 
     def __init__(self, dice: Random) -> None:
         super().__init__()
+        self.kinds.update(_EVENT_KINDS)
         self.dice = dice
         self.weather = Weather()
         self.operators_offset = 0
