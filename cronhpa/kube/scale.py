@@ -98,6 +98,8 @@ class WatchedTarget(Struct):
     """Made at the first read; it keeps its parsed selector until the selector changes."""
     is_newest: bool = True
     """True until the informer sees another version."""
+    is_written: bool = False
+    """Whether a write of ours made it and its watch has not told of it yet: its status is that of before."""
 
     @property
     def is_current(self) -> bool:
@@ -315,7 +317,10 @@ class Targets:
             before.is_newest = False
             status = before.status_replicas if status_replicas is None else status_replicas
             ready, selector = before.ready_replicas, before.selector
-            target = WatchedTarget(scale.spec.replicas, status, ready, version, selector, informer)
+            is_written = status_replicas is None
+            target = WatchedTarget(
+                scale.spec.replicas, status, ready, version, selector, informer, is_written=is_written
+            )
             self._seen[key] = target.after(before)
 
     def _scope_of(self, namespace: str) -> str:
@@ -346,6 +351,7 @@ class Targets:
     ) -> None:
         before, target = self._seen.get(key), None if workload is None else _watched(workload, informer)
         if before is not None and target is not None and before.is_like(target):
+            before.is_written = False
             return  # listed again: what was decided over it stands
         if before is not None:
             before.is_newest = False

@@ -94,6 +94,35 @@ def test_a_frozen_watch_of_pods_keeps_no_metric_from_raising():
     assert at_last[-1][1] == 20
 
 
+def test_pods_of_a_step_of_our_own_that_no_watch_tells_of_lower_nothing():
+    """
+    The watches of pods and targets freeze together, as those of one API server do. Six cores over six pods ask for 12.
+    Five over the 12 are 41 % each: over the six known ones that asks for ceil(0.82 * 6) = 5, where 10 are needed.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=6)
+        api.load["prod", "shop"] = 3000
+        cronhpa(api, maxReplicas=40, behavior=QUICK)
+        async with Life(api):
+            await until(60)
+            api.freeze_watches("pods")
+            api.freeze_watches("deployments")
+            api.load["prod", "shop"] = 6000
+            await until(80)
+            api.load["prod", "shop"] = 5000
+            await until(150)
+            by_then = timeline(api)
+            await until(400)
+            return [change[1:] for change in by_then], [change[1:] for change in timeline(api)]
+
+    by_then, at_last = live(scenario)
+
+    assert by_then == [(6, 12)]
+    assert at_last == [(6, 12), (12, 10)]
+
+
 def test_pods_whose_deletion_was_lost_keep_nothing_from_growing_for_longer_than_a_list():
     """
     Two pods are left of six, and the watch has lost that: over two, 1.6 cores need ceil(1.6 * 2) = 4. The four that

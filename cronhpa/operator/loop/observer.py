@@ -127,17 +127,17 @@ class Observer:
         """
         Why fewer pods are seen than the target's status states; None if no pod is missing.
 
-        A watch can be frozen, or lose an event, and look alive. The status needs some time to follow deleted pods. Only
-        some kinds are checked: others may count something else in their status.
+        A watch can be frozen, or lose an event, and look alive. The status needs some time to follow deleted pods. Of a
+        step of ours that the watch of targets has not told of, the count that was written is believed. Only some kinds
+        are checked: others may count something else in their status.
         """
         # A StatefulSet counts the pods that are being deleted until they are gone.
         seen_pods = len(pods) if spec.target.kind == "StatefulSet" else active(pods)
-        local = state.local
-        if (
-            not is_watched(spec.target)
-            or seen_pods >= scale.status_replicas
-            or not self._cluster.watches.is_counted(state.namespace)
-        ):
+        local, stated = state.local, scale.status_replicas
+        watched = None if state.target is None else self._cluster.targets.watched(state.target)
+        if watched is not None and watched.is_written:
+            stated = max(stated, scale.spec_replicas)
+        if not is_watched(spec.target) or seen_pods >= stated or not self._cluster.watches.is_counted(state.namespace):
             local.unseen_since = None
             return None
         if local.unseen_since is None or now < local.unseen_since:
