@@ -22,12 +22,9 @@ from simulated_world import Violation
 
 from cronhpa.core import decide as core_decide
 from cronhpa.core.decide import decide
-from cronhpa.core.metrics import observe
-from cronhpa.core.metrics.pod_counts import pod_counts
 from cronhpa.core.model.decision import Recommendation
 from cronhpa.core.model.instant import MINUTE
 from cronhpa.core.model.memory import Memory
-from cronhpa.core.model.observation import Absent
 from cronhpa.core.schedules.bounds import resolve
 from cronhpa.core.standing import Standing
 from cronhpa.core.sync_grid import following
@@ -37,6 +34,7 @@ from cronhpa.operator.leader.election import Leadership
 from cronhpa.operator.loop import control_loop, standing_decisions
 from cronhpa.operator.loop.metric_apis import MetricApis
 from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.operator.objects.namespace_watches import NamespaceWatches
 from cronhpa.operator.objects.owners import Owners
 from cronhpa.operator.writes import writer
 from cronhpa.operator.writes.written_status import StatusWrite, WrittenStatus
@@ -104,12 +102,6 @@ def never_forgotten(*_: Any) -> None:
     """An object that is deleted is decided on and on."""
 
 
-def idle_if_missing(*given: Any) -> Any:
-    """A pod without a sample counts for nothing."""
-    counts = pod_counts(*given)
-    return counts if isinstance(counts, Absent) else replace(counts, missing=0, missing_usage=0, missing_request=0)
-
-
 def intends_nothing(self: Memory, *_: Any) -> Memory:
     """The status before a step does not tell of it."""
     return self
@@ -159,7 +151,7 @@ MUTANTS = (
     Mutant("beyond bounds", ("S1", "L1"), range(20), deciding=too_many),
     Mutant("down without evidence", ("S2", "S5"), range(20), deciding=blindly_down),
     Mutant("a floor that nobody states", ("S3",), range(2, 60), ((core_decide, "resolve", longer),)),
-    Mutant("pods without a sample", ("S2",), range(118, 600), ((observe, "pod_counts", idle_if_missing),)),
+    Mutant("pods that are not seen", ("S2",), range(2, 100), ((NamespaceWatches, "is_counted", lambda *_: False),)),
     Mutant("a scale-down that no status intends", ("S5",), range(20), ((Memory, "intending", intends_nothing),)),
     Mutant("a finalizer", ("S11",), range(2), ((Client, "merge_patch", with_finalizer),)),
     Mutant("rare reconciliations", ("L2", "S8"), range(20), ((control_loop, "following", rarely),)),
