@@ -78,8 +78,8 @@ class Histories:
     async def of(self, autoscaler: Autoscaler, metric: str) -> History:
         """Raises PrometheusUnusableError if no other target will fare better."""
         self._remarks = []
-        kept = self._kept(autoscaler, metric) or self._kept(autoscaler, "")
         try:
+            kept = self._kept(autoscaler, metric) or self._kept(autoscaler, "")
             load = await self._load(autoscaler, metric, kept)
         except PrometheusUnusableError:
             raise

@@ -100,6 +100,15 @@ async def test_a_load_that_a_folder_keeps_from_an_earlier_report_says_how_to_rea
     assert told.startswith(f"its load is that of {file}, from 2026-03-02T00:00:00Z to 2026-03-08T23:59:00Z: remove")
 
 
+async def test_a_folder_that_cannot_be_looked_into_leaves_out_its_target_alone():
+    """Found: a traceback. A name of 300 characters stands for a folder without rights, which root has."""
+    (autoscaler,), _ = autoscalers_of([hpa()], MONDAY)
+
+    history = await Histories(None, Path("x" * 300), END - 7 * DAY, END).of(autoscaler, "cpu")
+
+    assert "File name too long" in history.problem
+
+
 async def test_values_that_are_no_load_are_counted_and_left_out():
     """A counter that was reset has a negative difference where a query takes one."""
     async with Answering(lambda at: "-3" if at * SECOND < MONDAY + HOUR else "1.5") as server:
