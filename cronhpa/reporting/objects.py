@@ -94,10 +94,12 @@ def autoscalers_of(documents: Sequence[Json], now: Nanoseconds) -> tuple[list[Au
             continue
         hidden = hidden_sources(spec, manifest.get("status") or {})
         told = [f"{remark.path}: {remark.finding}: {remark.meaning}" for remark in remarks.get(source, ())]
-        told += [f"its schedule {one.name} cannot be read: {one.problem}" for one in spec.schedules if one.problem]
+        replayed = without_calendars(spec)
+        unreadable = [one for one in replayed.schedules if one.problem and not one.suspend]
+        told += [f"its schedule {one.name} cannot be read: {one.problem}" for one in unreadable]
         if hidden:
             told.append(f"{hidden} are known to the operator alone: the replay is without them")
-        found.append(Autoscaler(label, namespace, name, manifest, without_calendars(spec), queries, tuple(told)))
+        found.append(Autoscaler(label, namespace, name, manifest, replayed, queries, tuple(told)))
     refused: dict[str, str] = {}
     for source, of_one in remarks.items():
         for remark in of_one:

@@ -244,6 +244,16 @@ def test_a_schedule_that_cannot_be_read_is_told():
     assert told.startswith('its schedule never cannot be read: start: "0 0 30 2 *" names a date that never comes')
 
 
+def test_a_schedule_that_the_replay_reads_or_leaves_out_is_not_told():
+    """Found: one with a calendar "cannot be read", though it is replayed, and one that is suspended holds nothing."""
+    office = {"name": "office", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 5}
+    never = {"name": "never", "start": "0 0 30 2 *", "end": "0 1 30 2 *", "minReplicas": 30, "suspend": True}
+
+    (found,), _ = autoscalers_of([cron_hpa(schedules=[office | {"exclude": {"calendars": ["days"]}}, never])], MONDAY)
+
+    assert ("calendars are known to the operator alone: the replay is without them",) == found.remarks
+
+
 def test_a_start_up_is_told_by_its_phases_and_its_slow_tenth():
     """Nine pods of 1 + 20 + 10 s, one of 1 + 20 + 39 s: the 90th percentile of ten is the ninth, 31 s."""
     pods = [pod(f"pod-{number}") for number in range(9)] + [pod("slow", ready=60)]
