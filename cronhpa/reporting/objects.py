@@ -256,11 +256,11 @@ def _requests(pod_spec: Json) -> PodRequests:
     named = {name for one in requests for name in one}
     resources = pod_spec.get("resources") or {}
     stated, of_pod = resources.get("requests") or {}, _stated_requests(resources)
-    of_pod = {name: of_pod[name] for name in of_pod if name in stated or name not in named}
-    # Beside a request of the pod as a whole, no container needs one.
+    # Beside a request or a limit of the pod as a whole, no container needs one.
     shared = named if of_pod else {name for name in named if all(name in one for one in requests)}
     sums = {name: sum(one.get(name, 0) for one in requests) for name in shared}
-    return PodRequests(sums | of_pod, by_container)
+    own = {name: of_pod[name] for name in of_pod if name in stated or name not in named}
+    return PodRequests(sums | own, by_container)
 
 
 def _stated_requests(resources: Json) -> dict[str, int]:

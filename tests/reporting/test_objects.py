@@ -229,9 +229,11 @@ def test_a_pod_that_requests_as_a_whole_needs_no_requests_of_its_containers():
     stated = requests_of([body])[SHOP].whole
     template["resources"] = {"limits": {"cpu": "3", "memory": "4", "hugepages-2Mi": "5"}}
     limited = requests_of([body])[SHOP].whole
+    del template["resources"]["limits"]["hugepages-2Mi"]
 
     assert {"cpu": 2000, "memory": 1000} == stated
     assert {"cpu": 1000, "memory": 1000, "hugepages-2Mi": 5000} == limited
+    assert {"cpu": 1000, "memory": 1000} == requests_of([body])[SHOP].whole
 
 
 def test_a_schedule_that_cannot_be_read_is_told():
