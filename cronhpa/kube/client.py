@@ -125,7 +125,8 @@ class Client:
         self._review_places = _Places(_REVIEWS_AT_ONCE, unfenced)
         self._metric_places: dict[str, _Places] = {}
         self._host = str(configuration.host).rstrip("/")
-        # The event loop's time of the last answer, errors included but no refused watch; None until it is open.
+        # The event loop's time of the last answer, errors included but no refused watch, or of the last line of a
+        # watch; None until it is open.
         self.succeeded_at: float | None = None
         self._session = ApiSession(configuration, agent, traces)
         self._throttles = Throttles(timeout_seconds)
@@ -236,6 +237,7 @@ class Client:
                         raise _error(response, await _read(response, path, _ERROR_BYTES, self._places), path)
                     self.succeeded_at = asyncio.get_running_loop().time()
                     async for line in _lines(response.content, path):
+                        self.succeeded_at = asyncio.get_running_loop().time()
                         yield line
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 if isinstance(error, aiohttp.ClientSSLError):

@@ -47,8 +47,8 @@ _GONE = 410
 _VANISHED_SECONDS = 60.0
 # Who waits for a list waits this long for one that fails: a server that is restarted is back by then.
 _OVERDUE_SECONDS = 60.0
-# An API server that has answered nobody for so long is away. Longer than the wait by the deadline of a request: a list
-# that hangs may be all that is asked for until then.
+# An API server that has answered nobody for so long, and nothing since a list is waited for, is away. Longer than the
+# wait by the deadline of a request: a list that hangs may be all that is asked for until then.
 _AWAY_SECONDS = 75.0
 
 
@@ -132,14 +132,10 @@ class Informer(Generic[T]):
         self._scope.on_change(self._on_rescope)
 
     @property
-    def is_asking(self) -> bool:
-        """Whether there is anything to watch, and it was listed once."""
-        return bool(self._heard) and not self._scope.is_empty
-
-    @property
     def silent_seconds(self) -> float:
         """Seconds since the last answer of the API server; 0 before the first list, and while nothing is watched."""
-        return asyncio.get_running_loop().time() - self._heard if self.is_asking else 0.0
+        is_asking = self._heard and not self._scope.is_empty
+        return asyncio.get_running_loop().time() - self._heard if is_asking else 0.0
 
     @property
     def is_current(self) -> bool:
@@ -152,7 +148,7 @@ class Informer(Generic[T]):
     def is_overdue(self) -> bool:
         """
         Whether the list that is waited for fails, and has not come for a minute: it may fail for ever. The minute
-        begins anew while the API server is away.
+        begins anew while the API server is away, which has answered nothing since.
         """
         if self._wanted is None or self._lost is None:
             return False
@@ -251,7 +247,9 @@ class Informer(Generic[T]):
         if self._lost is None:
             self._lost = now
         answered = self._client.succeeded_at
-        if self._wanted is not None and answered is not None and now - answered >= _AWAY_SECONDS:
+        if self._wanted is None or answered is None or answered > self._wanted:
+            return  # whatever else was answered meanwhile: this list hangs, or is refused
+        if now - answered >= _AWAY_SECONDS:
             self._wanted = now
 
     def note(self, meta: ObjectMeta) -> bool:

@@ -82,6 +82,28 @@ class Watched:
         return None if known_object is None else known_object.spec.replicas
 
 
+async def test_each_line_of_a_watch_tells_that_the_api_server_answers():
+    """A fleet that only watches asks for nothing else for minutes."""
+    api, told = FakeApi(), asyncio.Event()
+
+    async def two_lines(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"first\n")
+        await told.wait()
+        await response.write(b"second\n")
+        return response
+
+    api.watch_answers[DEPLOYMENTS] = two_lines
+    async with api.client() as client:
+        answered = []
+        async for _ in client.watch(DEPLOYMENTS, "10", idle_seconds=5.0):
+            answered.append(client.succeeded_at)
+            told.set()
+    first, second = answered
+    assert first < second
+
+
 async def test_an_informer_lists_and_then_watches():
     api = FakeApi()
     api.answers[DEPLOYMENTS] = listing(deployment("shop", 5))

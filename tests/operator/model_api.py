@@ -420,6 +420,7 @@ class ModelClient(Client):
                 kind, resource = await queue.get()
                 if kind == "CUT":
                     raise ClusterError(0, "Unreachable", f"watch of {path}: the connection was cut on purpose")
+                self.succeeded_at = asyncio.get_running_loop().time()
                 if parts["namespace"] in {None, resource["metadata"]["namespace"]}:
                     yield json.dumps({"type": kind, "object": resource}).encode()
         finally:

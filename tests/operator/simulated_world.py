@@ -511,6 +511,7 @@ class SimulatedClient(Client):
                 raise ConnectionResetError("the API server is away")
             events = self._world.follow(self, parts["plural"], int(resource_version or 0), idle_seconds)
             async for line, namespace in events:
+                self.succeeded_at = self._world.seconds()
                 if line is None:
                     yield self._world.bookmark()
                 elif parts["namespace"] in {None, namespace}:

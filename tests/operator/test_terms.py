@@ -276,6 +276,38 @@ def test_a_list_of_hpas_that_hangs_ends_no_scaling_up_either():
 
 
 @pytest.mark.parametrize("was_leading", [False, True])
+def test_while_a_list_of_hpas_hangs_for_ever_a_fleet_of_schedules_alone_is_served(was_leading):
+    """
+    It asks the API server for nothing for minutes, and its watches hear of a pod each minute. Found: it was served for
+    one minute or two, then for two to three minutes not, and so on: a window opened 95 s late.
+    """
+
+    async def scenario():
+        api, replica = ModelApi(), SometimesLeader()
+        events = ("plannedevents", "clusterplannedevents")  # one of them that is not served is asked for each minute
+        api.kinds |= {("/apis/cronhpa.io/v1alpha1", plural): plural for plural in events}
+        api.kinds["/api/v1", "namespaces"] = "Namespace"
+        window = {"name": "day", "start": "20 7 * * *", "end": "0 18 * * *", "minReplicas": 6}
+        deployment(api, replicas=2)
+        cronhpa(api, metrics=None, minReplicas=2, schedules=[window])
+        api.faults = [Fault("GET", "/horizontalpodautoscalers$", hangs=True, times=None)]
+        async with Life(api, replica=replica) as life:
+            if was_leading:
+                await until(100)
+                replica.end()
+                await until(200)
+                replica.lead_again(others_led=False)
+            await until(300)
+            for second in range(310, 1400, 10):
+                await until(second)
+                if second % 60 == 0:
+                    api.edit("pods", "prod", "shop-000", metadata={"labels": {"minute": str(second)}})
+                assert life.controller.handover.serves("prod"), second
+
+    live(scenario)
+
+
+@pytest.mark.parametrize("was_leading", [False, True])
 def test_without_a_list_of_hpas_the_metrics_scale_nothing_down_and_the_status_says_so(was_leading):
     """An HPA that nobody sees may ask for the four pods of which two would do."""
 
