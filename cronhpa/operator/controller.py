@@ -196,10 +196,7 @@ class Controller:
     def unanswered_seconds(self) -> float:
         """Seconds since the API server answered a request or sent anything on a watch."""
         at = self._client.succeeded_at
-        since = 0.0 if at is None else asyncio.get_running_loop().time() - at
-        # A replica without a shard watches nothing but what is the cluster's.
-        informers = [*self.informers, *self.planned_events.informers]
-        return min([since, *(informer.silent_seconds for informer in informers if informer.is_asking)])
+        return 0.0 if at is None else asyncio.get_running_loop().time() - at
 
     def watching(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
         """The coroutines that run beside the control loop, by name; each runs until cancelled."""
