@@ -173,6 +173,8 @@ def _row(
         is_own = during[1] == one.spec.max_replicas
         upper = f"its maxReplicas is {during[1]}" if is_own else f"its upper bound is {during[1]} then"
         reasons.append(f"short of {demand.short}: {upper}")
+    if during[0] < before[0]:
+        reasons.append(f"lowers its lower bound by {before[0] - during[0]}")
     if demand.percent_of_nothing:
         reasons.append("a percentage of its lower bound of 0 is 0: state minReplicas")
     if torn:

@@ -137,7 +137,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     with_planned = has_events([file for of_word in files for file in of_word])
     if diff:
         if with_planned:
-            events_differ = _print_event_differences(files[0], files[1], where, calendars, output)
+            events_differ = _print_event_differences(files[0], files[1], where, calendars, arguments, output)
             versions = [_beside_events(version, where, code=_TWO) for version in files]
         else:
             events_differ = False
@@ -150,7 +150,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         raise typer.Exit(int(events_differ or any(changed.change != "Same" for changed in differences)))
     if with_planned:
         every_file = [file for of_word in files for file in of_word]
-        previews = _preview_events(every_file, where, calendars, output)
+        previews = _preview_events(every_file, where, calendars, arguments, output)
         if picture is not None:
             _draw([_subject(one, arguments) for preview in previews for one in preview.picked], picture)
         if fail_on_conflict:
@@ -205,32 +205,44 @@ def _with_events(given: Sequence[ObjectInput], where: ObjectLocation, now: Nanos
 
 
 def _events_of(
-    files: Sequence[Path], where: ObjectLocation, calendars: Calendars, now: Nanoseconds, *, code: int
+    files: Sequence[Path], where: ObjectLocation, calendars: Calendars, arguments: _Arguments, *, code: int
 ) -> list[EventPreview]:
+    """The previews of the events of files, from --from on, in --zone."""
+    from msgspec.structs import replace
+
     from cronhpa.cli.commands.event_preview import previews_of
     from cronhpa.cli.objects.event_documents import read_events
 
     with _readable_inputs(code):
-        return previews_of(read_events(files, where.namespace or ""), files, where, calendars, now)
+        documents = read_events(files, where.namespace or "")
+        zones = [schedule.schedule.window.zone for document in documents for schedule in document.event.schedules]
+        zone = arguments.zone or next(iter(zones), "UTC")
+        begin = arguments.now if arguments.begin == "now" else _span(arguments, zone)[0]
+        made = previews_of(documents, files, where, calendars, begin)
+    return made if arguments.zone is None else [replace(one, zone=arguments.zone) for one in made]
 
 
 def _preview_events(
-    files: Sequence[Path], where: ObjectLocation, calendars: Calendars, output: PreviewOutput
+    files: Sequence[Path], where: ObjectLocation, calendars: Calendars, arguments: _Arguments, output: PreviewOutput
 ) -> list[EventPreview]:
     from cronhpa.cli.commands.event_preview import as_json, as_lines
 
-    now = time.time_ns()
-    made = _events_of(files, where, calendars, now, code=1)
+    made = _events_of(files, where, calendars, arguments, code=1)
     if output is PreviewOutput.JSON:
         show(as_json(made))
         return made
     for number, one in enumerate(made):
-        typer.echo("\n" * bool(number) + "\n".join(as_lines(one, now)))
+        typer.echo("\n" * bool(number) + "\n".join(as_lines(one, arguments.now)))
     return made
 
 
 def _print_event_differences(
-    old: Sequence[Path], new: Sequence[Path], where: ObjectLocation, calendars: Calendars, output: PreviewOutput
+    old: Sequence[Path],
+    new: Sequence[Path],
+    where: ObjectLocation,
+    calendars: Calendars,
+    arguments: _Arguments,
+    output: PreviewOutput,
 ) -> bool:
     """
     Prints what two versions of events ask of the same objects: those of the files, else of the cluster.
@@ -241,8 +253,7 @@ def _print_event_differences(
 
     if output is PreviewOutput.JSON:
         raise typer.BadParameter("the difference of planned events is text alone", param_hint="--output")
-    now = time.time_ns()
-    lines = difference_lines(*(_events_of(files, where, calendars, now, code=_TWO) for files in (old, new)))
+    lines = difference_lines(*(_events_of(files, where, calendars, arguments, code=_TWO) for files in (old, new)))
     for line in lines:
         typer.echo(line)
     return bool(lines)

@@ -227,6 +227,27 @@ def test_times_of_a_contradiction_are_those_of_the_zone_that_the_heading_names(p
     assert "contradiction: until Mon 2996-11-28 00:00 +01:00 " in told
 
 
+def test_from_and_zone_are_those_of_the_table(preview):
+    """Found: both were taken for the picture alone. The windows open at 6:00 UTC, 7:00 in Berlin, on two days."""
+    second = {"name": "again", "from": "2996-12-04T06:00", "to": "2996-12-05T00:00", "minReplicas": 9}
+    twice = EVENT | {"spec": EVENT["spec"] | {"schedules": [*EVENT["spec"]["schedules"], second]}}
+
+    told = preview(twice, cron_hpa("shop", 4, 20), options=("--from", "2996-12-01", "--zone", "Europe/Berlin")).stdout
+
+    assert told.startswith("prod/sale (again): Black Friday, from Sun 2996-12-04 07:00 +01:00 (Europe/Berlin)\n")
+
+
+def test_an_event_that_lowers_a_lower_bound_says_so(preview):
+    """By its priority the event's 5 are in place of the schedule's 12: 12 - 5 are 7."""
+    night = {"name": "night", "from": "2996-11-27T00:00", "to": "2996-11-28T00:00", "minReplicas": 12}
+    shop = cron_hpa("shop", 4, 20)
+    shop["spec"]["schedules"] = [night]
+
+    told = preview(changed(minReplicasPercent=None, minReplicas=5, priority=10), shop).stdout
+
+    assert "lowers its lower bound by 7" in told
+
+
 def test_without_objects_and_a_cluster_it_says_that_files_of_them_do(preview, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", "/nonexistent")
     answer = preview(EVENT, options=("--kubeconfig", "/nonexistent"))
