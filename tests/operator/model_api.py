@@ -369,7 +369,10 @@ def scale_of(deployment: dict[str, Any]) -> dict[str, Any]:
     return {
         "metadata": meta,
         "spec": {"replicas": replicas},
-        "status": {"replicas": replicas, "selector": f"app={meta['name']}"},
+        "status": {
+            "replicas": deployment.get("status", {}).get("replicas", replicas),
+            "selector": f"app={meta['name']}",
+        },
     }
 
 

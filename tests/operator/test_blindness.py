@@ -123,6 +123,33 @@ def test_pods_of_a_step_of_our_own_that_no_watch_tells_of_lower_nothing():
     assert at_last == [(6, 12), (12, 10)]
 
 
+def test_a_quota_that_keeps_back_a_pod_of_our_step_holds_no_count_while_targets_are_read_one_by_one():
+    """
+    Deployments cannot be watched any more. Three cores over four pods ask for six, and a quota allows five. Then 1.2
+    cores over these ask for ceil(0.48 * 5) = 3. Found: the watch never told of the step to six, so a pod was missing,
+    and the metrics scaled nothing down, though the scale that was read states five pods.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=4)
+        api.load["prod", "shop"] = 2000
+        cronhpa(api, behavior=QUICK)
+        async with Life(api):
+            await until(20)
+            forbidden(api, "deployments", "^/apis/apps/v1/deployments$")
+            await until(60)
+            api.load["prod", "shop"] = 3000
+            await until(80)
+            api.delete("pods", "prod", "shop-005")
+            api.edit("deployments", "prod", "shop", status={"replicas": 5})
+            api.load["prod", "shop"] = 1440  # 0.24 cores for each of the six that the model shares it among
+            await until(120)
+            return [change[1:] for change in timeline(api)]
+
+    assert [(4, 6), (6, 3)] == live(scenario)
+
+
 def test_pods_whose_deletion_was_lost_keep_nothing_from_growing_for_longer_than_a_list():
     """
     Two pods are left of six, and the watch has lost that: over two, 1.6 cores need ceil(1.6 * 2) = 4. The four that

@@ -135,7 +135,8 @@ class Observer:
         seen_pods = len(pods) if spec.target.kind == "StatefulSet" else active(pods)
         local, stated = state.local, scale.status_replicas
         watched = None if state.target is None else self._cluster.targets.watched(state.target)
-        if watched is not None and watched.is_written:
+        # A scale that was read since states its own count, which a quota may keep below the written one.
+        if watched is not None and watched.is_written and watched.read().scale is scale:
             stated = max(stated, scale.spec_replicas)
         if not is_watched(spec.target) or seen_pods >= stated or not self._cluster.watches.is_counted(state.namespace):
             local.unseen_since = None
