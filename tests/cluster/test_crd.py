@@ -167,9 +167,9 @@ REFUSED = {
     "a window's maximum below its minimum": (
         scheduled(maxReplicas=2), "spec.schedules[0].maxReplicas", "found minReplicas 3 and maxReplicas 2",
     ),
-    "seconds in a cron text": (scheduled(start="0 0 8 * * *"), "spec.schedules[0].start", "found 6 fields"),
-    "too few fields": (scheduled(end="0 8 * *"), "spec.schedules[0].end", "found 4 fields"),
-    "an empty cron text": (scheduled(start=""), "spec.schedules[0].start", "found 0 fields"),
+    "seconds in a cron text": (scheduled(start="0 0 8 * * *"), "spec.schedules[0].start", '8 * * *": five fields'),
+    "too few fields": (scheduled(end="0 8 * *"), "spec.schedules[0].end", 'found "0 8 * *": five fields'),
+    "an empty cron text": (scheduled(start=""), "spec.schedules[0].start", 'found "": five fields'),
     "an hour past midnight": (scheduled(end="0 24 * * *"), "spec.schedules[0].end", 'found "24": the hour is 0 to 23'),
     "a weekday misspelt": (scheduled(start="0 8 * * mon-fry"), "spec.schedules[0].start", 'found "mon-fry"'),
     "a nearest weekday": (scheduled(start="0 8 15W * *"), "spec.schedules[0].start", "W and ? are not known"),

@@ -112,9 +112,7 @@ def _problem(text: str) -> str | None:
         return None if text in SHORTHANDS else f'"{text}" is not known: use one of {", ".join(sorted(SHORTHANDS))}'
     fields = text.lower().split()
     if len(fields) != len(FIELDS):
-        return (
-            f'"{text}" has {len(fields)} fields, five are read ({", ".join(field.name for field in FIELDS)}): {EXAMPLE}'
-        )
+        return f'"{text}": five fields are read ({", ".join(field.name for field in FIELDS)}): {EXAMPLE}'
     for lowered, shown, field in zip(fields, text.split(), FIELDS, strict=True):
         if not _matcher(field.pattern).search(lowered):
             return f'"{text}": found "{shown}": {field.meaning}; {ACCEPTED}: {EXAMPLE}'
