@@ -16,7 +16,8 @@ from sources.answering_sources import NOON, drips, endless, measured, serving
 
 
 def source(port, scheme="http", path="/scale?ns=$namespace&of=$target", host="127.0.0.1", **fields):
-    stated = {"url": f"{scheme}://{host}:{port}{path}", "value": "queues.0.length", **fields}
+    # Four mebibytes took a busy machine longer than the default of five seconds.
+    stated = {"url": f"{scheme}://{host}:{port}{path}", "value": "queues.0.length", "timeoutSeconds": 30, **fields}
     if stated.get("format") in {"text", "prometheus"}:
         del stated["value"]
     definition = parse_sources(json.dumps({"sources": {"length": {"url": stated}}}), "test")["length"]
