@@ -312,6 +312,7 @@ class Targets:
         if (
             informer is not None
             and before is not None
+            and before.version != version  # else its watch has told of it already
             and informer.note(ObjectMeta(ref.name, namespace, resource_version=version))
         ):
             before.is_newest = False

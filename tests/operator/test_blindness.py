@@ -218,6 +218,34 @@ def test_a_pod_of_a_stateful_set_that_does_not_end_keeps_nothing_from_scaling_do
     assert live(scenario)[:1] == [1]
 
 
+def test_a_step_that_the_watch_told_of_before_its_answer_came_is_not_waited_for():
+    """
+    Nobody makes pods for the StatefulSet for now, so that no status follows the step to six. Its four pods use 0.25
+    cores each then, which asks for two. Found: a later event of the target was waited for, and until it came the
+    metrics scaled nothing down.
+    """
+
+    async def scenario():
+        api, told = ModelApi(), asyncio.Event()
+        deployment(api, replicas=4)
+        made = api.objects["deployments"]["prod", "shop"]
+        api.create("statefulsets", "prod", "shop", spec={**made["spec"]}, status={"replicas": 4})
+        api.load["prod", "shop"] = 2000
+        cronhpa(api, behavior=QUICK, scaleTargetRef={"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "shop"})
+        async with Life(api, timeout_seconds=30.0):
+            await until(20)
+            api.faults = [Fault("PATCH", "/statefulsets/shop/scale$", applied=True, waits=told)]
+            api.load["prod", "shop"] = 3000
+            await until(40)
+            assert api.scalings
+            api.load["prod", "shop"] = 1000
+            told.set()
+            await until(100)
+            return [change[2:] for change in api.scalings]
+
+    assert [(4, 6), (6, 2)] == live(scenario)
+
+
 def test_a_change_of_the_target_that_its_watch_lost_is_learnt_from_the_conflict():
     """
     Somebody sets four replicas to seven, and only the pods are told. Four cores over seven pods ask for eight; that
