@@ -53,8 +53,9 @@ function whole(object, name) {
 function form(spec, changed) {
   const set = (act) => (text) => { act(text); changed(); };
   const node = el("div.form");
+  // Found once: a number that a person has cleared stands nowhere.
+  const target = targetOf(spec);
   function draw() {
-    const target = targetOf(spec);
     replace(node,
       el("div.fields", {}, field("minReplicas", spec.minReplicas ?? 1, set(whole(spec, "minReplicas")), {inputmode: "numeric"}),
         field("maxReplicas", spec.maxReplicas, set(whole(spec, "maxReplicas")), {inputmode: "numeric"}),
