@@ -10,6 +10,7 @@ from cronhpa.core.model.spec import Metric, Mode
 from cronhpa.forecasting.backtest import (
     POINTS_MIN,
     NotRunnableError,
+    RequestUnknownError,
     load_of_points,
     loaded_metric,
     name_of,
@@ -31,8 +32,10 @@ def metric_of(autoscaler: Autoscaler, requests: PodRequests) -> Metric | LeftOut
     label = f"{autoscaler.namespace}/{autoscaler.label}"
     try:
         metric = loaded_metric(autoscaler.spec, requests.measured(autoscaler.spec))
+    except RequestUnknownError as problem:
+        return LeftOut(label, f"{problem}, and its pods state none")
     except NotRunnableError as problem:
-        return LeftOut(label, str(problem).replace(": --pod-request cpu=500m", ", and its pods state no request"))
+        return LeftOut(label, str(problem))
     if metric is None:
         return LeftOut(label, "it has no metric, so nothing tells what one pod can carry")
     return metric
