@@ -226,13 +226,21 @@ def _require_numpy() -> None:
 
 
 def _documents(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file, those of its lists too."""
+    """The objects of a file, those of its lists too; one that cannot be read is told."""
+    from cronhpa.reporting.shapes import shape_problem
+
     try:
         documents = list(read_documents(path))
     except UnreadableFileError as error:
         fail("report", error)
     for document in documents:
-        yield from _objects(document)
+        for body in _objects(document):
+            problem = shape_problem(body)
+            if problem:
+                of = f"{body.get('kind')}/{body['metadata'].get('name')}"
+                complain("report", f"{path}: {of} is left out: {problem}")
+            else:
+                yield body
 
 
 def _objects(document: Any) -> Iterator[dict[str, Any]]:

@@ -85,6 +85,29 @@ def reported(folder):
     return json.loads(result.stdout)
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (deployment() | {"spec": "x"}, "Deployment/shop is left out: spec: found str: object is accepted"),
+        (
+            deployment() | {"kind": "Pod", "spec": {"containers": [{"name": "main"}, 5]}},
+            "Pod/shop is left out: spec.containers[1]: found int: object is accepted",
+        ),
+    ],
+)
+def test_an_object_of_another_shape_is_told_and_left_out_alone(tmp_path, body, told):
+    """Found: a traceback."""
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all([body, hpa()]))
+
+    result = run(tmp_path / "objects.yaml", "--history", tmp_path)
+
+    assert 1 == result.exit_code
+    assert f"objects.yaml: {told}" in result.stderr
+    assert "cpu: its Utilization target needs what a pod requests, and its pods state none" in " ".join(
+        result.stdout.split()
+    )
+
+
 @pytest.mark.slow
 def test_the_answer_names_what_is_worth_doing_and_what_is_left_out(reported):
     (target,) = reported["targets"]
