@@ -14,11 +14,14 @@ def costs_of(body: dict[str, Any], prices: Prices) -> str:
     replicas = status.get("currentReplicas")
     if not prices.is_stated or replicas is None:
         return ""
-    # What one container requests, of which a metric is, says nothing of the pod.
-    metrics = (body.get("spec") or {}).get("metrics") or ()
-    of_containers = {metric["containerResource"]["name"] for metric in metrics if metric.get("containerResource")}
+    # What one container requests says nothing of the pod. Of several metrics of one resource the first is stated.
+    kinds: dict[str, str] = {}
+    for metric in (body.get("spec") or {}).get("metrics") or ():
+        for kind in ("resource", "containerResource"):
+            if metric.get(kind):
+                kinds.setdefault(metric[kind]["name"], kind)
     stated = parse_memory(status).request_per_pod
-    requests = {name: stated[name] for name in stated if name not in of_containers}
+    requests = {name: stated[name] for name in stated if kinds.get(name) != "containerResource"}
     price = prices.of_pod(requests)
     if price is None:
         return prices.unknown(requests)

@@ -133,6 +133,15 @@ def test_a_pod_of_which_one_container_is_measured_has_no_price_by_its_requests()
     assert "12 pods cost 3.00 an hour, each 0.25" == costs_of(measured, Prices(pod=0.25))
 
 
+def test_the_first_of_two_metrics_of_one_resource_says_whose_request_is_known():
+    """As the operator writes it into the status: here the pod's core, beside a metric of one container."""
+    both = body(stated(), pods_of(12, 580))
+    cpu = {"name": "cpu", "container": "app", "target": {"type": "Utilization", "averageUtilization": 60}}
+    both["spec"] = stated(metrics=[*stated()["metrics"], {"type": "ContainerResource", "containerResource": cpu}])
+
+    assert "12 pods cost 6.00 an hour, each 0.50" == costs_of(both, Prices(core=0.5))
+
+
 def test_an_edit_that_nobody_has_seen_is_told():
     edited = body(stated(), pods_of(12, 580))
     edited["metadata"]["generation"] = 5
