@@ -246,7 +246,7 @@ def test_what_if_is_run_from_the_form_and_its_yaml_is_there_to_copy(opened, live
         expect(yaml).to_have_value(re.compile(r"\n  minReplicas: 6\n"))
         page.get_by_role("button", name="Decide the last week again").click()
         changed = page.locator(".outcome .mine")
-        expect(changed).to_contain_text(re.compile(r"Changed.*\+\d+ %"), timeout=60_000)
+        expect(changed).to_contain_text(re.compile(r"Changed.*\+\d+ %"))
         expect(page.locator(".outcome th", has_text="Cost")).to_be_visible()
         page.evaluate(axe)
         assert [] == barriers(page)

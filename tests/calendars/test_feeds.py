@@ -45,7 +45,7 @@ class Followed:
     def problem_if_any(self):
         return self.problem() if self.feeds.calendars else ""
 
-    async def becomes(self, *wanted, of=None, within_s=20):
+    async def becomes(self, *wanted, of=None, within_s=120):
         """Until `of` gives one of these; the titles by default."""
         of = of or self.titles
         async with asyncio.timeout(within_s):
