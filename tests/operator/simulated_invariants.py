@@ -212,9 +212,10 @@ class Judge:
         rules = spec.get("behavior", {}).get("scaleDown", {})
         window = float(rules.get("stabilizationWindowSeconds", _DEFAULT_WINDOW))
         span = max(window, *(float(policy["periodSeconds"]) for policy in rules.get("policies", [])), 0.0) + 60
-        # Who takes over has the instants of a status alone, by a clock that was set since.
+        # Who takes over has the instants of a status alone, by a clock that was set since, or that is another's.
         deciders = {by for at, by, *_ in self.recommended if now - at < span}
-        if self._stirred("target", span) or (self._stirred("clock", span) and len(deciders) > 1):
+        differs = self._stirred("clock", span) or self._stirred("clock of", math.inf)
+        if self._stirred("target", span) or (differs and len(deciders) > 1):
             return
         for at, by, count, decided in self.recommended:
             is_known = (by == who and not self._has_dropped(who, at)) or self._was_kept(decided)
