@@ -111,8 +111,10 @@ def copy_store(
         progress(done, total)
     for table in _TABLES:
         for rows in _parts(source.database, table, [*ids["series"]]):
-            write = merge_blocks if table.name == "decided" else partial(_upsert, table)
-            _write(target.database, partial(_written, write, _renamed(table, rows, ids)))
+            renamed = _renamed(table, rows, ids)
+            is_decided = table.name == "decided"
+            work = partial(merge_blocks, rows=renamed) if is_decided else partial(_upsert, table, rows=renamed)
+            _write(target.database, work)
             done += len(rows)
             progress(min(done, total), total)
     # A copy that is run again has left its first fits behind.
@@ -204,10 +206,6 @@ def _renamed(table: Table, rows: Iterable[Row], ids: Mapping[str, Mapping[int, i
         if not any(value is None for column, value in zip(table.columns, values, strict=True) if column in ids):
             renamed.append(tuple(values))
     return renamed
-
-
-def _written(write: Callable[[Connection, list[Row]], None], rows: list[Row], db: Connection) -> None:
-    write(db, rows)
 
 
 def _upsert(table: Table, db: Connection, rows: list[Row]) -> None:
