@@ -154,6 +154,15 @@ def cronhpa(api: ModelApi, name: str = "shop", namespace: str = "prod", **spec: 
 NEIGHBOURS = ("rest-0", "rest-1", "rest-2", "rest-3")
 
 
+def shop(replicas: int = 2, load: int = 1000, **spec: Any) -> ModelApi:
+    """An API with a Deployment under a load, milli-cores of all its pods, and its CronHPA."""
+    api = ModelApi()
+    deployment(api, replicas=replicas)
+    api.load["prod", "shop"] = load
+    cronhpa(api, **spec)
+    return api
+
+
 def at_rest(api: ModelApi, name: str) -> None:
     """An object with two pods at 50 %, which is what it asks for."""
     deployment(api, name, replicas=2)

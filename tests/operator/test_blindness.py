@@ -2,7 +2,7 @@
 
 import asyncio
 
-from lives import Life, condition, cronhpa, deployment, status, timeline, until
+from lives import Life, condition, cronhpa, deployment, shop, status, timeline, until
 from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
 
@@ -29,10 +29,7 @@ def test_a_load_over_pods_that_are_not_seen_lowers_nothing():
     """
 
     async def scenario():
-        api = ModelApi()
-        deployment(api, replicas=6)
-        api.load["prod", "shop"] = 3000
-        cronhpa(api, behavior=QUICK)
+        api = shop(6, 3000, behavior=QUICK)
         async with Life(api):
             await until(20)
             fault = forbidden(api, "pods", "^/api/v1/pods$")
@@ -57,10 +54,7 @@ def frozen(load):
     """Six pods are known, and four more come while the watch of pods is frozen: events up to 150 s and up to 400 s."""
 
     async def scenario():
-        api = ModelApi()
-        deployment(api, replicas=6)
-        api.load["prod", "shop"] = 3000
-        cronhpa(api, maxReplicas=40, behavior=QUICK)
+        api = shop(6, 3000, maxReplicas=40, behavior=QUICK)
         async with Life(api):
             await until(60)
             api.freeze_watches("pods")
@@ -101,10 +95,7 @@ def test_pods_of_a_step_of_our_own_that_no_watch_tells_of_lower_nothing():
     """
 
     async def scenario():
-        api = ModelApi()
-        deployment(api, replicas=6)
-        api.load["prod", "shop"] = 3000
-        cronhpa(api, maxReplicas=40, behavior=QUICK)
+        api = shop(6, 3000, maxReplicas=40, behavior=QUICK)
         async with Life(api):
             await until(60)
             api.freeze_watches("pods")
@@ -131,10 +122,7 @@ def test_a_quota_that_keeps_back_a_pod_of_our_step_holds_no_count_while_targets_
     """
 
     async def scenario():
-        api = ModelApi()
-        deployment(api, replicas=4)
-        api.load["prod", "shop"] = 2000
-        cronhpa(api, behavior=QUICK)
+        api = shop(4, 2000, behavior=QUICK)
         async with Life(api):
             await until(20)
             forbidden(api, "deployments", "^/apis/apps/v1/deployments$")
@@ -157,10 +145,7 @@ def test_pods_whose_deletion_was_lost_keep_nothing_from_growing_for_longer_than_
     """
 
     async def scenario():
-        api = ModelApi()
-        deployment(api, replicas=6)
-        api.load["prod", "shop"] = 3000
-        cronhpa(api, behavior=QUICK)
+        api = shop(6, 3000, behavior=QUICK)
         async with Life(api):
             await until(60)
             api.freeze_watches("pods")
@@ -179,10 +164,7 @@ def test_pods_whose_deletion_was_lost_keep_nothing_from_growing_for_longer_than_
 
 def test_a_target_that_is_not_watched_any_more_is_asked_for():
     async def scenario():
-        api = ModelApi()
-        deployment(api, replicas=6)
-        api.load["prod", "shop"] = 3000
-        cronhpa(api, behavior=QUICK)
+        api = shop(6, 3000, behavior=QUICK)
         async with Life(api):
             await until(20)
             forbidden(api, "deployments", "^/apis/apps/v1/deployments$")
@@ -253,10 +235,7 @@ def test_a_change_of_the_target_that_its_watch_lost_is_learnt_from_the_conflict(
     """
 
     async def scenario():
-        api = ModelApi()
-        deployment(api, replicas=4)
-        api.load["prod", "shop"] = 2000
-        cronhpa(api, maxReplicas=40)
+        api = shop(4, 2000, maxReplicas=40)
         async with Life(api):
             await until(60)
             api.freeze_watches("deployments")
@@ -272,10 +251,7 @@ def test_a_target_whose_creation_its_watch_lost_is_scaled_once_it_is_listed():
     """Two pods carry 2 cores, which at 50 % need four. Only the API server itself has the new target."""
 
     async def scenario():
-        api = ModelApi()
-        deployment(api, replicas=6)
-        api.load["prod", "shop"] = 3000
-        cronhpa(api, behavior=QUICK)
+        api = shop(6, 3000, behavior=QUICK)
         async with Life(api):
             await until(20)
             api.delete("deployments", "prod", "shop")
@@ -302,10 +278,7 @@ def test_a_target_that_is_made_anew_while_its_watch_is_frozen_is_seen_as_it_is_o
     """
 
     async def scenario():
-        api = ModelApi()
-        deployment(api, replicas=6)
-        api.load["prod", "shop"] = 3000
-        cronhpa(api, maxReplicas=6)
+        api = shop(6, 3000, maxReplicas=6)
         async with Life(api):
             await until(60)
             api.freeze_watches("deployments")

@@ -5,7 +5,20 @@ import random
 from copy import deepcopy
 
 import pytest
-from lives import CPU, Life, condition, cronhpa, deployment, external, one_pod_each, rules, status, timeline, until
+from lives import (
+    CPU,
+    Life,
+    condition,
+    cronhpa,
+    deployment,
+    external,
+    one_pod_each,
+    rules,
+    shop,
+    status,
+    timeline,
+    until,
+)
 from model_api import START, Fault, ModelApi, ModelClient
 from simulated_replica import SimulatedReplica, Unjudged
 from simulated_world import World
@@ -14,14 +27,6 @@ from virtual_time import live
 from cronhpa.core.model.instant import DAY, SECOND
 
 QUICK = {"scaleDown": {"stabilizationWindowSeconds": 0}}
-
-
-def shop(replicas=2, load=1000, **spec):
-    api = ModelApi()
-    deployment(api, replicas=replicas)
-    api.load["prod", "shop"] = load
-    cronhpa(api, **spec)
-    return api
 
 
 def test_a_start_without_any_metrics_lowers_nothing_and_says_so_within_a_minute():

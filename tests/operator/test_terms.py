@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from lives import Life, condition, cronhpa, deployment, one_pod_each, rules, timeline, until
+from lives import Life, condition, cronhpa, deployment, one_pod_each, rules, shop, timeline, until
 from model_api import START, Fault, ModelApi
 from virtual_time import live
 
@@ -46,14 +46,6 @@ class SometimesLeader(OnlyReplica):
         self._change = asyncio.Event()
 
 
-def a_shop(replicas, load, **spec):
-    api = ModelApi()
-    deployment(api, replicas=replicas)
-    api.load["prod", "shop"] = load
-    cronhpa(api, **spec)
-    return api
-
-
 def lapse(*, others_led, clock=0):
     """
     Six pods are needed, and five from 100 s on, but for the seconds 150 to 180: no status of that could be written, and
@@ -61,7 +53,7 @@ def lapse(*, others_led, clock=0):
     """
 
     async def scenario():
-        api = a_shop(6, 3000)
+        api = shop(6, 3000)
         replica = SometimesLeader()
         async with Life(api, replica=replica):
             await until(100)
@@ -107,7 +99,7 @@ def test_a_scale_that_was_under_way_at_the_end_of_a_term_counts_if_it_was_done(i
 
     async def scenario():
         slow = one_pod_each(100)
-        api = a_shop(4, 4000 if is_up else 1000, behavior=rules(slow, slow))
+        api = shop(4, 4000 if is_up else 1000, behavior=rules(slow, slow))
         held = Fault("PATCH", "/scale", applied=is_done, hangs=True)
         api.faults = [held]
         replica = SometimesLeader()
@@ -140,7 +132,7 @@ def test_who_leads_again_records_a_decision_that_it_made_before_another_leader_m
     nine = {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 9, "periodSeconds": 15}]}
 
     async def scenario():
-        api = a_shop(2, 1000, behavior=rules(nine, nine))
+        api = shop(2, 1000, behavior=rules(nine, nine))
         replica = SometimesLeader()
         async with Life(api, replica=replica) as life:
             recorder = life.controller.writer.decisions
@@ -165,7 +157,7 @@ def test_the_loads_of_repeated_reconciliations_are_told_when_a_term_ends_or_a_sh
     """A reconciliation that is repeated keeps the highest load of its minute: the next leader does not know it."""
 
     async def scenario():
-        api = a_shop(5, 2500)
+        api = shop(5, 2500)
         replica = SometimesLeader()
         async with Life(api, replica=replica, check_standing=False) as life:
             await until(125)
@@ -187,7 +179,7 @@ def test_who_leads_after_it_was_cut_off_waits_for_the_planned_events_that_it_may
     """
 
     async def scenario():
-        api = a_shop(1, 100, behavior={"scaleDown": {"stabilizationWindowSeconds": 0}})
+        api = shop(1, 100, behavior={"scaleDown": {"stabilizationWindowSeconds": 0}})
         api.kinds |= {("/apis/cronhpa.io/v1alpha1", "plannedevents"): "PlannedEvent"}
         replica = SometimesLeader()
         async with Life(api, replica=replica):
@@ -251,7 +243,7 @@ def test_a_list_of_hpas_that_fails_for_ever_ends_no_scaling_up(was_leading):
     """
 
     async def scenario():
-        api = a_shop(4, 2000)
+        api = shop(4, 2000)
         await begin_without_hpas(api, was_leading=was_leading, load=3000)
         return timeline(api)
 
@@ -264,7 +256,7 @@ def test_a_list_of_hpas_that_hangs_ends_no_scaling_up_either():
     """The API server answers nothing else meanwhile: nobody asks."""
 
     async def scenario():
-        api = a_shop(4, 3000)
+        api = shop(4, 3000)
         api.faults = [Fault("GET", "/horizontalpodautoscalers$", hangs=True, times=None)]
         async with Life(api):
             await until(200)
@@ -312,7 +304,7 @@ def test_without_a_list_of_hpas_the_metrics_scale_nothing_down_and_the_status_sa
     """An HPA that nobody sees may ask for the four pods of which two would do."""
 
     async def scenario():
-        api = a_shop(4, 2000, behavior=rules(HASTY, HASTY))
+        api = shop(4, 2000, behavior=rules(HASTY, HASTY))
         await begin_without_hpas(api, was_leading=was_leading, load=1000)
         return timeline(api), condition(api, "ScalingActive")
 
@@ -325,7 +317,7 @@ def test_an_object_that_held_because_of_an_hpa_holds_on_while_none_can_be_listed
     """A new process knows of the HPA by the object's status alone."""
 
     async def scenario():
-        api = a_shop(4, 3000)
+        api = shop(4, 3000)
         ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
         api.create("horizontalpodautoscalers", "prod", "rival", spec={"scaleTargetRef": ref})
         async with Life(api):
@@ -342,7 +334,7 @@ def test_an_object_that_held_because_of_an_hpa_holds_no_more_on_another_target_w
     """Found: with its new target it held for ever because of the HPA on the former one, and named that target."""
 
     async def scenario():
-        api = a_shop(4, 3000)
+        api = shop(4, 3000)
         deployment(api, "cart", replicas=4)
         api.load["prod", "cart"] = 3000
         ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
@@ -363,7 +355,7 @@ def test_what_became_due_while_another_replica_led_is_no_lateness_of_this_one():
     """
 
     async def scenario():
-        api, replica = a_shop(4, 2000), SometimesLeader()
+        api, replica = shop(4, 2000), SometimesLeader()
         replica.end()
         async with Life(api, replica=replica) as life:
             await until(600)
@@ -414,7 +406,7 @@ def test_a_start_while_the_api_server_is_away_waits_for_the_lists_once_it_is_bac
     """
 
     async def scenario():
-        api = a_shop(4, 2000)
+        api = shop(4, 2000)
         api.faults = [Fault("GET", "", times=None)]
         life = Life(api)
         life.client.succeeded_at = 0.0

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from lives import CPU, Life, condition, cronhpa, deployment, one_pod_each, rules, status, timeline, until
+from lives import CPU, Life, condition, cronhpa, deployment, one_pod_each, rules, shop, status, timeline, until
 from model_api import START, Fault, ModelApi
 from msgspec.structs import replace
 from virtual_time import live
@@ -12,14 +12,6 @@ from cronhpa.core.decide import decide
 from cronhpa.core.model.instant import DAY, HOUR, SECOND
 from cronhpa.core.model.memory import Memory, ScaleEvent
 from cronhpa.core.sync_grid import following, remembered_at
-
-
-def shop(replicas=2, load=1000, **spec):
-    api = ModelApi()
-    deployment(api, replicas=replicas)
-    api.load["prod", "shop"] = load
-    cronhpa(api, **spec)
-    return api
 
 
 async def reconciliations_until(life, seconds):
