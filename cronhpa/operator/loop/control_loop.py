@@ -23,7 +23,7 @@ from cronhpa.kube.metrics import PodMetricsByName
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
 from cronhpa.operator.loop.delaying_queue import DelayingQueue
 from cronhpa.operator.loop.loop_metrics import LoopMetrics, note_lags
-from cronhpa.operator.loop.metric_apis import MetricQueries
+from cronhpa.operator.loop.metric_apis import SHARED_SECONDS, MetricQueries
 from cronhpa.operator.loop.observer import Cluster
 from cronhpa.operator.loop.reconciler import Reconciler, WaitsFor
 from cronhpa.operator.objects.inventory import Inventory
@@ -371,6 +371,9 @@ class ControlLoop:
             if state.due.retry_after is not None:
                 # Within a long period a scale-up must not wait for the next one.
                 at, state.due.retry_after = min(at, now + state.due.retry_after), None
+            if state.local.latest is not None and state.local.latest.scales:
+                # What was measured before the step is shared no longer then.
+                at = max(at, now + round(SHARED_SECONDS * SECOND))
             if key in self._inventory.items:
                 due[at].append(key)
         for at, keys in due.items():

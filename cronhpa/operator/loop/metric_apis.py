@@ -41,7 +41,7 @@ from cronhpa.sources.metric_sources import MetricSources
 from cronhpa.sources.source import MeasuredObject
 
 # Half of the shortest period: every tick has a list of its own.
-_SHARED_SECONDS = 0.5
+SHARED_SECONDS = 0.5
 # A list may hang. Objects that wait for it begin after this time all the same: an edge must not wait for the deadlines
 # of two requests.
 _WAIT_SECONDS = 5.0
@@ -130,7 +130,7 @@ class MetricApis:
             ObjectMetric: custom,
             ExternalMetric: HangLimiter("external"),
         }
-        # By namespace and whether it has all resources, the LIST of the last _SHARED_SECONDS.
+        # By namespace and whether it has all resources, the LIST of the last SHARED_SECONDS.
         self._lists: dict[tuple[str, bool], _List] = {}
         # Nobody waits for room whose list could be sent.
         self._room = asyncio.Semaphore(METRIC_READS_AT_ONCE)
@@ -147,7 +147,7 @@ class MetricApis:
         """
         The queries of a tick of a namespace that begins now.
 
-        At a shared edge objects become due one by one, as their writes end: ticks within _SHARED_SECONDS share a LIST.
+        At a shared edge objects become due one by one, as their writes end: ticks within SHARED_SECONDS share a LIST.
         """
         reader = MetricReader(self._client, self._discovery)
         return MetricQueries(
@@ -185,5 +185,5 @@ class MetricApis:
                 namespace, lambda: list_pod_metrics(self._client, namespace, all_resources=all_resources)
             )
             current = self._lists[namespace, all_resources] = asyncio.create_task(asked)
-            asyncio.get_running_loop().call_later(_SHARED_SECONDS, self._lists.pop, (namespace, all_resources))
+            asyncio.get_running_loop().call_later(SHARED_SECONDS, self._lists.pop, (namespace, all_resources))
         return current

@@ -285,6 +285,25 @@ def test_a_foreign_hpa_is_noticed_at_once_when_it_comes_and_when_it_goes():
     live(scenario)
 
 
+def test_a_step_is_not_followed_by_another_one_on_what_was_measured_before_it():
+    """
+    Of 5 pods at 334m and a target of 50 % the owner takes one away, 0.2 s before the grid: 1670 / 500 = 3.34, so 4. The
+    same samples of the 4 pods that are left say 1336 / 500 = 2.7; what these use by then says 4.
+    """
+
+    async def scenario():
+        api = shop(5, 1670, behavior={"scaleDown": {"stabilizationWindowSeconds": 0}})
+        async with Life(api):
+            hpa(api)
+            at = next_reconciliation(60)
+            await until(at - 0.2)
+            api.delete("horizontalpodautoscalers", "prod", "old")
+            await until(at + 2)
+        assert [(int(at - 0.2), 5, 4)] == timeline(api)
+
+    live(scenario)
+
+
 def test_a_target_that_comes_or_goes_is_noticed_at_once():
     async def scenario():
         api = shop(minReplicas=3, replicas=3)
