@@ -50,6 +50,53 @@ def test_a_load_over_pods_that_are_not_seen_lowers_nothing():
     assert [(6, 10), (10, 9)] == [change[1:] for change in seen]
 
 
+def test_autoscalers_whose_watch_is_lost_are_believed_for_half_a_minute():
+    """1 core over six pods asks for two; an HPA that was made meanwhile may ask for more, and would be fought."""
+
+    async def scenario():
+        api = shop(6, 3000, behavior=QUICK)
+        async with Life(api):
+            await until(20)
+            fault = forbidden(api, "horizontalpodautoscalers", "/horizontalpodautoscalers$")
+            await until(60)
+            api.load["prod", "shop"] = 1000
+            await until(150)
+            blind, told = timeline(api), condition(api, "ScalingActive")
+            api.load["prod", "shop"] = 4000
+            await until(200)
+            up = timeline(api)
+            api.load["prod", "shop"] = 1000
+            fault.times = 0
+            await until(260)
+            return blind, told, [change[1:] for change in up], [change[1:] for change in timeline(api)]
+
+    blind, told, up, seen = live(scenario)
+
+    assert blind == []
+    assert ("False", "OwnersUnknown") == (told["status"], told["reason"])
+    assert up == [(6, 8)]
+    assert seen == [(6, 8), (8, 2)]
+
+
+def test_a_scale_down_whose_window_ends_while_autoscalers_are_not_watched_waits_for_their_list():
+    """The load asks for two from 20 s on; the window of 300 s ends while the HPAs cannot be listed, until 400 s."""
+
+    async def scenario():
+        api = shop(6, 3000)
+        async with Life(api):
+            await until(20)
+            api.load["prod", "shop"] = 1000
+            await until(40)
+            fault = forbidden(api, "horizontalpodautoscalers", "/horizontalpodautoscalers$")
+            await until(400)
+            blind = timeline(api)
+            fault.times = 0
+            await until(460)
+            return blind, [change[1:] for change in timeline(api)]
+
+    assert live(scenario) == ([], [(6, 2)])
+
+
 def frozen(load):
     """Six pods are known, and four more come while the watch of pods is frozen: events up to 150 s and up to 400 s."""
 

@@ -19,8 +19,8 @@ LOG = logging.getLogger(__name__)
 
 _HPAS_UNKNOWN = Absent(
     "OwnersUnknown",
-    "the HorizontalPodAutoscalers cannot be listed, and one of them may scale the target too: the metrics scale nothing"
-    " down meanwhile; let the operator list them, and see its log",
+    "the HorizontalPodAutoscalers cannot be listed or watched, and one of them may scale the target too: the metrics"
+    " scale nothing down meanwhile; let the operator list them, and see its log",
 )
 
 
@@ -105,9 +105,9 @@ class NamespaceWatches:
         return Absent("PodsUnknown", f"the pods cannot be listed or watched any more: {pair.pods.problem}")
 
     def hpas_unknown(self, namespace: str) -> Absent | None:
-        """Why the HorizontalPodAutoscalers of a namespace are not known; None if they were listed in this term."""
+        """Why the HorizontalPodAutoscalers of a namespace are not known, or no longer; None while they are known."""
         pair = self._of(namespace)
-        return None if pair is None or not pair.hpas.is_overdue else _HPAS_UNKNOWN
+        return None if pair is None or pair.hpas.is_current else _HPAS_UNKNOWN
 
     def list_pods_again(self, namespace: str) -> None:
         """Lists the pods of a namespace again: its watch may have lost some."""
