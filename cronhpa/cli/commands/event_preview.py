@@ -380,7 +380,7 @@ def previews_of(
             of_events = sorted({document.event.namespace for document in documents})
             given = [one for name in of_events for one in find([], replace(where, namespace=name or where.namespace))]
     except ObjectInputError as error:
-        hint = "without a cluster give the files of the event's objects, too"
+        hint = "or give the files of the event's objects, too"
         raise ObjectInputError([f"{problem}; {hint}" for problem in error.problems]) from error
     given = objects_with_days(given, calendars)
 

@@ -253,7 +253,7 @@ def test_without_objects_and_a_cluster_it_says_that_files_of_them_do(preview, mo
     answer = preview(EVENT, options=("--kubeconfig", "/nonexistent"))
 
     assert 1 == answer.exit_code
-    assert "without a cluster give the files of the event's objects, too" in answer.stderr
+    assert "; or give the files of the event's objects, too" in answer.stderr
 
 
 def test_a_contradiction_is_told_whatever_a_schedule_is_called(preview):
