@@ -19,19 +19,19 @@ _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 def load_configuration(kubeconfig: str | None = None, context: str | None = None) -> Configuration:
     """
-    How to reach the API: the named kubeconfig, else the pod's own account, else the default kubeconfig.
+    How to reach the API: the named kubeconfig or context, else the pod's own account, else the default kubeconfig.
 
     Raises ClusterError if none of them can be read.
     """
     configuration = Configuration()
     try:
-        if kubeconfig is not None:
-            configure(configuration, read_kubeconfig(kubeconfig), context)
+        if kubeconfig is not None or context is not None:
+            configure(configuration, read_kubeconfig(kubeconfig or default_location()), context)
             return configuration
         try:
             kubernetes.config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # kubernetes is untyped here
         except kubernetes.config.ConfigException:
-            configure(configuration, read_kubeconfig(default_location()), context)
+            configure(configuration, read_kubeconfig(default_location()), None)
     # The package raises anything for a file that is no kubeconfig: TypeError, KeyError, ...
     except Exception as error:
         where = "" if isinstance(error, KubeconfigError) else f"{kubeconfig or 'the default kubeconfig'}: "

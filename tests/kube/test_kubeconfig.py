@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import kubernetes.config
 import pytest
 from kubernetes.config import kube_config
 
@@ -88,6 +89,15 @@ def test_the_operator_takes_the_first_current_context_of_several_files_as_kubect
     monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", os.pathsep.join([str(one), str(two)]))
 
     assert ["http://one", "http://two"] == [load_configuration().host, load_configuration(None, "second").host]
+
+
+def test_a_named_context_comes_before_the_account_of_the_pod(tmp_path, monkeypatch):
+    """Found: in a pod the operator ignored CRONHPA_CONTEXT, and acted in the pod's own cluster."""
+    file = write_kubeconfig(tmp_path / "config", "http://named", {"other": None})
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(file))
+    monkeypatch.setattr(kubernetes.config, "load_incluster_config", lambda given: setattr(given, "host", "http://own"))
+
+    assert ["http://own", "http://named"] == [load_configuration().host, load_configuration(None, "other").host]
 
 
 def test_of_two_entries_of_a_name_the_first_counts(tmp_path, monkeypatch):
