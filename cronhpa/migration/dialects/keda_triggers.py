@@ -32,6 +32,7 @@ _NAME_MAX = 63
 _NEVER_EMPTY = re.compile(r"\bor\s+(on\s*\(\s*\)\s*)?vector\s*\([^)]*\)\s*\)*\s*$")
 # A suffix of fields: KEDA takes the value from an environment variable of the target's first container.
 _FROM_ENV = "FromEnv"
+_ASKED_BY_KEDA = "KEDA asks it itself"
 _LIST_ITEM = re.compile(r"\s*([^=,\s]+)=([^,]*)")
 # Fields of the prometheus trigger that change KEDA's request, and what to do about each here.
 _ASKED = {
@@ -82,11 +83,12 @@ def read_triggers(
             else:
                 has_external = True
                 _activation(trigger, may_sleep=may_sleep)
-                if (own_metric := _asked_here(document, trigger, kind, context)) is not None:
+                own_metric = _asked_here(document, trigger, kind, context)
+                if isinstance(own_metric, str):
+                    from_keda.append(_served_by_keda(document, trigger, index, kind, hpa, own_metric))
+                else:
                     external.append(own_metric)
                     predicts = predicts or kind == "predictkube"
-                else:
-                    from_keda.append(_served_by_keda(document, trigger, index, kind, hpa))
         except Unconvertible as refusal:
             lost = True
             trigger.ignore("metadata", "metricType", "authenticationRef")
@@ -157,8 +159,8 @@ def _resource(kind: str, trigger: FieldReader) -> Json:
 # --- metrics that the operator asks itself -----------------------------------------------------------------------
 
 
-def _asked_here(document: FieldReader, trigger: FieldReader, kind: str, context: ConversionContext) -> Json | None:
-    """The metric of a trigger as a named source; None if only KEDA serves it."""
+def _asked_here(document: FieldReader, trigger: FieldReader, kind: str, context: ConversionContext) -> Json | str:
+    """The metric of a trigger as a named source; else what such a source would need, "" if none can ask for it."""
     metadata = trigger.mapping("metadata")
     label = trigger.text("name") or metadata.text("metricName") or kind
     parts = (*key_of(document), label)
@@ -182,17 +184,11 @@ def _asked_here(document: FieldReader, trigger: FieldReader, kind: str, context:
             if named:
                 plain = ", ".join(key.removesuffix(_FROM_ENV) for key in named)
                 meaning = f"the environment of its pods is not read here: write {plain} for {', '.join(named)}"
-            trigger.remark("", f"{kind}: KEDA asks it itself", meaning)
-            return None
+            return meaning
         served = _served_by(exporter, query)
         if context.prometheus is None:
-            trigger.remark(
-                "",
-                f"{kind}: KEDA asks it itself",
-                f"{served}; name that Prometheus with --prometheus to get the source",
-            )
-            return None
-        trigger.remark("", f"{kind}: KEDA asks it itself, the source asks Prometheus", served)
+            return f"{served}; name that Prometheus with --prometheus to get the source"
+        trigger.remark("", f"{kind}: {_ASKED_BY_KEDA}, the source asks Prometheus", served)
         _say_of_servers(trigger, exporter)
         for key, usual in exporter.uncounted.items():
             if (value := metadata.text(key)) not in {"", usual}:
@@ -201,7 +197,7 @@ def _asked_here(document: FieldReader, trigger: FieldReader, kind: str, context:
         trigger.ignore("authenticationRef")
         definition = prometheus(context.prometheus, query)
     else:
-        return None
+        return ""
     target = _target(trigger, metadata, kind)
     return {"type": "External", "external": {"metric": {"name": context.sources.add(parts, definition)}, **target}}
 
@@ -288,29 +284,37 @@ def _target(trigger: FieldReader, metadata: FieldReader, kind: str) -> Json:
 
 
 def _served_by_keda(
-    document: FieldReader, trigger: FieldReader, index: int, kind: str, hpa: FieldReader | None
+    document: FieldReader, trigger: FieldReader, index: int, kind: str, hpa: FieldReader | None, source: str
 ) -> Json:
+    """The metric as KEDA serves it. source: what a named source would need, "" if none can ask for it."""
     metadata = trigger.mapping("metadata")
     metadata.ignore(*metadata)
     trigger.ignore("authenticationRef")
     metrics = _from_hpa(hpa, f"s{index}-")
     if metrics is not None:
         trigger.ignore("metricType")
+        _say_of_source(trigger, kind, source)
         return metrics
     names = [str(name) for name in document.mapping("status").items("externalMetricNames")]
     name = next((name for name in names if name.startswith(f"s{index}-")), None)
     if name is None or not is_known(kind):
+        together = "with KEDA kept, convert it together with KEDA's own HPA: kubectl get scaledobject,hpa -o yaml"
+        if source:
+            raise trigger.unconvertible("", _ASKED_BY_KEDA, f"{source}; or, {together}")
         raise trigger.unconvertible(
             "type",
             "how KEDA names this metric, or what it aims at, is not stated here",
-            "with KEDA kept, convert it together with KEDA's own HPA: kubectl get scaledobject,hpa -o yaml"
-            if kind in EXPORTERS
-            else "no exporter in common use serves it: scale by what the pods serve, or, with KEDA kept, convert it "
-            "together with KEDA's own HPA: kubectl get scaledobject,hpa -o yaml",
+            f"no exporter in common use serves it: scale by what the pods serve, or, {together}",
         )
+    _say_of_source(trigger, kind, source)
     selector = {"matchLabels": {_LABEL: document.mapping("metadata").text("name")[:_NAME_MAX]}}
     target = _target(trigger, metadata, kind)
     return {"type": "External", "external": {"metric": {"name": name, "selector": selector}, **target}}
+
+
+def _say_of_source(trigger: FieldReader, kind: str, source: str) -> None:
+    if source:
+        trigger.remark("", f"{kind}: {_ASKED_BY_KEDA}", source)
 
 
 def _own_hpa(document: FieldReader, context: ConversionContext) -> FieldReader | None:

@@ -119,7 +119,7 @@ def test_without_the_metric_that_would_wake_it_it_does_not_sleep():
     conversion = converted(scaled_object(f"{MYSQL}, {cron()}"))
 
     assert {12: (10, 100), 19: (1, 100)} == {hour: bounds(conversion.manifests[0], hour) for hour in (12, 19)}
-    assert "kubectl get scaledobject,hpa" in remarks(conversion)["spec.triggers[0].type"].meaning
+    assert "kubectl get scaledobject,hpa" in remarks(conversion)["spec.triggers[0]"].meaning
     assert "minReplicas is 1" in remarks(conversion)["spec.minReplicaCount"].meaning
 
 

@@ -150,9 +150,8 @@ def test_predictkube_is_its_query_with_a_forecast():
 def test_a_queue_is_asked_by_way_of_an_exporter_if_its_prometheus_is_known(trigger, query):
     without, with_url = (converted(scaled_object(trigger, prometheus()), prometheus=url) for url in (None, "http://p"))
 
-    told = remarks(without)["spec.triggers[0].type"].meaning
-    assert "convert it together with KEDA's own HPA" in told or "no exporter" in told
-    assert any("--prometheus" in remark.meaning and "https://" in remark.meaning for remark in without.remarks)
+    told = remarks(without)["spec.triggers[0]"].meaning
+    assert all(words in told for words in ("https://", "--prometheus", "convert it together with KEDA's own HPA"))
     (made,) = (
         source["prometheus"] for source in with_url.sources.values() if source["prometheus"]["url"] == "http://p"
     )
@@ -217,6 +216,18 @@ def test_a_query_that_counts_all_servers_says_so(kind, fields, key, words):
     assert "all servers that this Prometheus scrapes count" in remark.meaning
     assert words in remark.meaning
     assert not any("secret" in str(remark) for remark in conversion.remarks)
+
+
+def test_a_queue_whose_metric_is_known_to_nobody_gets_one_remark_with_both_ways_out():
+    """Found: two remarks, one of which named --prometheus, the other KEDA's HPA."""
+    trigger = "{type: kafka, metadata: {consumerGroup: g, topic: t}}"
+
+    (remark,) = converted(scaled_object(trigger, prometheus())).remarks
+
+    assert "ScaledObject/shop.spec.triggers[0]" == remark.path
+    assert "kafka: KEDA asks it itself" == remark.finding
+    assert "name that Prometheus with --prometheus to get the source" in remark.meaning
+    assert "with KEDA kept, convert it together with KEDA's own HPA" in remark.meaning
 
 
 def test_a_server_that_stands_in_a_trigger_authentication_is_not_named_either():
