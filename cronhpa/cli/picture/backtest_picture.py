@@ -257,7 +257,7 @@ def _hours(axes: Axes, days: Sequence[_Day]) -> None:
 def _legend(backtest: Backtest, figure: Figure, *, has_windows: bool) -> None:
     first, last = backtest.compared_with, list(backtest.runs)[-1]
     handles: list[Patch | Line2D] = [
-        Patch(facecolor=_LOAD, label=f"pods that the load needs (one carries {backtest.environment.capacity:.4g})"),
+        Patch(facecolor=_LOAD, label=f"pods that the load needs (one carries {backtest.pod_load})"),
         Line2D([], [], color=COLORS[first], linewidth=1.2, label=f"ready pods, {first}"),
     ]
     if first is not last:

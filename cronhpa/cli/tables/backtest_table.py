@@ -16,7 +16,9 @@ from cronhpa.core.model.decision import SourceRef
 from cronhpa.core.model.instant import SECOND, format_instant
 from cronhpa.core.model.prices import money
 from cronhpa.core.model.printable import printable
+from cronhpa.core.model.quantity import MILLI, format_load
 from cronhpa.core.model.spec import Span, Spec
+from cronhpa.forecasting.backtest import name_of
 from cronhpa.simulation.compare import Variant
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import Run
@@ -51,6 +53,11 @@ class Backtest:
         """The variant that the others are compared with: metrics alone, or else the first."""
         return next(iter(self.runs))
 
+    @property
+    def pod_load(self) -> str:
+        """The load that one pod can carry, for people."""
+        return format_load(self.environment.capacity, next(map(name_of, self.spec.metrics), ""))
+
 
 def as_table(backtest: Backtest, width: int) -> str:
     """Lines for people: the object and the span, a row for each variant, and the environment."""
@@ -71,7 +78,7 @@ def as_table(backtest: Backtest, width: int) -> str:
     begin, end = (format_moment(at, backtest.zone) for at in (span.begin, span.end))
     below = [
         *(f"{variant} decided by: {_deciders(run.score)}" for variant, run in backtest.runs.items()),
-        _environment(backtest.environment),
+        _environment(backtest),
     ]
     if backtest.forecasts:
         below.append(f"Forecasts: {backtest.forecasts}.")
@@ -125,10 +132,13 @@ def _deciders(score: Score) -> str:
     return ", ".join(f"{by or 'nobody'} {100 * count / reconciliations:.1f} %" for by, count in shares)
 
 
-def _environment(environment: Environment) -> str:
-    requests = "".join(f", requests {amount / 1000:g} {name}" for name, amount in environment.requests.items())
+def _environment(backtest: Backtest) -> str:
+    environment = backtest.environment
+    requests = "".join(
+        f", requests {format_load(amount / MILLI, name)} {name}" for name, amount in environment.requests.items()
+    )
     return (
-        f"A pod carries {environment.capacity:.4g}{requests}, is ready after {format_length(environment.start_up)}; "
+        f"A pod carries {backtest.pod_load}{requests}, is ready after {format_length(environment.start_up)}; "
         f"metrics are means of {format_length(environment.metric_window)}, "
         f"{format_length(environment.metric_delay)} old."
     )

@@ -31,6 +31,8 @@ _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 _FAST_DIGITS = 18
 _SMALL_DIGITS = 9
 
+# Four digits of a larger number need an exponent.
+_PLAIN_FROM = 9999.5
 _EXAMPLE = "write for example 500m, 2, 1.5Gi"
 
 
@@ -214,6 +216,15 @@ def parse_float(text: str) -> float:
     parse_milli(text)
     quantity = Quantity.parse(text)
     return float(quantity.unscaled) * float(f"1e{quantity.exponent}")
+
+
+def format_load(load: float, resource: str) -> str:
+    """A load for people, four digits at least: memory in the largest unit below it (1.5Gi), others plain (12,500)."""
+    if resource == "memory":
+        for unit, power in reversed(_BINARY.items()):
+            if load >= 1 << power:
+                return f"{load / (1 << power):.4g}{unit}"
+    return f"{load:.4g}" if load < _PLAIN_FROM else f"{load:,.0f}"
 
 
 def format_milli(milli: int, *, binary: bool = False) -> str:

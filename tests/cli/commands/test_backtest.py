@@ -127,6 +127,27 @@ def test_the_table_compares_with_metrics_alone(backtest):
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
+def test_memory_is_told_with_the_unit_that_people_write(backtest):
+    """Found: "A pod carries 1.074e+09". 2 GiB are recorded all along."""
+    memory = CPU.replace(
+        "cpu, target: {type: Utilization, averageUtilization: 60}",
+        "memory, target: {type: AverageValue, averageValue: 1Gi}",
+    )
+    history = csv().replace(",6", f",{2 << 30}").replace(",12", f",{2 << 30}")
+
+    told = " ".join(
+        backtest(memory, "--pod-request", "memory=1536Mi", *hours("09:30", "10:30"), history=history).stdout.split()
+    )
+
+    assert "A pod carries 1Gi, requests 1.5Gi memory" in told
+
+
+def test_a_large_load_of_no_unit_is_told_in_digits(backtest):
+    told = " ".join(backtest(CPU, *REQUEST, *hours("09:30", "10:30"), "--pod-capacity", "12500").stdout.split())
+
+    assert "A pod carries 12,500, requests 1 cpu" in told
+
+
 def test_a_forecast_is_made_from_the_days_before_and_raises_ahead_of_the_rise(backtest):
     """
     Five days that rise at 10:00; on the sixth the selected forecast, made every minute, asks for pods ahead of it.
