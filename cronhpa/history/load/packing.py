@@ -114,7 +114,12 @@ def merged_steps(own: bytes, other: bytes) -> bytes:
 
 
 def merged_minutes(own: bytes, other: bytes) -> bytes:
-    """A blob of minutes with the shares of another one in the steps of which it has no minute."""
+    """
+    A blob of minutes with the shares of another one in the steps of which it has no minute. Raises ValueError for a
+    blob of another length.
+    """
+    if not len(own) == len(other) == MINUTES_PER_DAY:
+        raise ValueError(f"days have {len(own)} and {len(other)} minutes: {MINUTES_PER_DAY} are needed")
     merged = bytearray(own)
     for begin in range(0, MINUTES_PER_DAY, _MINUTES_PER_STEP):
         step = slice(begin, begin + _MINUTES_PER_STEP)

@@ -14,6 +14,7 @@ from cronhpa.history.load.packing import (
     DayMaxima,
     join,
     little_endian,
+    merged_minutes,
     pack_steps,
     trim,
     unpack_minutes,
@@ -118,6 +119,16 @@ def test_a_day_comes_back_with_its_minutes():
 
     assert (told(day.highs), day.shares) == (told(again.highs), again.shares)
     assert MINUTES_PER_DAY == len(again.shares)
+
+
+@pytest.mark.parametrize("length", [0, 1439, 1441])
+def test_damaged_minutes_of_another_store_are_not_merged(length):
+    """Found: the merged day was as short as the damaged one, so that the good minutes were lost, too."""
+    day, damaged = bytes([255] * 5 + [0] * 1435), bytes(length)
+
+    for pair in ((day, damaged), (damaged, day)):
+        with pytest.raises(ValueError, match="1440 are needed"):
+            merged_minutes(*pair)
 
 
 def test_days_and_rows_are_joined_with_gaps_between_and_the_larger_value_where_both_are():
