@@ -25,7 +25,7 @@ class _Metadata(Struct, rename="camel"):
 
 class _Object(Struct, rename="camel"):
     metadata: _Metadata
-    kind: str | None = None
+    kind: str
     involved_object: dict[Any, Any] | None = None
 
 

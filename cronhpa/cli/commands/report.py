@@ -237,7 +237,7 @@ def _documents(path: Path) -> Iterator[dict[str, Any]]:
         for body in _objects(document):
             problem = shape_problem(body)
             if problem:
-                of = f"{body.get('kind')}/{body['metadata'].get('name')}"
+                of = f"{body.get('kind') or 'object'}/{body['metadata'].get('name')}"
                 complain("report", f"{path}: {of} is left out: {problem}")
             else:
                 yield body

@@ -93,6 +93,10 @@ def reported(folder):
             deployment() | {"kind": "Pod", "spec": {"containers": [{"name": "main"}, 5]}},
             "Pod/shop is left out: spec.containers[1]: found int: object is accepted",
         ),
+        (
+            {key: value for key, value in deployment().items() if key != "kind"},
+            "object/shop is left out: Object missing required field `kind`",
+        ),
     ],
 )
 def test_an_object_of_another_shape_is_told_and_left_out_alone(tmp_path, body, told):
