@@ -149,7 +149,7 @@ class Client:
         places = self._metric_places.get(api)
         if places is None:
             places = self._metric_places[api] = _Places(METRIC_READS_AT_ONCE, unfenced)
-        return await self._placed("GET", path, None, "", params, bytes_max, places)
+        return await self._request("GET", path, params=params, bytes_max=bytes_max, places=places)
 
     async def merge_patch(
         self, path: str, body: Mapping[str, Any], kind: type[T], params: Mapping[str, str] | None = None
@@ -166,9 +166,7 @@ class Client:
 
     async def review(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
         """The answer to a POST that changes nothing: replicas that do not lead may send it, too."""
-        content = msgspec.json.encode(body)
-        places = self._review_places
-        answer = await self._placed("POST", path, content, "application/json", None, _OBJECT_BYTES, places)
+        answer = await self._request("POST", path, body=msgspec.json.encode(body), places=self._review_places)
         return decode(answer, kind, path)
 
     async def post(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] | None = None) -> None:
@@ -257,20 +255,14 @@ class Client:
         content_type: str = "application/json",
         params: Mapping[str, str] | None = None,
         bytes_max: int = _OBJECT_BYTES,
+        places: _Places | None = None,
     ) -> bytes:
-        return await self._placed(method, path, body, content_type, params, bytes_max, self._places)
+        """
+        The answer to a request that is sent in one of these places, and no sooner than the API server asks for.
 
-    async def _placed(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        content_type: str,
-        params: Mapping[str, str] | None,
-        bytes_max: int,
-        places: _Places,
-    ) -> bytes:
-        """A request in one of these places, sent no sooner than the API server asks for."""
+        places: None for those of most requests.
+        """
+        places = places or self._places
         with self._throttles.request(method, path):
             async with places.requests:
                 return await self._try(method, path, body, content_type, params, bytes_max, places)
