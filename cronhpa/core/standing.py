@@ -141,7 +141,7 @@ class Standing(Struct, gc=False):
         if not self.periods:
             return self.memory
         window = longest_window(self.spec.behavior, self.spec.options)
-        return self.memory.recommending_within(window, *(replace(self.recommended, at=at) for at in self.periods))
+        return self.memory.recommending(window, *(replace(self.recommended, at=at) for at in self.periods))
 
     @property
     def newest_readings(self) -> tuple[PodCounts | ScalarReading, ...]:

@@ -186,14 +186,12 @@ class Memory(Struct, frozen=True):
             or (self.intent is not None and current in {self.intent.before, self.intent.after})
         )
 
-    def recommending(
-        self, recommended: Recommendation, behavior: Behavior | None, options: ControllerOptions
-    ) -> Memory:
-        """With this reconciliation's recommendation, in the last outdated slot or appended."""
-        return self.recommending_within(longest_window(behavior, options), recommended)
+    def recommending(self, window: Nanoseconds, *recommended: Recommendation) -> Memory:
+        """
+        With the recommendations of reconciliations, the oldest first: each in the last outdated slot or appended.
 
-    def recommending_within(self, window: Nanoseconds, *recommended: Recommendation) -> Memory:
-        """`recommending` for several reconciliations, the oldest first. window: the longest stabilization window."""
+        window: the longest stabilization window.
+        """
         return replace(self, recommendations=overwritten(self.recommendations, window, recommended))
 
     def scaled(
@@ -220,7 +218,7 @@ class Memory(Struct, frozen=True):
                 # A negative metric asks for a negative count, which the memory does not keep.
                 metrics = None if recommended.metrics is None else max(recommended.metrics, 0)
                 recommended = replace(recommended, replicas=max(recommended.replicas, 0), metrics=metrics)
-            memory = memory.recommending(recommended, spec.behavior, spec.options)
+            memory = memory.recommending(longest_window(spec.behavior, spec.options), recommended)
         if isinstance(outcome, Scaled):
             memory = memory.scaled(decision.current, decision.desired, outcome.at, spec.behavior)
             is_zero = makes_zero(decision, spec)

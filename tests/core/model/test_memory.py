@@ -31,7 +31,7 @@ from cronhpa.core.behavior import limit_down, limit_up, stabilize
 from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import BY_NOBODY, DecisionKind, Failed, Recommendation, Scaled, Withheld
 from cronhpa.core.model.instant import DAY, FOR_EVER, SECOND
-from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
+from cronhpa.core.model.memory import Intent, Memory, ScaleEvent, longest_window
 from cronhpa.core.model.observation import Absent, NodeStart
 from cronhpa.core.model.spec import ControllerOptions, Placeholders
 
@@ -62,7 +62,7 @@ def test_an_outdated_slot_is_taken_again_in_its_place():
     """As upstream: the last slot older than the window is overwritten, the others stay where they are."""
     items = (Recommendation(4, at("09:50")), Recommendation(5, at("09:51")), Recommendation(6, at("09:58")))
 
-    memory = Memory(recommendations=items).recommending(Recommendation(7, NOW), None, OPTIONS)
+    memory = Memory(recommendations=items).recommending(longest_window(None, OPTIONS), Recommendation(7, NOW))
 
     assert (items[0], Recommendation(7, NOW), items[2]) == memory.recommendations
 
@@ -80,15 +80,15 @@ def test_recommendations_noted_together_lie_where_they_would_if_each_had_been_no
     reconciliations = [Recommendation(7, NOW + seconds * SECOND) for seconds in accumulate(gaps)]
     one_by_one = noted
     for reconciliation in reconciliations:
-        one_by_one = one_by_one.recommending_within(window, reconciliation)
+        one_by_one = one_by_one.recommending(window, reconciliation)
 
-    assert one_by_one == noted.recommending_within(window, *reconciliations)
+    assert one_by_one == noted.recommending(window, *reconciliations)
 
 
 def test_a_recommendation_as_old_as_the_window_is_not_outdated_yet():
     items = (Recommendation(4, at("09:55")),)
 
-    memory = Memory(recommendations=items).recommending(Recommendation(7, NOW), None, OPTIONS)
+    memory = Memory(recommendations=items).recommending(longest_window(None, OPTIONS), Recommendation(7, NOW))
 
     assert (*items, Recommendation(7, NOW)) == memory.recommendations
 
