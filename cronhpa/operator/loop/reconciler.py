@@ -132,6 +132,7 @@ class Reconciler:
         else:
             LOG.info("%s/%s is taken over: the operator that served it is gone", *state.key)
             self._inventory.resume(state)
+            state.writes.status_unknown = True  # a watch may have lost what the other one wrote last
         state.local.other_operator = problem
         return not problem
 
@@ -154,8 +155,8 @@ class Reconciler:
         clock: read once all is observed: memories follow a clock that was set before they are read.
         """
         served, local = state.served, state.local
-        if state.writes.status_unknown:
-            await self._writer.refresh(state)
+        if state.writes.status_unknown and await self._writer.refresh(state) and not local.resumed:
+            self._inventory.resume(state)
         if not self.follow_installation(state, clock()):
             return None
         spec = served.spec

@@ -3,11 +3,12 @@
 import asyncio
 
 import pytest
-from lives import Life, cronhpa, deployment, status, until
-from model_api import Fault, ModelApi, ModelClient
+from lives import Life, cronhpa, deployment, shop, status, timeline, until
+from model_api import START, Fault, ModelApi, ModelClient
 from virtual_time import live
 
 from cronhpa.api.identity import PLURAL
+from cronhpa.core.model.instant import SECOND, format_instant
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import Lease, LeaseName, LeaseSpec
 from cronhpa.operator.leader.replica import OnlyReplica
@@ -375,3 +376,38 @@ def test_where_the_kind_is_not_installed_nobody_serves_an_object():
         return await named_leases(api).may_serve(OWN)
 
     assert live(scenario) is False
+
+
+def test_who_takes_an_object_over_knows_what_the_last_installation_asked_for():
+    """
+    Two replicas are needed. The other installation asked for six at -100 s, two at 0 s, and six at 40 s, which a watch
+    has lost, and is gone from then on. The window of 300 s ends at 340 s. Found: scaled down at 200 s.
+    """
+
+    def asked_for(*counts):
+        recommendations = [
+            {"replicas": replicas, "time": format_instant(START + second * SECOND)} for second, replicas in counts
+        ]
+        memory = {"recommendations": recommendations, "scaleUpEvents": [], "scaleDownEvents": [], "replicas": 6}
+        return {"operator": str(OTHER), "memory": {"version": 1, **memory}}
+
+    async def scenario():
+        api = shop(6, 1000)
+        api.edit(PLURAL, "prod", "shop", status=asked_for((-100, 6), (0, 2)))
+        api.create("leases", OTHER.namespace, OTHER.name, spec={"holderIdentity": "laptop", "leaseDurationSeconds": 15})
+        async with Life(api, replica=Named(OWN)):
+            for second in range(5, 41, 5):
+                await until(second)
+                api.edit("leases", OTHER.namespace, OTHER.name, spec={"renewTime": str(second)})
+                if second == 20:
+                    api.freeze_watches(PLURAL)
+            api.edit(PLURAL, "prod", "shop", status=asked_for((-100, 6), (0, 2), (40, 6)))
+            await until(120)
+            taken = status(api)["operator"]
+            await until(400)
+        return taken, timeline(api)
+
+    taken, ((at, *change),) = live(scenario)
+    assert taken == str(OWN)
+    assert change == [6, 2]
+    assert 340 <= at <= 370
