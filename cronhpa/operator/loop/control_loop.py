@@ -371,7 +371,8 @@ class ControlLoop:
             if state.due.retry_after is not None:
                 # Within a long period a scale-up must not wait for the next one.
                 at, state.due.retry_after = min(at, now + state.due.retry_after), None
-            if state.local.latest is not None and state.local.latest.scales:
+            # A decision that stands scales nothing.
+            if state.local.standing is None and state.local.latest is not None and state.local.latest.scales:
                 # What was measured before the step is shared no longer then.
                 at = max(at, now + round(SHARED_SECONDS * SECOND))
             if key in self._inventory.items:
