@@ -268,6 +268,16 @@ def test_a_target_in_a_removed_api_version_gets_the_one_of_today():
     assert "apps/v1" == conversion.manifests[0]["spec"]["scaleTargetRef"]["apiVersion"]
 
 
+@pytest.mark.parametrize("version", [["apps/v1"], {"apps/v1": None}])
+def test_a_target_whose_api_version_is_no_text_is_refused(version):
+    """Found: a traceback."""
+    ref = {"apiVersion": version, "kind": "Deployment", "name": "shop"}
+
+    (remark,) = convert([Document("a.yaml", hpa(scaleTargetRef=ref))], now=NOW).remarks
+
+    assert remark.meaning.startswith("no CronHPA is made of it: spec.scaleTargetRef.apiVersion: a string is needed")
+
+
 def test_a_schedule_that_is_always_open_has_a_comment():
     result = run(app, ["convert", str(MANIFESTS / "kube-downscaler.yaml")])
 

@@ -40,7 +40,7 @@ _FOREIGN = (
     "argocd.argoproj.io/tracking-id",
 )
 _NAME_MAX = 63
-_REMOVED = {"extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"}
+_REMOVED = ("extensions/v1beta1", "apps/v1beta1", "apps/v1beta2")
 _WORKLOADS = {"Deployment", "StatefulSet"}
 
 
