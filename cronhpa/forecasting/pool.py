@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import multiprocessing
 import os
 import resource
@@ -37,9 +38,9 @@ class WorkerPool(Protocol):
 
     async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
         """
-        The task's answer to the payload. seconds: the deadline from its start, including the start of a process.
+        The task's answer to the payload. seconds: the deadline from its start; one as long for the start of a process.
 
-        Raises WorkerError.
+        Raises WorkerError. A process that is still starting at the deadline goes on, for the next task.
         """
 
     async def close(self) -> None:
@@ -51,11 +52,12 @@ class ProcessPool:
     A number of processes, started when they are first needed.
 
     Each is a pool of one process: in a pool of several, a process that dies breaks the tasks of the others.
+    imports: a module that a process imports as part of its start; empty for none.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, imports: str = "") -> None:
         self.width = count
-        self._lanes = [_Lane() for _ in range(count)]
+        self._lanes = [_Lane(imports) for _ in range(count)]
         # The lane that became free last is used first: with little work one process suffices.
         self._free: asyncio.LifoQueue[_Lane] = asyncio.LifoQueue()
         for lane in reversed(self._lanes):
@@ -81,25 +83,24 @@ class ProcessPool:
 class _Lane:
     """A pool of one process whose id is known: a hung process can be killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, imports: str) -> None:
         self.pid: int | None = None
+        """None without a process, and while one is starting."""
+        self._imports = imports
         self._pool: ProcessPoolExecutor | None = None
+        self._starting: asyncio.Future[int] | None = None
         self._is_frozen = False
 
     async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
         loop = asyncio.get_running_loop()
         try:
+            pool = await self._started_pool(seconds)
             async with asyncio.timeout(seconds):
-                if self._pool is None:
-                    # spawn, because forking a process with threads and a running loop may deadlock the child.
-                    context = multiprocessing.get_context("spawn")
-                    self._pool = ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_start)
-                    self.pid = await loop.run_in_executor(self._pool, os.getpid)
-                answer = await loop.run_in_executor(self._pool, _work, task, payload)
+                answer = await loop.run_in_executor(pool, _work, task, payload)
                 if not self._is_frozen:
                     # Modules stay imported: garbage collections of later tasks need not scan them. A flag records the
                     # freeze, because `gc.get_freeze_count` scans them, too.
-                    await loop.run_in_executor(self._pool, gc.freeze)
+                    await loop.run_in_executor(pool, gc.freeze)
                     self._is_frozen = True
                 return answer
         except TimeoutError:
@@ -112,24 +113,53 @@ class _Lane:
             self.end()
             raise WorkerError("the worker process died") from None
         except asyncio.CancelledError:
-            self.end()
+            if self._starting is None:
+                self.end()
             raise
         except WorkerError:
             raise
         except Exception as problem:
-            # An answer or an error that cannot be pickled.
+            if self._starting is not None:
+                self.end()  # its module cannot be imported
+            # Otherwise an answer or an error that cannot be pickled.
             raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
+
+    async def _started_pool(self, seconds: float) -> ProcessPoolExecutor:
+        """Raises WorkerError if the process has not started within `seconds`, and lets it go on."""
+        if self._pool is None:
+            # spawn, because forking a process with threads and a running loop may deadlock the child.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_start)
+            self._starting = asyncio.get_running_loop().run_in_executor(self._pool, _started, self._imports)
+        if self._starting is not None:
+            try:
+                async with asyncio.timeout(seconds):
+                    self.pid = await asyncio.shield(self._starting)
+            except TimeoutError:
+                # Ended here, no process would ever start where processors are so busy that a start takes longer.
+                raise WorkerError(f"the worker process did not start within {seconds:g} s") from None
+            self._starting = None
+        return self._pool
 
     def end(self) -> None:
         """End the process, whatever it is doing; the next task starts another."""
-        pool, pid = self._pool, self.pid
-        self._pool = self.pid = None
+        pool, pid, starting = self._pool, self.pid, self._starting
+        self._pool = self.pid = self._starting = None
         self._is_frozen = False
+        if starting is not None:
+            starting.cancel()
         if pid is not None:
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _started(module: str) -> int:
+    """Runs in a worker process, before its first task: the id of the process."""
+    if module:
+        importlib.import_module(module)
+    return os.getpid()
 
 
 def _work(task: Callable[[bytes], bytes], payload: bytes) -> bytes:

@@ -107,7 +107,7 @@ class ForecastService:
         monotonic: seconds of a clock that never goes back, for the share of time.
         workers: fit, forecast, and read the store. None: one process.
         cluster: computes the fits. A second process waits for it, so that forecasts need not wait.
-        deadline_seconds, fit_deadline_seconds: of a task of several series, including the start of its worker.
+        deadline_seconds, fit_deadline_seconds: of a task of several series; as long again for the start of its worker.
         share_percent: the largest share of a worker's time for fits.
         on_first: called with every series that gets its first forecast.
         by_whom: text to append to "has not been forecast yet".

@@ -27,6 +27,7 @@ from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.prices import Prices
 from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.core.schedules.wall_clock import zone_problem
+from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.history.database.address import PortableAddress, StoreAddress, portable
 from cronhpa.page.assets import load_assets
 from cronhpa.page.authentication import (
@@ -60,7 +61,8 @@ LOG = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-_REQUEST_SECONDS = 45.0
+# More than a view may take whose worker has to start.
+_REQUEST_SECONDS = 75.0
 _BODY_MAX = 2 * TEXT_MAX
 _ZONE_MAX = 64
 _INSTANT_MAX = 2**63 // SECOND
@@ -121,7 +123,7 @@ class PageServer:
     ) -> None:
         self._settings, self._objects, self._rights, self._now = settings, objects, rights, now
         self._fleet = FleetRows(objects, now)
-        self._views = PageWorker(_VIEWS_WAITING, _VIEW_SECONDS)
+        self._views = PageWorker(_VIEWS_WAITING, _VIEW_SECONDS, ProcessPool(1, "cronhpa.page.object_view"))
         self._runs = PageWorker(RUNS_MAX, _RUN_SECONDS)
         self._calendar = FleetCalendar(objects, self._views, now, settings.options)
         self._what_if = WhatIf(self._runs)

@@ -101,6 +101,38 @@ async def test_a_deadline_ends_the_process_and_the_next_task_has_another(process
     assert (before,) != processes.pids
 
 
+@pytest.mark.parametrize("stopped_by", ["its deadline", "its caller"])
+async def test_a_process_goes_on_starting_for_the_next_task(tmp_path, monkeypatch, stopped_by):
+    """Where processors are so busy that a start takes longer than a task may, the page never drew an object."""
+    monkeypatch.setenv("MAY_START", str(tmp_path / "may start"))
+    processes = ProcessPool(1, "forecasting.slow_to_import")
+
+    if stopped_by == "its deadline":
+        with pytest.raises(WorkerError, match=r"did not start within 0.2 s"):
+            await processes.run(echoes, b"first", 0.2)
+    else:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(processes.run(echoes, b"first", 600), 0.2)
+    wait_until((tmp_path / "importing").exists, within_s=600)
+    (tmp_path / "may start").touch()
+
+    assert b"next" == await processes.run(echoes, b"next", 600)
+    assert [*map(str, processes.pids)] == (tmp_path / "importing").read_text().split()
+    await processes.close()
+
+
+async def test_a_module_that_cannot_be_imported_is_tried_again(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    processes = ProcessPool(1, "written_later")
+
+    with pytest.raises(WorkerError, match="No module named 'written_later'"):
+        await processes.run(echoes, b"first", 600)
+    (tmp_path / "written_later.py").touch()
+
+    assert b"next" == await processes.run(echoes, b"next", 600)
+    await processes.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["hangs", "dies"])
 async def test_what_a_task_has_forked_ends_with_its_process(processes, tmp_path, how):
