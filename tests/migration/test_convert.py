@@ -79,6 +79,31 @@ def test_two_on_one_target_are_told():
     assert ["found 2 CronHPAs on this target"] == [remark.finding for remark in conversion.remarks]
 
 
+def with_each_field(value, other):
+    """The value many times, each with one field or element in it replaced by the other."""
+    for key in [*value] if isinstance(value, dict) else range(len(value)):
+        yield _with(value, key, other)
+        if isinstance(value[key], dict | list):
+            yield from (_with(value, key, below) for below in with_each_field(value[key], other))
+
+
+def _with(value, key, other):
+    changed = value.copy()
+    changed[key] = other
+    return changed
+
+
+@pytest.mark.parametrize("other", [["x"], 5, ""], ids=repr)
+@pytest.mark.parametrize("file", [file for file in FILES if file.stem != "keda-real"], ids=lambda file: file.stem)
+def test_no_field_of_another_type_ends_in_a_traceback(file, other):
+    """Found: TypeError for an apiVersion that is a list, for metrics that are texts, and for an empty schedule."""
+    for body in yaml.safe_load_all(file.read_text()):
+        for changed in with_each_field(body, other):
+            conversion = convert([Document("in.yaml", changed)], now=NOW)
+
+            assert not any(list(problems(manifest["spec"])) for manifest in conversion.manifests)
+
+
 values = st.recursive(
     st.none()
     | st.booleans()

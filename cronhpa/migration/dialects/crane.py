@@ -101,7 +101,8 @@ def _forecast(document: FieldReader, spec: FieldReader, metrics: list[Json]) -> 
             )
     if "prediction" not in spec:
         return None
-    settings = spec.raw("prediction")
+    settings = spec.mapping("prediction").body
+    spec.ignore("prediction")
     if settings:
         spec.remark(
             "prediction",

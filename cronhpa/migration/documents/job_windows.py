@@ -45,8 +45,8 @@ def names_weekday_7(text: str) -> bool:
 
 def without_seconds(text: str) -> tuple[str, str]:
     """The last five fields of a text that begins with seconds, and the seconds field. A missing weekday becomes `*`."""
-    fields = five_fields(text).split()
-    seconds, rest = fields[0], fields[1:]
+    seconds, _, others = five_fields(text).partition(" ")
+    rest = others.split()
     return " ".join([*rest, "*"] if len(rest) == 4 else rest), seconds  # noqa: PLR2004 - minute, hour, day, month
 
 

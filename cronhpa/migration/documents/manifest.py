@@ -65,7 +65,7 @@ def _with_texts(value: Any) -> Any:
 def cron_hpa(metadata: Json, spec: Json) -> Json:
     """A CronHPA. A target in an API version that Kubernetes has removed gets the one that it has now."""
     ref = spec.get("scaleTargetRef")
-    if isinstance(ref, Mapping) and ref.get("apiVersion") in _REMOVED:
+    if isinstance(ref, Mapping) and str(ref.get("apiVersion")) in _REMOVED:
         spec = spec | {"scaleTargetRef": {**ref, "apiVersion": "apps/v1"}}
     return manifest(KIND, API_VERSION, metadata, spec)
 
@@ -139,7 +139,6 @@ def unique_names(schedules: Sequence[Json]) -> list[Json]:
 
 def has_load(metrics: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a metric has a target per pod: a forecast needs one."""
-    targets = [
-        source.get("target") or {} for metric in metrics for source in metric.values() if isinstance(source, dict)
-    ]
-    return any("averageValue" in target or "averageUtilization" in target for target in targets)
+    sources = (source for metric in metrics if isinstance(metric, Mapping) for source in metric.values())
+    targets = (source.get("target") for source in sources if isinstance(source, Mapping))
+    return any({"averageValue", "averageUtilization"} & {*target} for target in targets if isinstance(target, Mapping))
