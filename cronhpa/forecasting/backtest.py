@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from cronhpa.core.forecasts.budget_tracker import BudgetTracker
-from cronhpa.core.forecasts.floor import container_of, forecast_metric, forecast_source, pod_capacity, target_load
+from cronhpa.core.forecasts.floor import forecast_metric, forecast_source, pod_capacity, target_load
 from cronhpa.core.forecasts.left_out import left_out
 from cronhpa.core.model.instant import Nanoseconds
 from cronhpa.core.model.spec import Metric, Span, Spec
@@ -85,11 +85,6 @@ def stated_capacity(spec: Spec, metric: Metric, requests: Mapping[str, int]) -> 
     """The load that one pod can carry, as the object states it."""
     percent = spec.forecast.pod_capacity_percent if spec.forecast is not None else None
     return pod_capacity(metric, requests.get(name_of(metric)), percent)
-
-
-def priced_requests(spec: Spec, requests: Mapping[str, int]) -> dict[str, int]:
-    """The requests that are of whole pods, and not of one container that a metric measures."""
-    return {name: requests[name] for name in requests if container_of(spec, name) is None}
 
 
 def with_one(spec: Spec, metric: Metric | None) -> Spec:

@@ -17,7 +17,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.forecasts.floor import container_of
 from cronhpa.core.forecasts.left_out import around_today, left_out
 from cronhpa.core.model.instant import HOUR, Nanoseconds
 from cronhpa.forecasting.messages import ForecastTarget
@@ -292,7 +291,7 @@ class Learning:
             await asyncio.sleep(self._pauses.backfill)
             wanted = [target for state in self._objects if (target := target_of(state)) is not None]
             if self._store is not None and self._is_leading():
-                targets = ((one.series, one.spec.target, container_of(one.spec, one.series.metric)) for one in wanted)
+                targets = ((one.series, one.spec.target, one.spec.container_of(one.series.metric)) for one in wanted)
                 await backfills.run_round(self._open_prometheus, self._store.loads, targets, self._clock.now)
 
     async def keep_fits(self) -> None:

@@ -20,6 +20,7 @@ from cronhpa.api.status_memory import parse_memory
 from cronhpa.api.written_spec import written_spec
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.memory import START_UP_UNKNOWN, Memory
+from cronhpa.core.model.prices import priced_requests
 from cronhpa.core.model.spec import ControllerOptions, Mode, Span, Spec
 from cronhpa.forecasting.backtest import (
     POINTS_MIN,
@@ -29,7 +30,6 @@ from cronhpa.forecasting.backtest import (
     load_of_points,
     loaded_metric,
     name_of,
-    priced_requests,
     stated_capacity,
     with_one,
 )

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from cronhpa.api.explained.explanation import hidden_sources
 from cronhpa.api.identity import GROUP, KIND
 from cronhpa.api.parse import SpecError, parse_spec
-from cronhpa.core.forecasts.floor import container_of
 from cronhpa.core.model.instant import Nanoseconds, parse_duration, parse_instant
 from cronhpa.core.model.quantity import parse_milli
 from cronhpa.core.model.spec import ControllerOptions, Spec
@@ -132,7 +131,7 @@ class PodRequests(Struct, frozen=True):
         out = dict(self.whole)
         for metric in spec.metrics:
             name = getattr(metric, "name", "")
-            container = container_of(spec, name)
+            container = spec.container_of(name)
             if container is not None:
                 out.pop(name, None)
                 own = self.by_container.get(container, {})

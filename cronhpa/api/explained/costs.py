@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import parse_memory
-from cronhpa.core.model.prices import Prices, money
+from cronhpa.core.model.prices import Prices, money, priced_requests
+from cronhpa.core.model.spec import ControllerOptions
 
 
 def costs_of(body: dict[str, Any], prices: Prices) -> str:
@@ -14,14 +16,14 @@ def costs_of(body: dict[str, Any], prices: Prices) -> str:
     replicas = status.get("currentReplicas")
     if not prices.is_stated or replicas is None:
         return ""
-    # What one container requests says nothing of the pod. Of several metrics of one resource the first is stated.
-    kinds: dict[str, str] = {}
-    for metric in (body.get("spec") or {}).get("metrics") or ():
-        for kind in ("resource", "containerResource"):
-            if metric.get(kind):
-                kinds.setdefault(metric[kind]["name"], kind)
     stated = parse_memory(status).request_per_pod
-    requests = {name: stated[name] for name in stated if kinds.get(name) != "containerResource"}
+    try:
+        spec = parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())
+    except SpecError:
+        # Whose requests they are is not known.
+        requests = {}
+    else:
+        requests = priced_requests(spec, stated)
     price = prices.of_pod(requests)
     if price is None:
         return prices.unknown(requests)

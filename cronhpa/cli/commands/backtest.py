@@ -130,9 +130,9 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     from cronhpa.cli.objects.manifests import own_zone
     from cronhpa.cli.picture.drawing import check_picture
     from cronhpa.cli.tables.backtest_table import Backtest
-    from cronhpa.core.model.prices import Prices
+    from cronhpa.core.model.prices import Prices, priced_requests
     from cronhpa.core.schedules.wall_clock import zone_problem
-    from cronhpa.forecasting.backtest import priced_requests, with_one
+    from cronhpa.forecasting.backtest import with_one
     from cronhpa.forecasting.pool import use_one_thread
     from cronhpa.history.database.series import Series
 
@@ -230,7 +230,6 @@ def _query(
 ) -> PrometheusRequest:
     """The query for a Prometheus. The operator's queries and token are for the operator's Prometheus alone."""
     from cronhpa.cli.past.past import PrometheusRequest
-    from cronhpa.core.forecasts.floor import container_of
 
     queries: dict[str, str] = {}
     if history is not None and history == os.environ.get(_PROMETHEUS):
@@ -242,7 +241,7 @@ def _query(
             _end(f"{_QUERIES}: {error}: PromQL by metric, as JSON, is accepted")
         own = os.environ.get(_TOKEN_FILE)
         token_file = token_file or (Path(own) if own else None)
-    return PrometheusRequest(spec.target, promql, _DAYS_ASKED, queries, token_file, container_of(spec, metric))
+    return PrometheusRequest(spec.target, promql, _DAYS_ASKED, queries, token_file, spec.container_of(metric))
 
 
 def _requests(pod_request: str | None, memory: Memory) -> dict[str, int]:

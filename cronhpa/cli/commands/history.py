@@ -134,7 +134,6 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
 
 def _checked(target: str, metric: str, where: ObjectLocation) -> tuple[Series, tuple[TargetRef, str | None]]:
     """The series of an object in the cluster that has this metric, its target, and the container whose usage it is."""
-    from cronhpa.core.forecasts.floor import container_of
     from cronhpa.history.database.series import Series
 
     escape = "--before-object imports all the same"
@@ -146,7 +145,7 @@ def _checked(target: str, metric: str, where: ObjectLocation) -> tuple[Series, t
     if metric not in names:
         has = f"it has {', '.join(names)}" if names else "it has no metrics"
         fail("history import", f"{given.label} has no metric {metric}: {has}: name one with --metric; {escape}")
-    return Series(given.spec.namespace, given.name, metric), (given.spec.target, container_of(given.spec, metric))
+    return Series(given.spec.namespace, given.name, metric), (given.spec.target, given.spec.container_of(metric))
 
 
 def _backfill(store: StoreAddress) -> Backfill:

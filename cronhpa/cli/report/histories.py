@@ -14,7 +14,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cronhpa.core.forecasts.floor import container_of
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds, format_instant
 from cronhpa.history.database.series import Series, is_load
 from cronhpa.history.imports.files import HEADER, HistoryError, read_points
@@ -146,7 +145,7 @@ class Histories:
             raise PrometheusError(self._missing(autoscaler, metric))
         series = Series(autoscaler.namespace, autoscaler.name, metric)
         query = autoscaler.queries.get(metric) or self._prometheus.query_for(
-            series, autoscaler.spec.target, container_of(autoscaler.spec, metric)
+            series, autoscaler.spec.target, autoscaler.spec.container_of(metric)
         )
         return await self._fetched(autoscaler, metric, query)
 

@@ -234,11 +234,6 @@ def forecast_source(spec: Spec) -> Load | None:
     return next(chain(own, shared), None)
 
 
-def container_of(spec: Spec, metric: str) -> str | None:
-    """The container whose usage a metric of this name is; None if it is that of whole pods, or of no resource."""
-    return next((one.container for one in spec.metrics if isinstance(one, ResourceMetric) and one.name == metric), None)
-
-
 def _not_made(spec: Spec) -> Absent:
     if forecast_metric(spec) is None:
         return Absent(

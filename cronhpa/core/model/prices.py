@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from cronhpa.core.model.spec import Spec
+
 _GIB = 2**30
 _MILLI = 1000
 
@@ -43,6 +45,11 @@ class Prices(Struct, frozen=True):
         missing = [name for name, price in prices.items() if price is not None and name not in requests]
         known = f"no request for {' or '.join(missing)} is known: state a pod's price"
         return f"its price is not known: {known}" if missing else ""
+
+
+def priced_requests(spec: Spec, requests: Mapping[str, int]) -> dict[str, int]:
+    """The requests that are of whole pods, and not of one container that a metric measures."""
+    return {name: requests[name] for name in requests if spec.container_of(name) is None}
 
 
 def money(amount: float) -> str:

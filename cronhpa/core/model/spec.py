@@ -360,6 +360,11 @@ class Spec(Struct, frozen=True, cache_hash=True, dict=True):
         """Whether a source asks for capacity ahead of time, so that the pods' start-up time matters."""
         return bool(self.schedules) or bool(self.schedules_from) or self.forecast is not None
 
+    def container_of(self, metric: str) -> str | None:
+        """The container whose usage a metric of this name is; None if it is that of whole pods, or of no resource."""
+        of_resources = (one for one in self.metrics if isinstance(one, ResourceMetric) and one.name == metric)
+        return next((one.container for one in of_resources), None)
+
     @property
     def scales_to_zero(self) -> bool:
         """Whether a metric can wake the target from zero: only Object and External metrics need no pods."""

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.situations import NOW, cpu, forecast, queue, queued, seen, spec
-from cronhpa.core.forecasts.floor import container_of, forecast_metric, load_of, predict
+from cronhpa.core.forecasts.floor import forecast_metric, load_of, predict
 from cronhpa.core.model.decision import Abstention, ExpectedLoad, FloorLimit, Proposal, Role, Source
 from cronhpa.core.model.instant import MINUTE, SECOND
 from cronhpa.core.model.memory import Memory, lead_time
@@ -120,15 +120,6 @@ def test_the_request_is_remembered_while_there_is_no_pod_to_ask():
 
 def test_without_any_request_the_forecast_abstains():
     assert "NoPodLoad" == reason(floor(9, metric=cpu(60)))
-
-
-def test_the_load_of_a_container_is_not_that_of_its_pods():
-    of_app = replace(cpu(), container="app")
-
-    assert ["app", None, None, None] == [
-        container_of(spec(metrics=metrics), name)
-        for metrics, name in [((of_app,), "cpu"), ((cpu(), of_app), "cpu"), ((of_app,), "memory"), ((queue(),), "cpu")]
-    ]
 
 
 def test_the_lead_time_is_the_start_up_and_one_reconciliation():

@@ -31,6 +31,15 @@ def test_only_a_metric_that_needs_no_pods_wakes_a_target_from_zero():
     assert [False, False, True, True, True] == [spec(metrics=metrics).scales_to_zero for metrics in metric_sets]
 
 
+def test_the_load_of_a_container_is_not_that_of_its_pods():
+    of_app = replace(cpu(), container="app")
+
+    assert ["app", None, None, None] == [
+        spec(metrics=metrics).container_of(name)
+        for metrics, name in [((of_app,), "cpu"), ((cpu(), of_app), "cpu"), ((of_app,), "memory"), ((queue(),), "cpu")]
+    ]
+
+
 def test_the_longest_period_is_that_of_any_policy():
     of = behavior(up=rules(("Pods", 4, 15), ("Percent", 100, 90)), down=rules())
 
