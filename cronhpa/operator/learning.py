@@ -221,8 +221,10 @@ class Learning:
 
     async def _read_spend(self, store: Store) -> None:
         """Reads what objects that have come spent before."""
-        if series := self._budgets.unread(_SPEND_READ_AT_ONCE):
-            now = self._clock.now()
+        series, now = self._budgets.unread(_SPEND_READ_AT_ONCE), self._clock.now()
+        if not series:
+            return
+        with suppress(StoreError):  # a flush tells of a store that is away; they are read after a later one
             spend = await asyncio.to_thread(store.spend.of, series, now - SPEND_KEPT, now)
             self._budgets.load(spend, read=series)
 

@@ -13,9 +13,10 @@ from cronhpa.core.decide import decide
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.history.database.database import StoreError
 from cronhpa.history.database.series import Series
 from cronhpa.history.imports.prometheus import Prometheus
-from cronhpa.history.load.spend import Spend
+from cronhpa.history.load.spend import HourlySpend, Spend
 from cronhpa.history.store import Store
 from cronhpa.kube.clock import Clock
 from cronhpa.operator.learning import Learning, LearningPauses
@@ -158,6 +159,25 @@ async def test_an_object_that_is_made_anew_has_no_new_budget(tmp_path):
     await lived(learning(tmp_path / "history.db", budgets=budgets).keep_history(), is_known_again)
 
     assert round(1000 * 100_000 / (168 * 36_000)) == reconcile(now + 2 * MINUTE)
+
+
+async def test_a_spend_that_cannot_be_read_once_keeps_the_history_open(tmp_path, monkeypatch):
+    """Found: the history was given up for a minute, and nothing was written meanwhile."""
+    budgets, reads, of = BudgetTrackers(), [], HourlySpend.of
+    asking, observation, now = spec(forecast=ForecastSettings()), queued(20, current=2), time.time_ns()
+    budgets.count(SHOP, asking, observation, Memory(), decide(asking, observation, None, Memory(), now), now)
+
+    def away_once(*given):
+        reads.append(given)
+        if len(reads) == 1:
+            raise StoreError("away")
+        return of(*given)
+
+    monkeypatch.setattr(HourlySpend, "of", away_once)
+    keeping = learning(tmp_path / "history.db", budgets=budgets).keep_history()
+    await lived(keeping, lambda: not budgets.unread(1))
+
+    assert 2 == len(reads)
 
 
 async def test_the_past_of_each_object_is_asked_of_prometheus_once(tmp_path):
