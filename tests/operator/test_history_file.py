@@ -49,9 +49,12 @@ def test_a_file_that_is_gone_is_noticed_and_opened_anew(tmp_path, befall):
         befall(path)
         with pytest.raises(StoreError, match="removed or replaced"):
             await asyncio.wait_for(keeping, 60)
-        loads.append(SAMPLE)
         again = asyncio.create_task(keeper.keep_history())
-        await asyncio.sleep(0.3)
+        async with asyncio.timeout(60):
+            for _ in range(2):  # the second one is taken once the first one is written
+                loads.append(SAMPLE)
+                while loads:  # noqa: ASYNC110 - a thread writes them
+                    await asyncio.sleep(0.01)
         again.cancel()
 
     asyncio.run(scenario())
