@@ -71,10 +71,8 @@ class Standing(Struct, gc=False):
     """The usage of each metric in the newest period, milli-units."""
     at: Nanoseconds
     """The newest period's instant."""
-    remembered_at: Nanoseconds
-    """The instant with which the memory keeps the newest period."""
     periods: list[Nanoseconds] = field(default_factory=list)
-    """The `remembered_at` of each period for which it has stood, the oldest first."""
+    """For each period for which it has stood the instant with which the memory keeps it, the oldest first."""
 
     def covers(self, usages: Iterable[int], now: Nanoseconds) -> bool:
         """Whether the decision stands in a period with these usages. False after a clock was set back."""
@@ -119,9 +117,9 @@ class Standing(Struct, gc=False):
         )
 
     def note_period(self, usages: tuple[int, ...], now: Nanoseconds, remembered_at: Nanoseconds) -> None:
-        """Notes a period in which the decision stands. remembered_at: the instant with which the memory keeps it."""
-        self.usages, self.at, self.remembered_at = usages, now, remembered_at
-        self.periods.append(remembered_at)
+        """Notes a period in which the decision stands; the memory keeps it with `remembered_at`, or the last one."""
+        self.usages, self.at = usages, now
+        self.periods.append(max(remembered_at, self.periods[-1] if self.periods else self.decision.at))
 
     def trusts(self, samples: Mapping[str, Sample] | Absent) -> bool:
         """Whether the sample of each starting pod counts fully."""
@@ -155,7 +153,7 @@ class Standing(Struct, gc=False):
             return self.decision
         proposals = tuple(self._proposal(index, usage) for index, usage in enumerate(self.usages))
         recommended = replace(self.recommended, at=self.at)
-        return replace(self.decision, at=self.remembered_at, metrics=proposals, recommended=recommended)
+        return replace(self.decision, at=self.periods[-1], metrics=proposals, recommended=recommended)
 
 
 def standing_of(
@@ -211,7 +209,6 @@ def standing_of(
         started=started,
         usages=usages,
         at=now,
-        remembered_at=decision.at,
     )
 
 

@@ -69,8 +69,7 @@ class StandingDecisions:
             usages = _listed_usages(standing, inputs, measured, now)
         if usages is None or not standing.covers(usages, now):
             return False
-        at = caused_at(state.namespace, standing.spec.options.sync_period, now)
-        standing.note_period(usages, now, max(at, standing.remembered_at))
+        standing.note_period(usages, now, caused_at(state.namespace, standing.spec.options.sync_period, now))
         self.stood += 1
         if inputs.load is not None:
             index, series = inputs.load
@@ -138,7 +137,7 @@ class StandingDecisions:
     def _compare(self, state: ObjectState, standing: Standing, record: Record) -> None:
         """Compares a decision that stands with the one that would be made."""
         decided = self._decide(record.spec, record.observation, record.forecast, record.memory, record.now)
-        decision = replace(decided, at=standing.remembered_at)
+        decision = replace(decided, at=standing.periods[-1])
         memory = record.memory.after(decision, Withheld(), record.spec, record.observation)
         made = (decision, record.observation.readings, memory, False)
         stood = (standing.newest_decision, standing.newest_readings, state.local.memory, decision.rescales)
