@@ -58,6 +58,8 @@ class EventPreview(Struct, frozen=True):
     """The objects that it concerns, with its schedules in their specs."""
     opens: str = ""
     """The schedule that opens then, of an event with several that open one after the other."""
+    until: Nanoseconds | None = None
+    """The end of the span before which none of its windows opens; None where starts were looked for without an end."""
 
 
 def preview_event(
@@ -91,6 +93,14 @@ def preview_event(
         made = _preview_at(document, given, at, zone, labels_of or {}, loads or {}, others)
         out.append(replace(made, opens=", ".join(new) if len(event.schedules) > 1 else ""))
     return out
+
+
+def before(end: Nanoseconds, previews: Sequence[EventPreview]) -> list[EventPreview]:
+    """Those that start before the end; of an event that does not, one without a start."""
+    kept = [one for one in previews if one.start is None or one.start < end]
+    keys = {one.event.key for one in kept}
+    later = {one.event.key: one for one in reversed(previews) if one.event.key not in keys}
+    return [*kept, *(replace(one, start=None, rows=(), room=None, until=end) for one in reversed(later.values()))]
 
 
 def _preview_at(
@@ -214,12 +224,14 @@ def _picks(document: EventDocument, one: ObjectInput, labels_of: Labels) -> bool
 
 def as_lines(preview: EventPreview, now: Nanoseconds) -> Iterable[str]:
     """The table of one event."""
+    from cronhpa.cli.tables.time_format import format_moment
     from cronhpa.core.model.local_time import local_times
 
     event = preview.event
     where = f"{event.namespace}/{event.name}" if event.namespace else event.name
     if preview.start is None:
-        yield f"{where}: {event.reason}: no window of it opens any more"
+        when = "any more" if preview.until is None else f"before {format_moment(preview.until, preview.zone)}"
+        yield f"{where}: {event.reason}: no window of it opens {when}"
         return
     when = "now" if preview.start == now else _start(preview)
     yield f"{where}{preview.opens and f' ({preview.opens})'}: {event.reason}, from {when} ({preview.zone})"

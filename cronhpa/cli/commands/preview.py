@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from cronhpa.core.model.calendar import Calendar, Calendars
     from cronhpa.core.model.memory import Memory
 
+_SPAN_DEFAULT = "7d"
 # The longest span: nobody plans further ahead by the hour.
 _SPAN_MAX = 10 * 366 * DAY
 # The width of a pipe, of a log, and of a terminal of the usual size.
@@ -73,8 +74,13 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         str, typer.Option("--from", metavar="TIME", help="Begin: a local date or time, or one with an offset.")
     ] = "now",
     end: Annotated[
-        str, typer.Option("--to", metavar="TIME|LENGTH", help="End: a time, or a length such as 12h or 90d.")
-    ] = "7d",
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="TIME|LENGTH",
+            help="End: a time, or a length such as 12h or 90d. Default: 7d; of a planned event its next start.",
+        ),
+    ] = None,
     zone: Annotated[str | None, typer.Option(help="IANA time zone of the times shown. Default: the object's.")] = None,
     output: Annotated[PreviewOutput, typer.Option("--output", "-o", help="Output format.")] = PreviewOutput.TABLE,
     picture: Annotated[
@@ -150,7 +156,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         raise typer.Exit(int(events_differ or any(changed.change != "Same" for changed in differences)))
     if with_planned:
         every_file = [file for of_word in files for file in of_word]
-        previews = _preview_events(every_file, where, calendars, arguments, output)
+        previews = _preview_events(every_file, where, calendars, arguments, output, every=every)
         if picture is not None:
             _draw([_subject(one, arguments) for preview in previews for one in preview.picked], picture)
         if fail_on_conflict:
@@ -210,7 +216,7 @@ def _events_of(
     """The previews of the events of files, from --from on, in --zone."""
     from msgspec.structs import replace
 
-    from cronhpa.cli.commands.event_preview import previews_of
+    from cronhpa.cli.commands.event_preview import before, previews_of
     from cronhpa.cli.objects.event_documents import read_events
 
     with _readable_inputs(code):
@@ -219,14 +225,24 @@ def _events_of(
         zone = arguments.zone or next(iter(zones), "UTC")
         begin = arguments.now if arguments.begin == "now" else _span(arguments, zone)[0]
         made = previews_of(documents, files, where, calendars, begin)
+        if arguments.end is not None:
+            made = before(_span(arguments, zone)[1], made)
     return made if arguments.zone is None else [replace(one, zone=arguments.zone) for one in made]
 
 
 def _preview_events(
-    files: Sequence[Path], where: ObjectLocation, calendars: Calendars, arguments: _Arguments, output: PreviewOutput
+    files: Sequence[Path],
+    where: ObjectLocation,
+    calendars: Calendars,
+    arguments: _Arguments,
+    output: PreviewOutput,
+    *,
+    every: bool,
 ) -> list[EventPreview]:
     from cronhpa.cli.commands.event_preview import as_json, as_lines
 
+    if every:
+        raise typer.BadParameter("the table of a planned event has no days: leave it out", param_hint="--all")
     made = _events_of(files, where, calendars, arguments, code=1)
     if output is PreviewOutput.JSON:
         show(as_json(made))
@@ -287,7 +303,7 @@ class _Arguments(Struct, frozen=True):
     """The options: the span as it was typed, the zone, the start-up time of a pod; None for an option not given."""
 
     begin: str
-    end: str
+    end: str | None
     zone: str | None
     start_up: Nanoseconds | None
     now: Nanoseconds
@@ -414,7 +430,7 @@ def _pairs(
 def _span(arguments: _Arguments, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
     from cronhpa.cli.tables.time_format import parse_length, parse_moment
 
-    begin, end = arguments.begin, arguments.end
+    begin, end = arguments.begin, arguments.end or _SPAN_DEFAULT
     try:
         start = parse_moment(begin, zone, arguments.now)
     except ValueError as error:

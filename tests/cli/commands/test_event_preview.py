@@ -82,6 +82,23 @@ def test_for_programs_it_is_json(preview):
     assert ("sale", "2996-11-27T06:00:00Z", 10, 0) == tuple(event[key] for key in ("event", "start", "pods", "short"))
 
 
+def test_to_ends_the_span_in_which_starts_are_shown(preview):
+    """Found: --to had no effect. The window opens on the 27th at 6:00."""
+    span = ("--from", "2996-11-26", "--to")
+
+    before, after = (preview(EVENT, cron_hpa("shop", 4, 20), options=(*span, end)).stdout for end in ("1d", "2d"))
+
+    assert "prod/sale: Black Friday: no window of it opens before Sun 2996-11-27 00:00 +00:00\n" == before
+    assert "prod/shop" in after
+
+
+def test_all_is_refused_beside_an_event_as_its_table_has_no_days(preview):
+    answer = preview(EVENT, cron_hpa("shop", 4, 20), options=("--all",))
+
+    assert 2 == answer.exit_code
+    assert "the table of a planned event has no days" in " ".join(answer.stderr.replace("│", " ").split())
+
+
 def test_an_event_for_nobody_says_so(preview):
     answer = preview(EVENT, cron_hpa("jobs", 1, 5, tier="batch"))
 
