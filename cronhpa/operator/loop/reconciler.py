@@ -196,11 +196,11 @@ class Reconciler:
         contradictions: tuple[Conflict, ...],
     ) -> Reconciliation:
         """Remembers a decision, unless it scales: then the writer does, once the outcome is known."""
-        spec, now, local = record.spec, record.now, state.local
-        assert state.target is not None
-        owner_problem = self._cluster.owners.problem(state, self._inventory.rivals_on(state.target))
+        spec, now, local, target = record.spec, record.now, state.local, state.target
+        assert target is not None
+        owner_problem = self._cluster.owners.problem(state, self._inventory.rivals_on(target))
         if owner_problem is None and self._cluster.watches.hpas_unknown(state.namespace) is not None:
-            owner_problem = former_problem(state.served.status, state.target)
+            owner_problem = former_problem(state.served.status, target)
         state.due.next_edge = urgent_edge(spec, decision)
         local.under_provisioned.note(record.observation, decision, now)
         self._writer.decisions.note_point(state, record, decision)
@@ -215,7 +215,7 @@ class Reconciler:
             conflicts=contradictions,
             zone=state.served.parsed.zone,
             contested=local.replica_conflict.problem,
-            requests_changed=self._cluster.vertical_autoscalers.problem(state.target, spec),
+            requests_changed=self._cluster.vertical_autoscalers.problem(target, spec),
             placeholder_problem=local.placeholder_problem,
         )
         self.crowds.note_decision(state.key, spec, decision, record.memory, scales=reconciliation.scales)
@@ -281,8 +281,8 @@ class Reconciler:
         self, state: ObjectState, spec: Spec, now: Nanoseconds
     ) -> tuple[Forecast | None, Forecast | Absent | None]:
         """(newest forecast, forecast within its budget for the decision)."""
-        series = state.load_series
-        if spec.forecast is None or series is None:
+        series = None if spec.forecast is None else state.load_series
+        if series is None:
             return None, None
         newest = self._forecasts.latest(series)
         if isinstance(newest, Absent):
@@ -298,8 +298,8 @@ class Reconciler:
         owner_problem: str | None,
     ) -> int | None:
         """The part of its budget that an active forecast has used, with this reconciliation; None without one."""
-        series = state.load_series
-        if forecast is None or series is None or owner_problem is not None or record.spec.mode is not Mode.ACTIVE:
+        series = None if forecast is None else state.load_series
+        if series is None or owner_problem is not None or record.spec.mode is not Mode.ACTIVE:
             return None
         self.budgets.count(series, record.spec, record.observation, record.memory, decision, record.now)
         return self.budgets.used_permille(series)
