@@ -61,7 +61,7 @@ class StandingDecisions:
         standing, inputs = state.local.standing, state.local.inputs
         if standing is None or inputs is None or state.local.changed:
             return False
-        if not inputs.is_current or self._has_another_crowd(state, now):
+        if not inputs.is_current or (standing.spec.schedules and self._has_another_crowd(state, now)):
             return False
         if isinstance(measured, Observation):
             usages = standing.usages_of(measured.readings)
@@ -129,10 +129,8 @@ class StandingDecisions:
 
     def _has_another_crowd(self, state: ObjectState, now: Nanoseconds) -> bool:
         """Whether others have joined or left an object's next start, so that its lead may begin at another time."""
-        latest, spec = state.local.latest, state.served.spec
-        if latest is None or spec is None or not spec.schedules:
-            return False
-        return self._crowds.crowd_of(state.key, now) is not latest.observation.crowd
+        latest = state.local.latest
+        return latest is not None and self._crowds.crowd_of(state.key, now) is not latest.observation.crowd
 
     def _compare(self, state: ObjectState, standing: Standing, record: Record) -> None:
         """Compares a decision that stands with the one that would be made."""
