@@ -28,6 +28,9 @@ from cronhpa.operator.leader.election import LeaseStore, respected_seconds
 _KEPT = 4096
 _LOOKS = 64
 _LOOK_SECONDS = 5.0
+# So many durations of its Lease another installation is respected whose holder does not renew it. After one, a replica
+# of its own takes the Lease, within half of a duration; a Lease without a holder is taken at once.
+_DURATIONS = 1.5
 # Longer than the longest sync period: then no object names the Lease any more.
 _UNASKED_SECONDS = 2 * 3600.0
 
@@ -106,12 +109,14 @@ class Installations:
                 f"the operator of Lease {named} serves this object, and whether it still runs cannot be seen:"
                 f" {other.problem}"
             )
-        # The longer of both durations counts: the other's renewals may be further apart than ours.
-        if other.spec is None or other.looked_at - other.changed_at < max(
-            self._lease_seconds, respected_seconds(other.spec, self._lease_seconds)
-        ):
+        if other.spec is None or other.looked_at - other.changed_at < self._respected_seconds(other.spec):
             return f"the operator of Lease {named} serves this object, so this one holds: remove one of the two"
         return None
+
+    def _respected_seconds(self, spec: LeaseSpec) -> float:
+        # The longer of both durations counts: the other's renewals may be further apart than ours.
+        longer = max(self._lease_seconds, respected_seconds(spec, self._lease_seconds))
+        return _DURATIONS * longer if spec.holder else longer
 
     async def run(self) -> None:
         """Reads the Leases of other installations that objects name, until cancelled."""
