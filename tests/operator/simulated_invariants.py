@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from model_api import START
-from simulated_replica import LEASE
+from simulated_replica import LEASE, TIMING
 from simulated_world import LEASES, Violation, World
 
 from cronhpa.core.model.instant import MINUTE, SECOND
@@ -45,6 +45,10 @@ _SWEPT = 330.0
 _LISTED = 760.0
 # Somebody may delete the Lease 20 times, each time before the other replica has seen it.
 _DELETED_IN_A_ROW = 160.0
+# Leases of other installations are read every five seconds.
+_LEASES_SEEN = 6.0
+# The floor of a younger CronHPA on the same target, higher than anything else asks for.
+YOUNGER_FLOOR = 30
 # No measured lead is longer in these hours: pods start within 20 s, and a status may be forged to say an hour.
 _LEAD_MINUTES = 60.0
 
@@ -63,7 +67,8 @@ class Judge:
     """
     stirs: (second, what) of everything that was done to the system. recommended: in each period, also by decisions that
     stand. written: (second, from, to) of each scale write. lease_of: by which the objects of a namespace are decided.
-    since: since when something holds, by its name. gone: the uid of the object that was deleted last.
+    since: since when something holds, by its name. gone: the uid of the object that was deleted last. others: by the
+    names of another installation's replicas, its Lease.
     """
 
     world: World
@@ -77,6 +82,7 @@ class Judge:
     since: dict[str, float] = field(default_factory=dict)
     spec: dict[str, Any] | None = None
     gone: str = ""
+    others: dict[str, LeaseName] = field(default_factory=dict)
     violation: Violation | None = None
     # When the object was reconciled last.
     reconciled: float = 0.0
@@ -98,7 +104,7 @@ class Judge:
         self.stir(f"{what} ends")
 
     def note(self, who: str, spec: Any, decision: Any) -> None:
-        if spec.namespace != self.namespace:
+        if spec.namespace != self.namespace or spec.min_replicas == YOUNGER_FLOOR:
             return
         self._check_bounds(who, spec, decision)
         if decision.recommended is not None:
@@ -106,9 +112,9 @@ class Judge:
             self.recommended.append(Recommended(now, who, decision.recommended.highest, now))
         self._note_reconciled()
 
-    def note_standing(self, who: str, namespace: str) -> None:
+    def note_standing(self, who: str, namespace: str, name: str) -> None:
         """A replica's newest decision stands for one more period."""
-        if namespace != self.namespace:
+        if (namespace, name) != (self.namespace, self.name):
             return
         latest = next((one for one in reversed(self.recommended) if one.who == who), None)
         assert latest is not None, "what stands was decided"
@@ -171,11 +177,13 @@ class Judge:
             return
         self._check_parts_written(plural, below, body)
         namespace = (resource or body)["metadata"]["namespace"]
-        lease = self.lease_of(namespace)
+        lease = self.others.get(client.who) or self.lease_of(namespace)
+        if plural in {"cronhpas", "deployments"}:
+            self._check_installation(client.who, lease, plural, resource["metadata"])
         holder = self.world.led_last.get((lease.namespace, lease.name), client.who)
         if holder != client.who and not self._may_be_led_by_two():
             self.fail("S4", f"{client.who} writes {plural}/{below}, and {holder} led last")
-        if namespace != self.namespace:
+        if namespace != self.namespace or (plural == "cronhpas" and resource["metadata"]["name"] != self.name):
             return
         if below == "status":
             self.status_writes.append(self.world.seconds())
@@ -187,8 +195,25 @@ class Judge:
         Whether somebody deleted the Lease while there was no object: a replica that starts leads at once then, beside
         the former leader until one of the two finds the other's Lease (docs/engineering/reliability.md).
         """
-        has_no_object = "deleted" in self.since or self._stirred("deleted", _DELETED_IN_A_ROW)
-        return has_no_object and self._stirred("lease deleted", 60.0)
+        has_no_object = "deleted" in self.since or self.stirred("deleted", _DELETED_IN_A_ROW)
+        return has_no_object and self.stirred("lease deleted", 60.0)
+
+    def _check_installation(self, who: str, own: LeaseName, plural: str, meta: dict[str, Any]) -> None:
+        """
+        S4: nothing is written to an object, or to its target, that names an installation whose Lease is renewed.
+
+        One that starts anew when the other one takes its objects over may not have been seen: it sees them named anew.
+        """
+        found = self.world.objects["cronhpas"].get((meta["namespace"], meta["name"]), {})
+        named = found.get("status", {}).get("operator")
+        if not self.others or named == str(own):
+            return
+        now = self.world.seconds()
+        ago = [now - at for at in self.world.renewed[named]] if named else []
+        unseen = [one for one in ago if one < _LEASES_SEEN]
+        has_begun = unseen and (len(unseen) == len(ago) or ago[len(unseen)] - unseen[-1] > 1.25 * TIMING.lease)
+        if ago and ago[0] < TIMING.lease and not has_begun:
+            self.fail("S4", f"{who} of {own} writes {plural}, and {named} serves it")
 
     def _check_parts_written(self, plural: str, below: str | None, body: Any) -> None:
         """S11: nothing but statuses and replicas is written to what is somebody else's."""
@@ -199,24 +224,33 @@ class Judge:
 
     def _check_scale(self, who: str, old: int, new: int) -> None:
         now = self.world.seconds()
-        if self._lasts("foreign", _LISTED if self._stirred("silence of some events", _LISTED) else 120.0):
+        broken = "lists of horizontalpodautoscalers broken"
+        is_blind_step = (broken in self.since or self.stirred(broken, 120.0)) and not self._lowers(old, new, who)
+        is_told_late = self.stirred("silence of some events", _LISTED)
+        if self._lasts("foreign", _LISTED if is_told_late else 120.0) and not is_blind_step:
             self.fail("S10", f"{old} to {new} beside a HorizontalPodAutoscaler")
+        if new >= YOUNGER_FLOOR:
+            self.fail("S10", f"{old} to {new} by a younger CronHPA")
         is_told = now - self.world.told_deleted.get((who, self.gone), now) > _ONE_RECONCILIATION
         if "deleted" in self.since and (is_told or now - self.since["deleted"] > _SWEPT):
             self.fail("S11", f"{old} to {new} for an object that is gone")
-        if self.spec is not None and not self._stirred("edit", _SWEPT) and not self._stirred("object", _SWEPT):
+        if self.spec is not None and not self.stirred("edit", _SWEPT) and not self.stirred("object", _SWEPT):
             lowest, highest = _outermost(self.spec)
             if not (lowest <= new <= highest or old < new < lowest or highest < new < old):
                 self.fail("S1", f"{old} to {new}, outside {lowest} to {highest}")
-            if new < old <= self._cap(self.spec, who):
+            if self._lowers(old, new, who):
                 self._check_down(who, old, new)
         self.written.append((now, old, new))
+
+    def _lowers(self, old: int, new: int, who: str) -> bool:
+        """Whether metrics lower the count, for which all other owners must be known; a cap may."""
+        return self.spec is not None and new < old <= self._cap(self.spec, who)
 
     def _check_down(self, who: str, old: int, new: int) -> None:
         assert self.spec is not None
         now, spec = self.world.seconds(), self.spec
         self._check_evidence(old, new)
-        if self._stirred("forged", math.inf):
+        if self.stirred("forged", math.inf):
             return  # docs/engineering/security.md: it may make the operator forget a window and a period
         self._check_intent(old, new)
         rules = spec.get("behavior", {}).get("scaleDown", {})
@@ -224,10 +258,10 @@ class Judge:
         span = max(window, *(float(policy["periodSeconds"]) for policy in rules.get("policies", [])), 0.0) + 60
         # Who takes over has the instants of a status alone, by a clock that was set since.
         deciders = {by for at, by, *_ in self.recommended if now - at < span}
-        if self._stirred("target", span) or (self._stirred("clock", span) and len(deciders) > 1):
+        if self.stirred("target", span) or (self.stirred("clock", span) and len(deciders) > 1):
             return
         # Or by the clock of another replica: of two that drifted long ago one may be ahead by both drifts.
-        apart = 2 * _DRIFT if len(deciders) > 1 and self._stirred("clock of", math.inf) else 0.0
+        apart = 2 * _DRIFT if len(deciders) > 1 and self.stirred("clock of", math.inf) else 0.0
         slack = _SLACK + apart
         for at, by, count, decided in self.recommended:
             is_known = (by == who and not self._has_dropped(who, at)) or self._was_kept(decided)
@@ -246,7 +280,7 @@ class Judge:
 
     def _check_intent(self, old: int, new: int) -> None:
         """S5: a scale-down is in the object's status before it is done."""
-        if self._stirred("target restored", _ONE_RECONCILIATION):
+        if self.stirred("target restored", _ONE_RECONCILIATION):
             return  # the restore may have undone the status alone
         found = self.world.objects["cronhpas"].get((self.namespace, self.name), {})
         intent = found.get("status", {}).get("memory", {}).get("intent") or {}
@@ -296,9 +330,9 @@ class Judge:
         if not self.reconciled or self.spec is None or self._is_disturbed():
             return
         # An edit may have shortened a period that had begun.
-        period = _PERIOD_MAX if self._stirred("edit", pause + _SLACK) else self.spec["syncPeriodSeconds"]
+        period = _PERIOD_MAX if self.stirred("edit", pause + _SLACK) else self.spec["syncPeriodSeconds"]
         if pause > period + _SLACK:
-            rule = "S8" if "illness" in self.since or self._stirred("illness", pause + _SLACK) else "L2"
+            rule = "S8" if "illness" in self.since or self.stirred("illness", pause + _SLACK) else "L2"
             self.fail(rule, f"it was not reconciled for {pause:.0f} s")
 
     def check_calm(self, calm_since: float) -> None:
@@ -363,7 +397,7 @@ class Judge:
         recent = [what for at, what in self.stirs if now - at < _SWEPT]
         return any(not what.startswith(_NEIGHBOURLY) for what in (*recent, *self.since))
 
-    def _stirred(self, what: str, seconds: float) -> bool:
+    def stirred(self, what: str, seconds: float) -> bool:
         return any(self.world.seconds() - at < seconds and text.startswith(what) for at, text in self.stirs)
 
     def _cap(self, spec: dict[str, Any], who: str) -> int:
@@ -372,7 +406,7 @@ class Judge:
         caps = [spec["maxReplicas"], *(override[bound] for bound in ("replicas", "maxReplicas") if bound in override)]
         at = self.world.seconds() + self.world.operators_offset / SECOND
         # A replica whose clock drifts opens and closes its windows that much earlier or later.
-        drift = _DRIFT if self._stirred(f"clock of {who} drifts", math.inf) else 0.0
+        drift = _DRIFT if self.stirred(f"clock of {who} drifts", math.inf) else 0.0
         for schedule in spec.get("schedules", []):
             begin = 60.0 * int(schedule["start"].split()[0])
             if (

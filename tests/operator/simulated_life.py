@@ -18,8 +18,8 @@ from typing import Any
 from copied import copied
 from lives import CPU, cronhpa, deployment
 from model_api import START
-from simulated_invariants import OPEN_END, Judge
-from simulated_replica import LEASE, SimulatedReplica
+from simulated_invariants import OPEN_END, YOUNGER_FLOOR, Judge
+from simulated_replica import LEASE, OTHER_LEASE, SimulatedReplica
 from simulated_shards import SHARDS, SimulatedShardReplica
 from simulated_world import Violation, World
 from virtual_time import live
@@ -69,6 +69,13 @@ class Hour:
         self._has_neighbour = seed % 13 in {6, 11}
         # In four of seventeen somebody sets overrides.
         self._has_overrides = seed % 17 in {0, 5, 10, 14}
+        # In two of nineteen a second installation has the same objects, in two somebody makes a younger object for the
+        # target, in three nobody may list a kind, or its lists fail or hang. Forged statuses can hide an installation.
+        self._has_other = seed % 19 in {6, 12} and not (
+            self._has_shards or self._has_forger or self._has_deleter or self._has_restore
+        )
+        self._has_younger = seed % 19 in {7, 16} and not self._has_restore
+        self._has_broken_lists = seed % 19 in {9, 13, 18}
         self._deciding = deciding
         self._starts = 0
 
@@ -90,6 +97,8 @@ class Hour:
             world.load[_NEIGHBOUR, "shop"] = 1000
             cronhpa(world, namespace=_NEIGHBOUR, metrics=[CPU])
         self.replicas = [self._replica(), self._replica()]
+        if self._has_other:
+            self.replicas.append(self._other_replica())
         for replica in self.replicas:
             replica.start()
         await self._stir()
@@ -106,6 +115,17 @@ class Hour:
         if self._has_odd_api:
             replica.rate = self.dice.uniform(0.98, 1.02)
         return replica
+
+    def _other_replica(self) -> SimulatedReplica:
+        """One of the second installation."""
+        self._starts += 1
+        who = f"other-{self._starts}"
+        self.judge.others[who] = OTHER_LEASE
+        return SimulatedReplica(self.world, who, self.judge, self._deciding, OTHER_LEASE)
+
+    def _like(self, replica: SimulatedReplica) -> SimulatedReplica:
+        """A new replica of the same installation."""
+        return self._other_replica() if replica.lease == OTHER_LEASE else self._replica()
 
     def _spec(self) -> dict[str, Any]:
         dice = self.dice
@@ -180,6 +200,8 @@ class Hour:
             self._late_writes: 4 * self._has_odd_api,
             self._odd_metrics: 3 * self._has_odd_api, self._restore: 4 * self._has_restore,
             self._illness: 12 * self._has_neighbour, self._override: 6 * self._has_overrides,
+            self._uninstall: 6 * self._has_other, self._younger: 6 * self._has_younger,
+            self._broken_lists: 8 * self._has_broken_lists,
         }  # fmt: skip
 
     async def _lasting(self, what: str, least: float, most: float) -> None:
@@ -232,22 +254,27 @@ class Hour:
 
     async def _kill(self) -> None:
         for place in self._any_replica():
-            replica, fresh = self.replicas[place], self._replica()
+            replica = self.replicas[place]
+            fresh = self._like(replica)
             self.replicas[place] = fresh
             await replica.kill()
             await self._lasting(f"kill of {replica.who}", 0.1, 90)
             self.judge.end(f"kill of {replica.who}")
-            fresh.start()
-            self.judge.stir("start")
+            self._start(fresh)
 
     async def _stop(self) -> None:
         for place in self._any_replica():
             self.judge.stir("stop")
-            replica, fresh = self.replicas[place], self._replica()
+            replica = self.replicas[place]
+            fresh = self._like(replica)
             self.replicas[place] = fresh
             await replica.stop()
             await asyncio.sleep(self.dice.uniform(0.1, 60))
-            fresh.start()
+            self._start(fresh)
+
+    def _start(self, replica: SimulatedReplica) -> None:
+        if replica in self.replicas:  # else its installation is away
+            replica.start()
             self.judge.stir("start")
 
     async def _join(self) -> None:
@@ -263,6 +290,23 @@ class Hour:
             self.judge.stir("stop")
             self.replicas.remove(replica)
             await replica.stop()
+
+    async def _uninstall(self) -> None:
+        """All replicas of one of two installations go for a while, killed or stopped."""
+        lease, is_killed = self.dice.choice([LEASE, LEASE, OTHER_LEASE]), self.dice.random() < 0.5
+        gone = [replica for replica in self.replicas if replica.lease == lease]
+        if "uninstalled" in self.judge.since or not all(replica.is_whole for replica in gone):
+            return
+        self.replicas = [replica for replica in self.replicas if replica.lease != lease]
+        self.judge.begin("uninstalled")
+        for replica in gone:
+            await (replica.kill() if is_killed else replica.stop())
+        await asyncio.sleep(self.dice.uniform(10, 300))
+        for replica in gone:
+            fresh = self._like(replica)
+            self.replicas.append(fresh)
+            fresh.start()
+        self.judge.end("uninstalled")
 
     async def _freeze(self) -> None:
         for place in self._any_replica():
@@ -301,7 +345,7 @@ class Hour:
         self.world.edit("cronhpas", "prod", "shop", spec=copied(spec))
 
     async def _recreate(self) -> None:
-        if "deleted" in self.judge.since:
+        if self.judge.since.keys() & {"deleted", "younger"}:
             return
         self.judge.gone = self.world.objects["cronhpas"]["prod", "shop"]["metadata"]["uid"]
         self.world.delete("cronhpas", "prod", "shop")
@@ -362,6 +406,32 @@ class Hour:
         await self._lasting("foreign", 30, 300)
         self.world.delete("horizontalpodautoscalers", "prod", "theirs")
         self.judge.end("foreign")
+
+    async def _younger(self) -> None:
+        """Somebody makes a second CronHPA for the target, which asks for more than anybody else."""
+        # Where a watch has lost that the older one was made anew, the younger one is the only one.
+        if self.judge.since.keys() & {"deleted", "younger"} or self.judge.stirred("object created", 330.0):
+            return
+        up = {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}
+        spec = {"scaleTargetRef": _HPA["scaleTargetRef"], "minReplicas": YOUNGER_FLOOR, "maxReplicas": 40}
+        self.world.create("cronhpas", "prod", "younger", spec={**spec, "metrics": [CPU], "behavior": {"scaleUp": up}})
+        await self._lasting("younger", 30, 400)
+        self.world.delete("cronhpas", "prod", "younger")
+        self.judge.end("younger")
+
+    async def _broken_lists(self) -> None:
+        """A kind can neither be listed nor watched."""
+        world = self.world
+        plural = self.dice.choice(["cronhpas", "deployments", "pods", "horizontalpodautoscalers"])
+        broken = self.dice.choice([world.unlistable, world.failing, world.hanging])
+        what = f"lists of {plural} broken"
+        if what in self.judge.since:
+            return
+        broken.add(plural)
+        world.cut_watches(plural)
+        await self._lasting(what, 20, 400)
+        broken.discard(plural)
+        self.judge.end(what)
 
     async def _blindness(self) -> None:
         if self.world.weather.blind:

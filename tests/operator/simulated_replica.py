@@ -25,6 +25,8 @@ from cronhpa.operator.objects.object_state import ObjectState
 from cronhpa.operator.objects.object_watch import InformerWatch
 
 LEASE = LeaseName("cronhpa-system", "cronhpa")
+# Of a second installation, which serves an object once that of the other one is gone.
+OTHER_LEASE = LeaseName("laptop", "cronhpa")
 # Four times client-go's: three quarters of an hour's requests would be those of the election.
 TIMING = LeaseTiming(lease=60.0, renew_deadline=40.0, retry=12.0)
 
@@ -32,17 +34,17 @@ TIMING = LeaseTiming(lease=60.0, renew_deadline=40.0, retry=12.0)
 class Candidate:
     """`operator.replica.Replica` in the event loop of the operator: virtual time has no threads."""
 
-    lease: LeaseName | None = LEASE
     timing = TIMING
     part = ""
     free_in = None
 
-    def __init__(self, client: SimulatedClient, leadership: Leadership, clock: Clock) -> None:
+    def __init__(self, client: SimulatedClient, leadership: Leadership, clock: Clock, lease: LeaseName) -> None:
+        self.lease: LeaseName | None = lease
         self._leadership = leadership
         self._change = asyncio.Event()
         named = NamedLeases(client, ())
         self._elector = Elector(
-            Leases(client), LEASE, client.who, leadership, clock, changed=self._changed, may_have_led=named.may_serve
+            Leases(client), lease, client.who, leadership, clock, changed=self._changed, may_have_led=named.may_serve
         )
 
     def _changed(self) -> None:
@@ -88,7 +90,7 @@ class Noting(Protocol):
 
     def note(self, who: str, spec: Any, decision: Any) -> None: ...
 
-    def note_standing(self, who: str, namespace: str) -> None: ...
+    def note_standing(self, who: str, namespace: str, name: str) -> None: ...
 
 
 class Unjudged:
@@ -96,20 +98,20 @@ class Unjudged:
 
     def note(self, who: str, spec: Any, decision: Any) -> None: ...
 
-    def note_standing(self, who: str, namespace: str) -> None: ...
+    def note_standing(self, who: str, namespace: str, name: str) -> None: ...
 
 
 class NotedStanding(StandingDecisions):
-    """noted(who, namespace) is called for each period for which a decision stands."""
+    """noted(who, namespace, name) is called for each period for which a decision stands."""
 
-    def __init__(self, who: str, reconciler: Reconciler, deciding: Any, noted: Callable[[str, str], None]) -> None:
+    def __init__(self, who: str, reconciler: Reconciler, deciding: Any, noted: Callable[[str, str, str], None]) -> None:
         super().__init__(reconciler.loads, reconciler.crowds, deciding, checks=False)
         self._who, self._told = who, noted
 
     def note_if_stands(self, state: ObjectState, measured: Any, now: int) -> bool:
         stands = super().note_if_stands(state, measured, now)
         if stands:
-            self._told(self._who, state.namespace)
+            self._told(self._who, state.namespace, state.name)
         return stands
 
 
@@ -119,8 +121,8 @@ class SimulatedReplica:
     makes of it.
     """
 
-    def __init__(self, world: World, who: str, judge: Noting, deciding: Any = decide) -> None:
-        self.who, self.world = who, world
+    def __init__(self, world: World, who: str, judge: Noting, deciding: Any = decide, lease: LeaseName = LEASE) -> None:
+        self.who, self.world, self.lease = who, world, lease
         self._judge, self._deciding = judge, deciding
         # How far the clock of its node is ahead of the others'.
         self.drift = 0
@@ -149,7 +151,7 @@ class SimulatedReplica:
 
     def candidate_by(self, clock: Clock) -> Any:
         """How it takes part in the election."""
-        return Candidate(self.lease_client, Leadership(TIMING, clock.monotonic), clock)
+        return Candidate(self.lease_client, Leadership(TIMING, clock.monotonic), clock, self.lease)
 
     def cut(self) -> None:
         """Drops all traffic to and from the API server, without errors."""

@@ -51,6 +51,7 @@ _API_SERVER = Context()
 _STALE_SECONDS = 60.0
 _FORMER_KEPT = 20
 _MEASURED_KEPT = 100
+_RENEWALS_KEPT = 10
 _LIES = ("0", "1n", "5", "1000", "900000", "-1")
 _DELETED = b'{"type":"DELETED"'
 _EXPIRED = b'{"type":"ERROR","object":{"code":410,"message":"too old resource version"}}'
@@ -134,8 +135,9 @@ class World(ModelApi):
         self.operators_offset = 0
         self.check: Any = lambda *_: None
         self.unlistable: set[str] = set()
-        # Kinds whose lists fail.
+        # Kinds whose lists fail, and whose lists hang.
         self.failing: set[str] = set()
+        self.hanging: set[str] = set()
         # Whether reads may be stale: what objects were is kept then.
         self.keeps_former = False
         self.counts: dict[str, int] = defaultdict(int)
@@ -143,6 +145,8 @@ class World(ModelApi):
         self.told_deleted: dict[tuple[str, str], float] = {}
         # By Lease, who held it last: it may have been deleted since.
         self.led_last: dict[tuple[str, str], str] = {}
+        # By the text of a Lease, when somebody took or renewed it, the newest first.
+        self.renewed: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_RENEWALS_KEPT))
         self._log: dict[str, list[tuple[int, str, bytes]]] = defaultdict(list)
         self._news: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._epochs: dict[str, int] = defaultdict(int)
@@ -184,10 +188,12 @@ class World(ModelApi):
 
     async def answer_to(self, asked: Request, until: float) -> bytes:
         """The answer of the API server, also if its caller was cancelled. Raises TimeoutError at the second `until`."""
+        hangs = asked.method == "GET" and asked.path.rpartition("/")[2] in self.hanging
+        hangs |= self.weather.blind == "hanging" and "/apis/metrics.k8s.io/" in asked.path
         is_ill = self.weather.ill and self.weather.ill.get(_namespace_in(asked.path))
         if is_ill:
             self.counts[f"{is_ill} neighbour"] += 1
-        if is_ill == "hanging" or (self.weather.blind == "hanging" and "/apis/metrics.k8s.io/" in asked.path):
+        if hangs or is_ill == "hanging":
             await asyncio.sleep(until - self.seconds())
             raise TimeoutError
         if is_ill == "refused":
@@ -330,7 +336,10 @@ class World(ModelApi):
             holder = resource["spec"].get("holderIdentity", "")
             if holder != UNKNOWN:
                 # After a release nobody writes before the next holder.
-                self.led_last[resource["metadata"]["namespace"], resource["metadata"]["name"]] = holder
+                namespace, name = resource["metadata"]["namespace"], resource["metadata"]["name"]
+                self.led_last[namespace, name] = holder
+                if holder:
+                    self.renewed[f"{namespace}/{name}"].appendleft(self.seconds())
 
     def _measured(self, api: str, namespace: str, what: str) -> dict[str, Any]:
         blind = self.weather.blind

@@ -77,7 +77,7 @@ class Cluster:
     def note(self, who, spec, _decision):
         self.decided[spec.namespace].append((asyncio.get_running_loop().time(), who))
 
-    def note_standing(self, who, namespace): ...
+    def note_standing(self, who, namespace, name): ...
 
     def _check(self, client, plural, below, resource, _body):
         if plural == LEASES or resource is None:
