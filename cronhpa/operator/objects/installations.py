@@ -40,8 +40,8 @@ class _Other:
     Another installation's Lease as last seen.
 
     spec: without a holder if the Lease does not exist, None before the first answer. changed_at: when `spec` changed
-    last. looked_at: when the Lease was read last. asked_at: when an object named it last. problem: why it cannot be
-    read, "" if it can.
+    last, or could be read again. looked_at: when the Lease was read last. asked_at: when an object named it last.
+    problem: why it cannot be read, "" if it can.
     """
 
     __slots__ = ("asked_at", "changed_at", "looked_at", "problem", "spec")
@@ -139,12 +139,13 @@ class Installations:
         except ClusterError as error:
             other.problem = error.message
             return
-        other.problem = ""
+        # While the API server was away, the other one could not renew it either.
+        has_failed, other.problem = bool(other.problem), ""
         # The holder of a deleted Lease may believe in it for as long as in that one.
         former = other.spec or LeaseSpec()
         spec = LeaseSpec(lease_duration_seconds=former.lease_duration_seconds) if lease is None else lease.spec
         other.looked_at = self._monotonic()
-        if spec != other.spec:
+        if spec != other.spec or has_failed:
             other.spec, other.changed_at = spec, other.looked_at
 
 

@@ -98,6 +98,31 @@ def test_a_lease_that_may_not_be_read_is_believed_to_be_renewed_and_the_text_say
     assert "cannot be seen: leases is forbidden" in looked_at(leases, 60)[1]
 
 
+def test_an_installation_that_could_not_renew_its_lease_while_nobody_could_read_it_is_respected_anew():
+    """Read at 0 s, then from 70 s on. Found: whoever looked first after an outage took the objects over."""
+    leases = Leases("7")
+
+    async def scenario():
+        installations = Installations(OWN, leases, 15.0, asyncio.get_running_loop().time)
+        installations.problem(str(OTHER), "prod")
+        task = asyncio.create_task(installations.run())
+        await asyncio.sleep(3)
+        leases.problem = ClusterError(0, "Unreachable", "the API server is away")
+        await asyncio.sleep(65)
+        leases.problem = None
+        seen = []
+        for seconds in (24, 10):
+            await asyncio.sleep(seconds)
+            seen.append(installations.problem(str(OTHER), "prod"))
+        task.cancel()
+        return seen
+
+    at_92, at_102 = live(scenario)
+
+    assert "so this one holds" in at_92
+    assert at_102 is None
+
+
 class Graves:
     """Leases of any name that nobody renews, but for one. looks: the second of each."""
 
