@@ -50,7 +50,7 @@ def predict(
     """The forecast's floor at `now`, its reason to abstain, or None if the spec has no forecast."""
     if spec.forecast is None:
         return None
-    name = forecast.metric if isinstance(forecast, Forecast) else _metric_name(spec)
+    name = forecast.metric if isinstance(forecast, Forecast) else forecast_metric(spec) or ""
     if forecast is None or isinstance(forecast, Absent):
         absent = forecast or _not_made(spec)
         return Abstention(Source.FORECAST, name, absent.reason, absent.message)
@@ -242,10 +242,6 @@ def _not_made(spec: Spec) -> Absent:
             "a forecast needs one with a Utilization or AverageValue target",
         )
     return Absent("Learning", "no forecast has been made yet")
-
-
-def _metric_name(spec: Spec) -> str:
-    return forecast_metric(spec) or ""
 
 
 def load_of(reading: Reading) -> float | None:
