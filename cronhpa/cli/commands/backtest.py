@@ -373,8 +373,11 @@ def _span(load: Load, spec: Spec, begin: str | None, end: str | None, zone: str)
         first = max(earliest, last - _SPAN)
     if not load.begin <= first < last <= load.end:
         history = f"{format_moment(load.begin, zone)} to {format_moment(load.end, zone)}"
+        learning = f"a forecast learns from the first {_LEARNT_FROM // HOUR} h"
+        if begin is end is None and spec.forecast is not None:
+            _end(f"the history of {history} is too short: {learning}, and what comes behind them is run")
         span_text = f"{format_moment(first, zone)} to {format_moment(last, zone)}"
-        why = f", and a forecast learns from the first {_LEARNT_FROM // HOUR} h" if spec.forecast is not None else ""
+        why = f", and {learning}" if spec.forecast is not None else ""
         _end(f"{span_text} cannot be run: the history is of {history}{why}")
     return Span(first, last)
 

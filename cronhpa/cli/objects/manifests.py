@@ -166,14 +166,24 @@ def _nothing_in(path: Path, kinds: set[str], files: int, *, recursive: bool) -> 
     if not kinds and not is_folder:
         return f"{name_of(path)}: it is empty: name a file with kind: {_KIND}"
     kinds_text = f"only {', '.join(sorted(kinds)) or 'nothing'}"
-    meant = nearest(_KIND, [kind for kind in kinds if kind != _KIND])
-    hint = f"did you mean kind: {_KIND} for {meant}?" if meant else f"name a file with kind: {_KIND}"
+    hint = _hint(kinds)
     if is_folder:
         deeper = "" if recursive else "; -R reads the folders below, too"
         if not files:
             return f"{path}: it has no file that ends in {', '.join(_SUFFIXES)}{deeper}"
         return f"{path}: no {_KIND} is in its {files} files, {kinds_text}: {hint}{deeper}"
     return f"{name_of(path)}: no {_KIND} is in it, {kinds_text}: {hint}"
+
+
+def _hint(kinds: set[str]) -> str:
+    """What to do where only objects of these kinds are."""
+    from cronhpa.migration.convert import DIALECTS
+
+    convertible = sorted(kinds & {kind for group, kind in DIALECTS if group != "apps" and kind != _KIND})
+    if convertible:
+        return f"`cronhpa convert` makes one of a {convertible[0]}"
+    meant = nearest(_KIND, [kind for kind in kinds if kind != _KIND])
+    return f"did you mean kind: {_KIND} for {meant}?" if meant else f"name a file with kind: {_KIND}"
 
 
 def _take(

@@ -127,6 +127,17 @@ def test_the_table_compares_with_metrics_alone(backtest):
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
+def test_a_history_that_is_too_short_for_a_forecast_says_so(backtest):
+    """Found: "Wed 2026-03-11 00:00 to Tue 2026-03-10 00:00 cannot be run", of which nobody had asked for either."""
+    result = backtest(CPU + FORECAST, *REQUEST)
+
+    assert 1 == result.exit_code
+    assert (
+        "the history of Mon 2026-03-09 00:00 +00:00 to Tue 2026-03-10 00:00 +00:00 is too short: a forecast learns "
+        "from the first 48 h" in result.stderr
+    )
+
+
 def test_memory_is_told_with_the_unit_that_people_write(backtest):
     """Found: "A pod carries 1.074e+09". 2 GiB are recorded all along."""
     memory = CPU.replace(
