@@ -78,8 +78,8 @@ class Inventory:
     The objects by (namespace, name).
 
     changed(key) is called for an object that was created or whose spec changed, gone(state) for a deleted one,
-    retargeted(target) for a target on which an object has come, gone or been edited, expanded(state) for an object to
-    whose spec planned events or calendars wrote, whether it is due by that or not.
+    retargeted(target) for a target on which an object has come, gone or been edited because of which others may hold,
+    expanded(state) for an object to whose spec planned events or calendars wrote, whether it is due by that or not.
     holds: whether the objects of a namespace are this replica's; those of others are discarded. usual_placeholders: of
     objects that state none.
     """
@@ -135,7 +135,8 @@ class Inventory:
         if len(states) <= RIVALS_FEW:
             return tuple(states.values())
         if target not in self._oldest_on:
-            self._oldest_on[target] = tuple(sorted(filter(is_active, states.values()), key=age)[:1])
+            oldest = min(filter(is_active, states.values()), key=age, default=None)
+            self._oldest_on[target] = () if oldest is None else (oldest,)
         return self._oldest_on[target]
 
     def count_on(self, target: TargetKey) -> int:
@@ -307,7 +308,7 @@ class Inventory:
         if not self._by_namespace[state.namespace]:
             del self._by_namespace[state.namespace]
         if state.target is not None:
-            self._unindex(key, state.target)
+            self._unindex(state, state.target)
         self._gone(state)
 
     def drop_all(self, among: Callable[[str], bool]) -> None:
@@ -390,16 +391,22 @@ class Inventory:
 
     def _index(self, state: ObjectState, before: TargetKey | None) -> None:
         if before is not None and before != state.target:
-            self._unindex(state.key, before)
+            self._unindex(state, before)
         if state.target is not None:
             self._by_target[state.target][state.key] = state
-            self._oldest_on.pop(state.target, None)
-            self._retargeted(state.target)
+            self._note_rival(state, state.target)
 
-    def _unindex(self, key: Key, target: TargetKey) -> None:
-        self._by_target[target].pop(key, None)
+    def _unindex(self, state: ObjectState, target: TargetKey) -> None:
+        self._by_target[target].pop(state.key, None)
         if not self._by_target[target]:
             del self._by_target[target]
+        self._note_rival(state, target)
+
+    def _note_rival(self, state: ObjectState, target: TargetKey) -> None:
+        """An object on a target has come, gone or been edited. Nobody holds because of one that is not the oldest."""
+        oldest = self._oldest_on.get(target, ())
+        if self.count_on(target) > RIVALS_FEW and any(age(other) < age(state) for other in oldest):
+            return
         self._oldest_on.pop(target, None)
         self._retargeted(target)
 

@@ -150,6 +150,30 @@ def test_of_very_many_objects_on_a_target_the_oldest_that_acts_says_as_much_as_a
         assert agrees()
 
 
+def test_of_very_many_objects_on_a_target_an_edit_of_a_younger_one_concerns_no_other():
+    """Twenty objects, made one a minute. Found: each edit of any of them made all of them be decided anew."""
+    told = []
+    inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None, told.append)
+
+    def edit(number, version):
+        cron_hpa = body(version, uid=f"uid-{number}", name=f"object-{number}", generation=version)
+        cron_hpa["metadata"]["creationTimestamp"] = f"2027-01-15T07:{number:02}:00Z"
+        inventory.put(cron_hpa)
+
+    for number in range(20):
+        edit(number, 1)
+    target = inventory.items["prod", "object-0"].target
+    assert [state.name for state in inventory.rivals_on(target)] == ["object-0"]
+    told.clear()
+
+    edit(7, 2)
+    inventory.drop(("prod", "object-8"))
+    assert told == []
+
+    edit(0, 3)
+    assert told == [target]
+
+
 def test_an_older_state_than_the_one_known_is_ignored():
     told = Told()
     told.inventory.put(body(20, generation=2, maxReplicas=7))
