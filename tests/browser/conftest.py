@@ -28,7 +28,10 @@ def browser():
     binary = chromium()
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(
-            executable_path=str(binary.path), args=ARGUMENTS, env={**os.environ, **binary.environment}
+            executable_path=str(binary.path),
+            args=ARGUMENTS,
+            env={**os.environ, **binary.environment},
+            timeout=PATIENT_MS,
         )
         yield opened
         opened.close()

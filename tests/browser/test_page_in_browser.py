@@ -442,7 +442,7 @@ def test_no_label_of_the_calendars_axis_is_cut_at_the_edge_of_a_phone(opened, ur
     page.wait_for_selector(".edge")
     page.evaluate(DRAWN)
     page.set_viewport_size({"width": 380, "height": 844})  # draws anew
-    labels = wait_until(lambda: page.evaluate("window.drawn"), lambda drawn: len(drawn) > 3, within_s=20)
+    labels = wait_until(lambda: page.evaluate("window.drawn"), lambda drawn: len(drawn) > 3, within_s=180)
 
     assert "Mon 30 Nov" in {text for text, _ in labels}
     assert [] == [text for text, over in labels if text and over > 0]

@@ -77,7 +77,7 @@ def test_a_record_that_is_no_text_fails_alone(cronhpa, tmp_path):
 def test_a_full_disk_behind_the_output_is_told():
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         command = [sys.executable, "-m", "cronhpa.cli", "crd"]
-        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
 
     assert (1, "cronhpa: [Errno 28] No space left on device\n") == (ended.returncode, ended.stderr)
 

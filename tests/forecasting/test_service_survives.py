@@ -32,7 +32,8 @@ from forecasting.worker_tasks import (
 
 
 async def test_a_worker_that_hangs_is_killed_and_costs_its_own_forecasts_only(path, made):
-    workers = ProcessPool(1)
+    workers = ProcessPool(1, "forecasting.worker_tasks")
+    await workers.run(bytes, b"", 600)  # its start takes longer than the five seconds on a busy machine
     forecaster = made(path, workers=workers, forecast_task=hangs_on_jobs, deadline_seconds=5)
     await forecaster.fit(subjects(WEB), MIDNIGHT)
     (hung,) = workers.pids

@@ -34,7 +34,7 @@ def listing(*items, version=10):
     return answering({"metadata": {"resourceVersion": str(version)}, "items": list(items)})
 
 
-async def eventually(check, seconds=5.0):
+async def eventually(check, seconds=60.0):
     async with asyncio.timeout(seconds):
         while not check():  # noqa: ASYNC110 - what is waited for is anybody's state, not an event
             await asyncio.sleep(0.01)

@@ -242,7 +242,7 @@ def stored(folder):
 async def lived(work, is_over):
     """Runs work that never ends until so much has happened, and a little longer: what must not follow would."""
     task = asyncio.create_task(work)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not is_over() and time.monotonic() < deadline:  # noqa: ASYNC110 - what is waited for tells nobody
         await asyncio.sleep(0.02)
     await asyncio.sleep(0.1)

@@ -41,10 +41,10 @@ def served(
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert started.wait(20)
+    assert started.wait(120)
     assert "server" in box
     try:
         yield f"http://127.0.0.1:{box['server'].address[1]}"
     finally:
         box["loop"].call_soon_threadsafe(box["task"].cancel)
-        thread.join(20)
+        thread.join(120)

@@ -44,7 +44,7 @@ def session(url, authority, headers, *, of=None):
         of.issue_cert("proxy.example").configure_cert(context)
     try:
         request = urllib.request.Request(f"{url}/api/session", headers=headers)
-        with urllib.request.urlopen(request, context=context, timeout=20) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=120) as answer:
             return answer.status, json.loads(answer.read())["user"]
     except urllib.error.HTTPError as error:
         return error.code, None
@@ -73,4 +73,4 @@ def test_a_certificate_of_another_authority_gets_no_connection(page, authority):
 
 def test_clear_text_gets_no_answer(page):
     with pytest.raises(OSError, match=r"(?i)reset|closed|disconnect|refused"):
-        urllib.request.urlopen(page.replace("https:", "http:"), timeout=20)
+        urllib.request.urlopen(page.replace("https:", "http:"), timeout=120)

@@ -46,7 +46,7 @@ def ask(url, path, headers=None, body=None, method=None):
     """(status, headers, body)."""
     request = urllib.request.Request(url + path, body, headers or {}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return answer.status, answer.headers, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.headers, error.read()
@@ -178,7 +178,9 @@ def test_a_page_behind_a_proxy_believes_its_secret_alone():
 
 
 def test_a_name_with_anything_in_it_is_a_name(open_page):
-    document = json.loads(ask(open_page, f"/api/objects/prod/{quote('<b>x</b>', safe='')}")[2])
+    answers = (ask(open_page, f"/api/objects/prod/{quote('<b>x</b>', safe='')}") for _ in range(10))
+    # On a busy machine the first answers are that the worker has not started yet.
+    document = next(json.loads(body) for status, _, body in answers if status != 503)
 
     assert "<b>x</b>" == document["name"]
     assert "kubectl cronhpa override '<b>x</b>' -n prod --clear" in [
@@ -191,7 +193,7 @@ def test_a_name_with_anything_in_it_is_a_name(open_page):
 )
 async def test_malformed_requests_cost_the_page_nothing(open_page, head):
     host, port = open_page.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
         connection.sendall(head[:60_000])
         await asyncio.to_thread(connection.recv, 1000)
 
@@ -201,7 +203,7 @@ async def test_malformed_requests_cost_the_page_nothing(open_page, head):
 def raw(url, sent):
     """(head, body) of the answer to these bytes, behind which the server ends the connection."""
     host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
         connection.sendall(sent)
         received = b""
         while part := connection.recv(65536):
@@ -262,7 +264,7 @@ def flood(url, path, headers, count):
     fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     asked = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n".encode()
     begun = time.monotonic()
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
         threading.Thread(target=connection.sendall, args=(asked * count,), daemon=True).start()
         received = b""
         while received.count(b"HTTP/1.1 ") < count or not received.endswith(b"}"):

@@ -232,7 +232,7 @@ def asked_by(namespace):
 
 
 async def until(condition):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - no event tells of it
             await asyncio.sleep(0)
 

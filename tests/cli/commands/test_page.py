@@ -57,7 +57,7 @@ class Page:
     def refused(self, *arguments, **user):
         """What is said, on one line, by a command that ends with 1."""
         process = self.begun(*arguments, **user)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=120)
         assert 1 == process.returncode, said
         return " ".join(said.split())
 
@@ -74,7 +74,7 @@ def ask(url, *, token=None, body=None):
     headers = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
     headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
     data = None if body is None else json.dumps(body).encode()
-    with urlopen(Request(url, data=data, headers=headers), timeout=30) as answer:
+    with urlopen(Request(url, data=data, headers=headers), timeout=120) as answer:
         return json.load(answer)
 
 
@@ -87,7 +87,7 @@ def test_it_prints_an_address_that_signs_in_as_the_charts_account_and_ends_by_ct
     session = ask(f"{found[1]}sign-in", body={"code": found[2]})["token"]
     told = ask(f"{found[1]}api/session", token=session)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=120)
 
     assert "anna" == told["user"]
     assert "the page of cronhpa-system/cronhpa-0, as anna" in printed[0]
@@ -101,7 +101,7 @@ def test_another_account_is_named_by_its_namespace(page):
     process = page.begun("--service-account", "team-a/viewer")
     first = process.stdout.readline()
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
 
     assert "as anna" in first
     assert 0 == process.returncode
@@ -112,7 +112,7 @@ def test_whoever_may_create_no_token_of_the_chart_is_shown_what_they_may_get_the
     process = page.begun(token="t-anna")
     first = process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
 
     assert "as anna" in first
 
@@ -172,7 +172,7 @@ def test_a_connection_that_ends_by_itself_ends_the_command(page):
     ).stdout.split()
     for child in children:
         os.kill(int(child), signal.SIGKILL)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=120)
 
     assert 1 == process.returncode
     assert "the connection to cronhpa-system/cronhpa-0 has ended" in said

@@ -47,7 +47,7 @@ def called_as(program, *arguments, folder):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -247,7 +247,7 @@ def test_kubectl_gets_a_line_for_each_and_a_directive_behind_them(tmp_path):
 
     def printed(*words):
         command = [sys.executable, "-c", "from cronhpa.cli.commands.completion import main; main()", *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.splitlines()
 
     assert ["preview", ":4"] == printed("prev")
     assert [":0"] == printed("preview", "shop.y")

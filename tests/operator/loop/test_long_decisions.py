@@ -27,7 +27,7 @@ def test_what_takes_long_to_work_out_does_not_hold_up_its_neighbours(schedules):
 
     def slow(spec, *others):
         if spec.target.name == "long":
-            assert neighbour_is_done.wait(30), "the neighbour waits for it"
+            assert neighbour_is_done.wait(60), "the neighbour waits for it"
         return decide(spec, *others)
 
     async def scenario():
@@ -35,7 +35,7 @@ def test_what_takes_long_to_work_out_does_not_hold_up_its_neighbours(schedules):
         for name, own in (("long", schedules), ("one", NIGHTS[:1])):
             deployment(api, name)
             cronhpa(api, name, metrics=None, schedules=own)
-        async with Life(api, decide=slow), asyncio.timeout(60):
+        async with Life(api, decide=slow), asyncio.timeout(120):
             while not status(api, "one"):  # noqa: ASYNC110 - the model tells nobody
                 await asyncio.sleep(0.01)
             is_first = not status(api, "long")
@@ -58,7 +58,7 @@ def test_contradictions_that_take_long_to_find_after_an_edge_do_not_hold_up_the_
     def slow(spec, now):
         if spec.target.name == "long":
             neighbour_is_done.clear()
-            searches.append(not searches or neighbour_is_done.wait(5))
+            searches.append(not searches or neighbour_is_done.wait(60))
         return conflicts(spec, now)
 
     def told(spec, *others):
@@ -74,7 +74,7 @@ def test_contradictions_that_take_long_to_find_after_an_edge_do_not_hold_up_the_
             deployment(api, name)
             override = {"minReplicas": 2, "until": format_instant(api.now() + ends * SECOND), "reason": "a test"}
             cronhpa(api, name, metrics=None, syncPeriodSeconds=1, schedules=own, override=override)
-        async with Life(api, decide=told), asyncio.timeout(30):
+        async with Life(api, decide=told), asyncio.timeout(120):
             while len(searches) < 2:  # noqa: ASYNC110 - there is no event for a reconciliation
                 await asyncio.sleep(0.01)
 
@@ -101,7 +101,7 @@ def test_what_is_kept_is_decided_without_a_thread():
         cronhpa(
             api, metrics=None, syncPeriodSeconds=1, schedules=[{**night, "start": "0 20 * * *"} for night in NIGHTS]
         )
-        async with Life(api, decide=told), asyncio.timeout(30):
+        async with Life(api, decide=told), asyncio.timeout(120):
             while threads[-2:] != [True, True]:  # noqa: ASYNC110 - there is no event for a reconciliation
                 await asyncio.sleep(0.01)
 

@@ -37,7 +37,7 @@ async def life_with(api, answer, sources, addresses=("127.0.0.1",)):
         await runner.cleanup()
 
 
-async def eventually(seen, within_s=10.0):
+async def eventually(seen, within_s=60.0):
     async with asyncio.timeout(within_s):
         while not seen():  # noqa: ASYNC110 - the model has no event for a change
             await asyncio.sleep(0.05)
