@@ -238,7 +238,7 @@ def as_lines(preview: EventPreview, now: Nanoseconds) -> Iterable[str]:
     if event.suspend:
         yield "  suspended: it holds for nobody until suspend is false"
     if not preview.rows:
-        yield "  it concerns no object: compare its selector with `kubectl get chpa --show-labels`"
+        yield "  it concerns no object: compare its selector with metadata.labels (`kubectl get chpa --show-labels`)"
         return
     cells = [("OBJECT", "NOW", "BEFORE", "DURING", "WHY")]
     for row in preview.rows:
