@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -52,7 +52,6 @@ LOAD_CORES = 2.5
 HPA_PROCESS, HPA_USER = "horizontal-pod-autoscaler", "system:horizontal-pod-autoscaler"
 OPERATOR_USER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 _SCRAPE_SECONDS = 15.0
-_TICK = re.compile(r"^cronhpa_tick_duration_seconds ([0-9.e+-]+)$", re.MULTILINE)
 _RECONCILIATIONS = re.compile(r"^cronhpa_reconciliations_total ([0-9.e+-]+)$", re.MULTILINE)
 _ERRORS = re.compile(r"^cronhpa_reconciliation_errors_total ([0-9.e+-]+)$", re.MULTILINE)
 # The first replica of all finds no Lease, and says for how long it waits.
@@ -77,7 +76,6 @@ class FleetFigures:
     resident_mb: float
     proportional_mb: float
     worker_proportional_mb: float
-    ticks_ms: list[float] = field(default_factory=list)
     reconciliations_a_minute: float | None = None
 
     @property
@@ -100,7 +98,6 @@ class FleetFigures:
             "resident_mb": round(self.resident_mb, 1),
             "proportional_mb": round(self.proportional_mb, 1),
             "worker_proportional_mb": round(self.worker_proportional_mb, 1),
-            "tick_ms": [round(tick_ms, 1) for tick_ms in self.ticks_ms],
             "reconciliations_a_minute": self.reconciliations_a_minute,
         }
 
@@ -236,14 +233,14 @@ def measure(plane: ControlPlane, side: str, user: str, pid: int, operator: Opera
     reconciliations = reconciliations_before = 0.0
     if operator:
         reconciliations_before = float(found(_RECONCILIATIONS, operator.get("/metrics")))
-    cpu, worker_cpu, api_cpu, ticks = [], [], [], []
+    cpu, worker_cpu, api_cpu = [], [], []
     for minute in range(1, MINUTES + 1):
         begun = time.monotonic()
         before = (cpu_seconds(pid), workers_cpu_seconds(pid), cpu_seconds(api_server))
         while (left := begun + 60 - time.monotonic()) > 0:
             time.sleep(min(_SCRAPE_SECONDS, left))
             if operator and left > _SCRAPE_SECONDS:
-                ticks.append(float(found(_TICK, operator.get("/metrics"))) * 1e3)
+                operator.get("/metrics")  # as a Prometheus would
         scale = 60 / (time.monotonic() - begun)
         after = (cpu_seconds(pid), workers_cpu_seconds(pid), cpu_seconds(api_server))
         for column, old, new in zip((cpu, worker_cpu, api_cpu), before, after, strict=True):
@@ -264,7 +261,6 @@ def measure(plane: ControlPlane, side: str, user: str, pid: int, operator: Opera
         resident_mb=resident_bytes(pid) / 1e6,
         proportional_mb=proportional_bytes(pid) / 1e6,
         worker_proportional_mb=sum(map(proportional_bytes, children(pid))) / 1e6,
-        ticks_ms=ticks,
         reconciliations_a_minute=round(reconciliations / minutes, 1) if operator else None,
     )
 
@@ -341,11 +337,7 @@ def show(upstream: FleetFigures, ours: FleetFigures) -> None:
     for kind in kinds:
         calls.add_row(kind, f"{upstream.calls.get(kind, 0):.1f}", f"{ours.calls.get(kind, 0):.1f}")
     CONSOLE.print(calls)
-    if ours.ticks_ms:
-        CONSOLE.print(
-            f"a tick of a namespace: median {median(ours.ticks_ms):.1f} ms, longest {max(ours.ticks_ms):.1f} ms "
-            f"({len(ours.ticks_ms)} seen); {ours.reconciliations_a_minute:.0f} decisions a minute"
-        )
+    CONSOLE.print(f"cronhpa decided {ours.reconciliations_a_minute:.0f} times a minute")
     if ours.worker_proportional_mb:
         CONSOLE.print(
             f"its forecasting worker, apart: {median(ours.worker_cpu_seconds):.2f} CPU s a minute, "

@@ -108,7 +108,7 @@ DECISION_LAG = _histogram("decision_lag_seconds", "From the instant at which an 
 WRITE_LAG = _histogram(
     "write_lag_seconds", "From the instant at which an object was due to the end of its reconciliation: all is written."
 )
-TICK_DURATION = _gauge("tick_duration_seconds", "Length of the last tick of a namespace.")
+TICK_DURATION = _gauge("tick_duration_seconds", "Length of the last tick of a namespace that wrote.")
 OLDEST_RECONCILIATION = _gauge("oldest_reconciliation_seconds", "Length of the longest reconciliation under way.")
 POD_METRICS_LISTS = _counter("pod_metrics_lists", "Lists asked of metrics.k8s.io.")
 
