@@ -33,6 +33,7 @@ from cronhpa.kube.resource_versions import SeenVersions
 from cronhpa.operator.leader.election import Leadership
 from cronhpa.operator.loop import control_loop, standing_decisions
 from cronhpa.operator.loop.metric_apis import MetricApis
+from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import Inventory
 from cronhpa.operator.objects.namespace_watches import NamespaceWatches
 from cronhpa.operator.objects.owners import Owners
@@ -98,6 +99,11 @@ def outdated(_: Any, version: int, known: int) -> bool:
     return version < known
 
 
+def only_hpas(self: Owners, state: Any, _rivals: Any) -> str | None:
+    """An older object on the target holds nobody."""
+    return _OWNERS_PROBLEM(self, state, ())
+
+
 def never_forgotten(*_: Any) -> None:
     """An object that is deleted is decided on and on."""
 
@@ -143,6 +149,7 @@ async def one_after_another(self: MetricApis, namespace: str) -> AsyncIterator[N
         yield
 
 
+_OWNERS_PROBLEM = Owners.problem
 _MERGE_PATCH = Client.merge_patch
 _USING = MetricApis.using_list
 _TURNS: WeakKeyDictionary[MetricApis, asyncio.Lock] = WeakKeyDictionary()
@@ -183,7 +190,9 @@ MUTANTS = (
         "one namespace after another", ("S8",), range(58, 400, 13), ((MetricApis, "using_list", one_after_another),)
     ),
     Mutant("another owner", ("S10",), range(2, 80), ((Owners, "problem", lambda *_: None),)),
-    Mutant("a deleted object", ("S11",), range(5, 200), ((Inventory, "drop", never_forgotten),)),
+    Mutant("another installation", ("S4",), range(25, 400, 19), ((Installations, "problem", lambda *_: None),)),
+    Mutant("a younger object", ("S10",), range(7, 400, 19), ((Owners, "problem", only_hpas),)),
+    Mutant("a deleted object", ("S11",), range(24, 200), ((Inventory, "drop", never_forgotten),)),
     Mutant(
         "a restored store",
         ("L1", "S1", "S7"),
