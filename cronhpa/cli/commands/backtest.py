@@ -256,7 +256,7 @@ def _requests(pod_request: str | None, memory: Memory) -> dict[str, int]:
         except ValueError:
             amount = 0
         if amount <= 0:
-            raise typer.BadParameter(f'"{part}": write for example cpu=500m', param_hint="--pod-request")
+            raise typer.BadParameter(f'"{part}": write for example cpu=500m or memory=1Gi', param_hint="--pod-request")
         requests[resource.strip()] = amount
     return requests
 
@@ -279,7 +279,7 @@ def _metric_of(spec: Spec, requests: Mapping[str, int]) -> tuple[Metric | None, 
     try:
         chosen = loaded_metric(spec, requests)
     except RequestUnknownError as problem:
-        _end(f"{problem}: --pod-request {problem.metric}=500m")
+        _end(f"{problem}: --pod-request {problem.metric}={'1Gi' if problem.metric == 'memory' else '500m'}")
     except NotRunnableError as problem:
         _end(problem)
     of = "" if chosen is None else name_of(chosen)

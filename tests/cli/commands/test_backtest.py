@@ -127,6 +127,14 @@ def test_the_table_compares_with_metrics_alone(backtest):
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
+def test_the_example_of_a_request_has_the_unit_of_its_resource(backtest):
+    """Found: "--pod-request memory=500m" was advised, which is half a byte."""
+    result = backtest(CPU.replace("cpu, target", "memory, target"))
+
+    assert 1 == result.exit_code
+    assert result.stderr.rstrip().endswith("--pod-request memory=1Gi")
+
+
 def test_a_history_that_is_too_short_for_a_forecast_says_so(backtest):
     """Found: "Wed 2026-03-11 00:00 to Tue 2026-03-10 00:00 cannot be run", of which nobody had asked for either."""
     result = backtest(CPU + FORECAST, *REQUEST)
