@@ -155,7 +155,8 @@ _USING = MetricApis.using_list
 _TURNS: WeakKeyDictionary[MetricApis, asyncio.Lock] = WeakKeyDictionary()
 
 MUTANTS = (
-    Mutant("beyond bounds", ("S1", "L1"), range(20), deciding=too_many),
+    # S10: eight more may be as many as the younger CronHPA alone asks for.
+    Mutant("beyond bounds", ("S1", "S10", "L1"), range(20), deciding=too_many),
     Mutant("down without evidence", ("S2", "S5"), range(20), deciding=blindly_down),
     Mutant("a floor that nobody states", ("S3",), range(2, 60), ((core_decide, "resolve", longer),)),
     Mutant("pods that are not seen", ("S2",), range(2, 100), ((NamespaceWatches, "is_counted", lambda *_: False),)),
