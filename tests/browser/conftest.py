@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
@@ -48,11 +50,26 @@ def lived(tmp_path_factory) -> tuple[Path, object]:
     return path, lived_week(path, period=5 * 60 * 10**9)
 
 
+def await_view(url):
+    """
+    Asks for a view of the page until its worker has started, which may take longer than a view on a busy machine.
+
+    A browser would take each refusal until then for an error of the page.
+    """
+    for _ in range(10):
+        try:
+            urlopen(url, timeout=PATIENT_MS / 1000).close()
+        except HTTPError:
+            continue
+        return
+
+
 @pytest.fixture(scope="module")
 def url(lived):
     """A page without authentication, of 300 objects and the one that lived a week."""
     path, shop = lived
     with served(MadeObjects([shop, *fleet_of(300)]), store=path) as address:
+        await_view(f"{address}/api/objects/prod/shop")
         yield address
 
 

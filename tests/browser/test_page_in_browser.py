@@ -4,13 +4,14 @@ import asyncio
 import re
 import threading
 from contextlib import contextmanager
+from urllib.parse import quote
 
 import msgspec
 import pytest
 from msgspec import Raw
 from playwright.sync_api import expect
 
-from browser.conftest import NARROW, WIDE
+from browser.conftest import NARROW, WIDE, await_view
 from cli.glance import named
 from cronhpa.cli.objects.page_proxy import PageProxy
 from cronhpa.core.model.instant import HOUR, MINUTE
@@ -168,6 +169,7 @@ def test_an_object_of_this_minute_is_shown_with_the_little_that_is_known(opened,
     body = named("plain")
     objects = MadeObjects([live("prod", "new", body["spec"], body["status"]), live("prod", "newer", SPEC, {})])
     with served(objects, store=tmp_path / "history.db") as url:
+        await_view(f"{url}/api/objects/prod/new")
         page = opened(url)
         for name, told in (("new", "12 replicas"), ("newer", "has not been decided upon yet")):
             page.evaluate("(hash) => { location.hash = hash; }", f"#/object/prod/{name}")
@@ -186,6 +188,7 @@ def test_what_was_measured_some_minutes_before_says_when(opened, tmp_path):
     body = named("plain")
     objects = MadeObjects([live("prod", "plain", body["spec"], body["status"])])
     with served(objects, store=tmp_path / "history.db") as url:
+        await_view(f"{url}/api/objects/prod/plain")
         page = opened(url, hash="/object/prod/plain")
         expect(page.locator("#sentence")).to_contain_text("2 replicas, 2 ready, load 0.4 at 11:15")
 
@@ -205,6 +208,7 @@ def test_an_object_of_a_long_namespace_keeps_its_name_and_one_without_metrics_a_
     store.close()
     objects = MadeObjects([live("n" * 60, "checkout-service", body["spec"], status)])
     with served(objects, store=tmp_path / "history.db") as url:
+        await_view(f"{url}/api/objects/{'n' * 60}/checkout-service")
         page = opened(url)
         link = page.locator(".rows .c-name a")
         expect(link).to_have_text("checkout-service")
@@ -239,6 +243,7 @@ def test_what_if_is_run_from_the_form_and_its_yaml_is_there_to_copy(opened, live
     path, shop = lived
     spec = {**{key: field for key, field in SPEC.items() if key != "forecast"}, "syncPeriodSeconds": 60}
     with served(MadeObjects([live("prod", "shop", spec, shop.status)]), store=path, prices=Prices(pod=0.5)) as url:
+        await_view(f"{url}/api/objects/prod/shop")
         page = opened(url, scheme="dark", bypass_csp=True)
         go(page, "what-if")
         yaml = page.locator("textarea")
@@ -486,6 +491,7 @@ def test_the_yaml_to_copy_has_the_order_of_the_reference_and_no_defaults(opened,
         "scaleTargetRef": SPEC["scaleTargetRef"], "schedules": [schedule],
     }  # fmt: skip
     with served(MadeObjects([live("prod", "shop", spec, {})]), store=tmp_path / "none.db") as address:
+        await_view(f"{address}/api/objects/prod/shop")
         page = opened(address)
         go(page, "what-if")
         page.get_by_label("leadTimeSeconds").first.fill("60")
@@ -529,6 +535,7 @@ def test_scripts_in_whatever_a_tenant_writes_stay_text(opened, lived):
     names = [HOSTILE, "shop"]
     objects = MadeObjects([live(name, f"x{HOSTILE}", spec, status) for name in names])
     with served(objects, store=path) as url:
+        await_view(f"{url}/api/objects/shop/{quote(f'x{HOSTILE}', safe='')}")
         page = opened(url)
         page.wait_for_selector(".rows .row")
         assert 0 == page.locator("main img, main script").count()
