@@ -27,6 +27,7 @@ from cronhpa.api.status_text import Status, clip
 from cronhpa.api.transitions import transition_events
 from cronhpa.core.model.decision import Failed, Outcome, Scaled, Withheld
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.sync_grid import LATE, following
@@ -157,26 +158,22 @@ class Writer:
         self, state: ObjectState, reconciliation: Reconciliation, handed_over: float
     ) -> Reconciliation | None:
         """The reconciliation with its outcome and memory; None if the object has changed meanwhile."""
-        if not await self._claim(state, reconciliation):
-            return None
-        async with self._place(state, _urgency(reconciliation)):
-            if not self._may_act(state, reconciliation):
-                return None
-            outcome = await self._act(state, reconciliation, handed_over)
-        spec, decision = reconciliation.spec, reconciliation.decision
-        if state.served.spec is not None and state.served.spec.target != spec.target:
-            # The object has another target by now, and its memory must not hold anything of the old target.
-            return None
-        observation, is_unknown = reconciliation.observation, state.writes.scale_unknown
-        memory = state.memory_after(
-            lambda before: (
-                before.intending(decision, spec, observation)
-                if is_unknown
-                else before.after(decision, outcome, spec, observation)
-            )
-        )
-        state.local.remember(memory)
-        return replace(reconciliation, outcome=outcome, memory=memory)
+        outcome: Outcome | None = None
+        is_begun = False
+        try:
+            if await self._claim(state, reconciliation):
+                async with self._place(state, _urgency(reconciliation)):
+                    is_begun = self._may_act(state, reconciliation)
+                    if is_begun:
+                        outcome = await self._act(state, reconciliation, handed_over)
+        finally:
+            if is_begun and outcome is None:
+                # The term ended meanwhile: it may have been done. The memory is kept if this replica leads again.
+                state.writes.scale_unknown = True
+            memory = _memory_after(state, reconciliation, outcome or Withheld())
+            if memory is not None:
+                state.local.remember(memory)
+        return None if outcome is None or memory is None else replace(reconciliation, outcome=outcome, memory=memory)
 
     async def _act(self, state: ObjectState, reconciliation: Reconciliation, handed_over: float) -> Outcome:
         decision, spec, observation = reconciliation.decision, reconciliation.spec, reconciliation.observation
@@ -208,12 +205,6 @@ class Writer:
                 state.due.retry(round(error.retry_after * SECOND))
             LOG.warning("scaling %s/%s to %d: %s", state.namespace, state.name, decision.desired, error.message)
             return Failed(error.message)
-        except asyncio.CancelledError:
-            # The term ended meanwhile: it may have been done. The memory is kept if this replica leads again.
-            state.writes.scale_unknown = True
-            intending = state.memory_after(lambda remembered: remembered.intending(decision, spec, observation))
-            state.local.remember(intending)
-            raise
         state.due.retry_after, state.due.refusals = None, 0
         self.scaled["down" if is_down else "up"] += 1
         conflict.wrote(decision.desired)
@@ -524,6 +515,20 @@ def _names(status: Status, count: int) -> bool:
     """Whether a new process would find in this status that this was the count before a step."""
     memory = status.get("memory")
     return isinstance(memory, dict) and memory.get("replicas") == count and not memory.get("intent")
+
+
+def _memory_after(state: ObjectState, reconciliation: Reconciliation, outcome: Outcome) -> Memory | None:
+    """
+    The memory after a reconciliation that scales: what was recommended counts, whether it was acted upon or not.
+
+    None if the object has another target by now: its memory must not hold anything of the old one.
+    """
+    record, decision = reconciliation.record, reconciliation.decision
+    if state.served.spec is not None and state.served.spec.target != record.spec.target:
+        return None
+    if state.writes.scale_unknown:
+        return state.memory_after(lambda before: before.intending(decision, record.spec, record.observation))
+    return state.memory_after(lambda before: before.after(decision, outcome, record.spec, record.observation))
 
 
 def _urgency(reconciliation: Reconciliation) -> Urgency:

@@ -9,6 +9,8 @@ from model_api import START, Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.model.instant import SECOND
+from cronhpa.kube.lease import LeaseName
+from cronhpa.operator.leader.replica import OnlyReplica
 
 # One pod per 60 s: never more, whatever is lost. A reconciliation comes every 15 s.
 BEHAVIOR = rules(one_pod_each(60), one_pod_each(60))
@@ -58,6 +60,32 @@ def test_an_object_that_is_gone_when_its_status_is_read_again_scales_nothing_any
 
     assert [(2, 3)] == [change[1:] for change in changes]
     assert {} == objects
+
+
+def test_what_was_recommended_counts_though_it_could_not_be_acted_upon():
+    """
+    At the start 8,170m of 5 pods ask for 17, but the status must name this installation first, and is refused. From 1 s
+    on 2,500m ask for 5, and somebody sets 7: for 300 s none of them goes.
+    """
+
+    class Named(OnlyReplica):
+        lease = LeaseName("ops", "cronhpa")
+
+    async def story():
+        api = shop(5, 8170, maxReplicas=20, behavior={})
+        api.faults = [Fault("PATCH", "/status$", status=500)]
+        async with Life(api, replica=Named()):
+            await until(1)
+            api.load["prod", "shop"] = 2500
+            await until(40)
+            api.edit("deployments", "prod", "shop", spec={"replicas": 7})
+            await until(330)
+        return timeline(api)
+
+    (_, by_hand), (at, *scaled) = [(at, (old, new)) for at, old, new in live(story)]
+
+    assert ((5, 7), (7, 5)) == (by_hand, *scaled)
+    assert 300 < at < 316
 
 
 def test_a_write_that_waits_does_not_hasten_the_next_step():
