@@ -221,7 +221,11 @@ def _upsert(table: Table, db: Connection, rows: list[Row]) -> None:
 
 
 def _merged(table: Table, merged: Callable[[bytes, bytes], bytes], db: Connection, row: Row) -> Row:
-    """A row with those parts of its packed value, too, that the target alone has."""
+    """
+    A row with those parts of its packed value, too, that the target alone has.
+
+    Of two values of which one is damaged the whole one stays; of two damaged ones that of the source.
+    """
     where = " AND ".join(f"{column} = ?" for column in table.key)
     key = [value for column, value in zip(table.columns, row, strict=True) if column in table.key]
     present = db.execute(f"SELECT {table.columns[-1]} FROM {table.name} WHERE {where}", key).fetchone()  # noqa: S608 - literals
@@ -229,9 +233,11 @@ def _merged(table: Table, merged: Callable[[bytes, bytes], bytes], db: Connectio
         return row
     *before, packed = row
     assert isinstance(packed, bytes)
-    with suppress(ValueError):  # the source's value replaces one that is damaged
-        packed = merged(packed, present[0])
-    return (*before, packed)
+    # If the first raises, one of the two is damaged: not the target's if that can be merged with itself.
+    for own in (packed, present[0]):
+        with suppress(ValueError):
+            return (*before, merged(own, present[0]))
+    return row
 
 
 def _write(database: Database, work: Callable[[Connection], T]) -> T:

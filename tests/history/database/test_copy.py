@@ -151,6 +151,23 @@ def test_the_first_decision_after_a_copy_is_kept_although_the_target_kept_it_las
     assert NOON + 2 * HOUR == target.decisions.at("prod", "web", NOON + DAY).at
 
 
+@pytest.mark.parametrize("damaged", ["source", "target"])
+@pytest.mark.parametrize("column", ["minutes.shares", "day.highs", "points.packed"])
+def test_of_two_values_of_a_day_the_whole_one_stays(store, target, column, damaged):
+    """Found: damaged minutes of the source replaced the target's good ones."""
+    fill(store)
+    copy_store(store, target)
+    before = content(store)
+    table, name = column.split(".")
+    address = (store if damaged == "source" else target).address
+    empty = "''" if isinstance(address, PostgresAddress) else "x''"
+    raw(address, f"UPDATE {table} SET {name} = {empty}")
+
+    copy_store(store, target)
+
+    assert before == content(target)
+
+
 def test_the_newest_step_is_that_of_the_rows_or_else_of_the_days(store):
     before = newest_step(store)
     store.loads.backfill(WEB, [(NOON - DAY, 1.0)])
