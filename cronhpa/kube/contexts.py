@@ -2,7 +2,7 @@
 Which cluster and which namespace a person means, as kubectl finds them: --kubeconfig, else $KUBECONFIG, else
 ~/.kube/config, else the account of the pod that the command runs in.
 
-`credentials.load_configuration`, which the operator uses, asks the pod's own account first.
+`credentials.load_configuration`, which the operator uses, asks the pod's own account before the default kubeconfig.
 """
 
 from __future__ import annotations
@@ -62,6 +62,12 @@ def find_access(kubeconfig: str | None = None, context: str | None = None) -> Ac
     except Exception as error:
         raise _no_way(f"{location}: {text_of(error)}") from error
     return Access(configuration, _namespace_of(named[current]), current)
+
+
+def own_namespace(kubeconfig: str | None, context: str | None) -> str:
+    """The operator's own namespace in the cluster of `credentials.load_configuration`. Raises ClusterError if none."""
+    of_pod = pod_namespace() if kubeconfig is None and context is None else None
+    return of_pod or find_access(kubeconfig, context).namespace
 
 
 def _of_pod(location: str) -> Access:

@@ -36,7 +36,9 @@ def load_configuration(kubeconfig: str | None = None, context: str | None = None
     except Exception as error:
         where = "" if isinstance(error, KubeconfigError) else f"{kubeconfig or 'the default kubeconfig'}: "
         problem = " ".join(f"{where}{text_of(error)}".split())
-        message = f"no way to the Kubernetes API: {problem}; run in a cluster, or name a kubeconfig with --kubeconfig"
+        otherwise = "run in a cluster, or " if kubeconfig is None and context is None else ""
+        remedy = f"{otherwise}name a kubeconfig with --kubeconfig, and its context with CRONHPA_CONTEXT"
+        message = f"no way to the Kubernetes API: {problem}; {remedy}"
         raise ClusterError(0, "NoConfiguration", message) from error
     return configuration
 

@@ -25,8 +25,8 @@ from cronhpa.history.database.series import Series
 from cronhpa.history.imports.prometheus import Prometheus
 from cronhpa.kube.client import Client
 from cronhpa.kube.clock import Clock
-from cronhpa.kube.contexts import find_access
-from cronhpa.kube.credentials import load_configuration, pod_namespace
+from cronhpa.kube.contexts import own_namespace
+from cronhpa.kube.credentials import load_configuration
 from cronhpa.kube.session import USER_AGENT
 from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.controller import Controller
@@ -274,7 +274,7 @@ def _open_files() -> int:
 
 
 def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> Replica:
-    lease = settings.lease_name(_own_namespace(settings))
+    lease = settings.lease_name(own_namespace(settings.kubeconfig, settings.context))
     if lease is None:
         return OnlyReplica()
     timing = settings.lease_timing
@@ -293,12 +293,7 @@ def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> 
 def _placeholders(settings: Settings) -> PlaceholderSettings:
     if settings.placeholders == "none":
         return NO_PLACEHOLDERS
-    return settings.placeholder_settings(_own_namespace(settings))
-
-
-def _own_namespace(settings: Settings) -> str:
-    """The namespace of the pod, else that of the kubeconfig's context."""
-    return pod_namespace() or find_access(settings.kubeconfig, settings.context).namespace
+    return settings.placeholder_settings(own_namespace(settings.kubeconfig, settings.context))
 
 
 def _watch(settings: Settings, client: Client) -> Watch:

@@ -189,7 +189,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, extra="ignore", validate_default=True)
 
-    kubeconfig: str | None = Field(None, description="Path of a kubeconfig; absent, the pod's own account.")
+    kubeconfig: str | None = Field(
+        None, description="Path of a kubeconfig; without it and a context, the pod's account."
+    )
     context: str | None = Field(None, description="Context of the kubeconfig.")
     namespaces: str = Field("", description="Namespaces to act in, separated by commas; empty, all of them.")
     store: Annotated[str, BeforeValidator(_as_store)] = Field(
@@ -378,7 +380,7 @@ class Settings(BaseSettings):
     )
     leader_elect_resource_name: str = Field("cronhpa", description="Name of the Lease.")
     leader_elect_resource_namespace: str = Field(
-        "", description="Namespace of the Lease. Empty: the pod's own, else that of the kubeconfig's context."
+        "", description="Namespace of the Lease. Empty: that of a kubeconfig or context named, else the pod's."
     )
     leader_elect_identity: Annotated[str, AfterValidator(_as_identity)] = Field(
         "",

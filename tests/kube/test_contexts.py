@@ -10,7 +10,7 @@ from kubernetes.config import kube_config
 
 from cli.served import write_kubeconfig
 from cronhpa.kube import contexts
-from cronhpa.kube.contexts import find_access
+from cronhpa.kube.contexts import find_access, own_namespace
 from cronhpa.kube.errors import ClusterError
 
 
@@ -84,3 +84,22 @@ def test_with_neither_a_kubeconfig_nor_a_pod_it_says_what_is_missing(tmp_path, m
     error = refused()
 
     assert f"there is no kubeconfig at {tmp_path}/none, and this is no pod of a cluster" in str(error)
+
+
+def test_in_a_pod_the_operator_is_in_the_pods_namespace_unless_a_kubeconfig_or_a_context_is_named(
+    kubeconfig, monkeypatch
+):
+    """The Lease and the placeholders are in the cluster that it acts in, where the pod's namespace need not exist."""
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
+    monkeypatch.setattr(contexts, "pod_namespace", lambda: "cronhpa-system")
+
+    assert "cronhpa-system" == own_namespace(None, None)
+    assert ["shop", "default"] == [own_namespace(None, "stage"), own_namespace(str(kubeconfig), "dev")]
+    assert "shop" == own_namespace(str(kubeconfig), None)
+
+
+def test_outside_a_pod_the_operator_is_in_the_namespace_of_the_context(kubeconfig, monkeypatch):
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
+    monkeypatch.setattr(contexts, "pod_namespace", lambda: None)
+
+    assert "shop" == own_namespace(None, None)

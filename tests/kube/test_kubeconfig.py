@@ -100,6 +100,17 @@ def test_a_named_context_comes_before_the_account_of_the_pod(tmp_path, monkeypat
     assert ["http://own", "http://named"] == [load_configuration().host, load_configuration(None, "other").host]
 
 
+def test_who_names_a_context_that_does_not_exist_is_not_told_to_run_in_a_cluster(tmp_path, monkeypatch):
+    file = write_kubeconfig(tmp_path / "config", "http://one", {"it": None})
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(file))
+
+    with pytest.raises(ClusterError) as caught:
+        load_configuration(None, "other")
+
+    assert "other" in str(caught.value)
+    assert str(caught.value).endswith("; name a kubeconfig with --kubeconfig, and its context with CRONHPA_CONTEXT")
+
+
 def test_of_two_entries_of_a_name_the_first_counts(tmp_path, monkeypatch):
     one = write_kubeconfig(tmp_path / "one", "http://one", {"it": None})
     two = write_kubeconfig(tmp_path / "two", "http://two", {"it": None})
