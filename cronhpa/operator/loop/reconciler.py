@@ -155,8 +155,15 @@ class Reconciler:
         clock: read once all is observed: memories follow a clock that was set before they are read.
         """
         served, local = state.served, state.local
-        if state.writes.status_unknown and await self._writer.refresh(state) and not local.resumed:
-            self._inventory.resume(state)
+        if state.writes.status_unknown:
+            # Nothing was decided here yet, so the status in doubt has what another process remembered last.
+            is_first = local.latest is None
+            is_read = await self._writer.refresh(state)
+            if is_first and not is_read:
+                state.due.next_edge = None  # it may lie in the past, and would make the object due all the time
+                return None
+            if is_first:
+                self._inventory.resume(state)
         if not self.follow_installation(state, clock()):
             return None
         spec = served.spec

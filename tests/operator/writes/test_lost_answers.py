@@ -146,6 +146,22 @@ def test_a_scale_down_whose_status_the_api_server_wants_later_does_not_wait_for_
     assert [(4, 2)] == [change[1:] for change in live(story)]
 
 
+def test_a_target_that_is_gone_at_a_start_is_told_of_though_the_first_status_is_in_doubt():
+    """Found: the next period took that status for one of the process before, which would have told of its change."""
+
+    async def story():
+        api = shop()
+        async with Life(api):
+            await until(60)
+        api.delete("deployments", "prod", "shop")
+        api.faults = [Fault("PATCH", "cronhpas/shop/status$", **CUT)]
+        async with Life(api):
+            await until(120)
+        return [event["reason"] for event in api.objects["events"].values()]
+
+    assert 1 == live(story).count("TargetLost")
+
+
 def test_an_api_server_that_stays_busy_is_soon_asked_once_a_period_at_most():
     """A period of 15 s: after pauses of one, two, four and eight seconds the next one is as long."""
     sent, changes = refused_scales(None, 240)
