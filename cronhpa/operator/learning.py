@@ -182,12 +182,26 @@ class Learning:
                 await asyncio.sleep(min(self._pauses.idle, self._pauses.forecast))
 
     async def _lead(self) -> None:
-        """Writes the history; if it is shared, until another replica leads."""
+        """Opens the history, writes it, and closes it after a failure or the end of a term."""
         try:
             store = await asyncio.to_thread(self._open_store, self._path)
-            await self._take_over(store)
+            try:
+                await self._take_over(store)
+                self._looked.set()
+                await self._write(store)
+            except Exception:  # one that is cancelled stays open for the last flush
+                await self._close(store)
+                raise
+            await self._close(store)
         finally:
             self._looked.set()
+
+    async def _close(self, store: Store) -> None:
+        self._store = None
+        await asyncio.to_thread(store.close)
+
+    async def _write(self, store: Store) -> None:
+        """Flushes new data and compacts; if the history is shared, until another replica leads."""
         self._store = store
         file = _identity(self._path)
         compacted = self._clock.monotonic()
@@ -207,8 +221,6 @@ class Learning:
         # The last reconciliations of a term end a moment after it, and then report the loads of the current minute.
         await asyncio.sleep(self._pauses.flush)
         await self.flush()
-        self._store = None
-        await asyncio.to_thread(store.close)
 
     async def _take_over(self, store: Store) -> None:
         """Reads the spend since the last time, and from a shared store also the forecasts."""

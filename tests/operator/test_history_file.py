@@ -49,6 +49,7 @@ def test_a_file_that_is_gone_is_noticed_and_opened_anew(tmp_path, befall):
         befall(path)
         with pytest.raises(StoreError, match="removed or replaced"):
             await asyncio.wait_for(keeping, 60)
+        assert not keeper.is_open
         again = asyncio.create_task(keeper.keep_history())
         async with asyncio.timeout(60):
             for _ in range(2):  # the second one is taken once the first one is written

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 
+import pytest
 from lives import Life, condition, cronhpa, deployment, status, until
 from model_api import ModelApi
 from virtual_time import live
@@ -178,6 +179,28 @@ async def test_a_spend_that_cannot_be_read_once_keeps_the_history_open(tmp_path,
     await lived(keeping, lambda: not budgets.unread(1))
 
     assert 2 == len(reads)
+
+
+async def test_a_store_that_fails_is_closed_before_it_is_opened_anew(tmp_path, monkeypatch):
+    """Found: each failure left a connection open, and for the minute until the next one loads went to it."""
+    opened = []
+
+    def open_store(path):
+        store = Store(path)
+        close = store.close
+        monkeypatch.setattr(store, "close", lambda: (opened.remove(store), close()))
+        opened.append(store)
+        return store
+
+    def fail(*_):
+        raise StoreError("away")
+
+    monkeypatch.setattr(HourlySpend, "since", fail)
+    keeper = learning(tmp_path / "history.db", open_store=open_store)
+    with pytest.raises(StoreError, match="away"):
+        await keeper.keep_history()
+
+    assert ([], False) == (opened, keeper.is_open)
 
 
 async def test_the_past_of_each_object_is_asked_of_prometheus_once(tmp_path):
