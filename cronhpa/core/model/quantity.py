@@ -219,12 +219,20 @@ def parse_float(text: str) -> float:
 
 
 def format_load(load: float, resource: str) -> str:
-    """A load for people, four digits at least: memory in the largest unit below it (1.5Gi), others plain (12,500)."""
+    """
+    A load for people, to four digits, or to whole numbers beyond them: memory in the largest unit below it (1.5Gi),
+    others plain (12,500).
+    """
     if resource == "memory":
         for unit, power in reversed(_BINARY.items()):
-            if load >= 1 << power:
-                return f"{load / (1 << power):.4g}{unit}"
-    return f"{load:.4g}" if load < _PLAIN_FROM else f"{load:,.0f}"
+            # What would be rounded to 1024 of a unit is 1 of the next one.
+            if round(load / (1 << power - 10)) >= _KIBI:
+                return f"{_four_digits(max(load / (1 << power), 1))}{unit}"
+    return _four_digits(load)
+
+
+def _four_digits(number: float) -> str:
+    return f"{number:.4g}" if abs(number) < _PLAIN_FROM else f"{number:,.0f}"
 
 
 def format_milli(milli: int, *, binary: bool = False) -> str:

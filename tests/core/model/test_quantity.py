@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.model.quantity import format_milli, parse_float, parse_milli
+from cronhpa.core.model.quantity import format_load, format_milli, parse_float, parse_milli
 
 
 @pytest.mark.parametrize(
@@ -139,3 +139,25 @@ def test_a_float_is_read_as_upstream_reads_it():
     assert 0.75 == parse_float("0.75")
     assert -0.5 == parse_float("-500m")
     assert 2048.0 == parse_float("2Ki")
+
+
+@pytest.mark.parametrize(
+    ("load", "resource", "text"),
+    [
+        (0.25, "cpu", "0.25"),
+        (1234.56, "cpu", "1235"),
+        (12_500, "requests", "12,500"),
+        (-12_500, "requests", "-12,500"),
+        (9999.4, "requests", "9999"),
+        (9999.5, "requests", "10,000"),
+        (1000, "memory", "1000"),
+        (1023.5, "memory", "1Ki"),
+        (1536 * 2**20, "memory", "1.5Gi"),
+        (2**30 - 1, "memory", "1Gi"),
+        (1023 * 2**20, "memory", "1023Mi"),
+        (12_500 * 2**60, "memory", "12,500Ei"),
+    ],
+)
+def test_a_load_for_people_has_four_digits_and_no_exponent(load, resource, text):
+    """Found: a byte less than 1Gi was 1024Mi, and -12,500 was -1.25e+04."""
+    assert text == format_load(load, resource)
