@@ -180,9 +180,10 @@ def _hint(kinds: set[str]) -> str:
     from cronhpa.migration.convert import DIALECTS
 
     convertible = sorted(kinds & {kind for group, kind in DIALECTS if group != "apps" and kind != _KIND})
-    if convertible:
-        return f"`cronhpa convert` makes one of a {convertible[0]}"
     meant = nearest(_KIND, [kind for kind in kinds if kind != _KIND])
+    is_misspelt = meant is not None and meant.lower() == _KIND.lower()
+    if convertible and not is_misspelt:
+        return f"`cronhpa convert` makes one of a {convertible[0]}"
     return f"did you mean kind: {_KIND} for {meant}?" if meant else f"name a file with kind: {_KIND}"
 
 

@@ -86,6 +86,10 @@ def test_files_and_folders_are_read_in_order_and_other_objects_passed_over(writt
         ("", "shop.yaml: it is empty: name a file with kind: CronHPA"),
         ([{"kind": "Service"}, {"a": 1}], "shop.yaml: no CronHPA is in it, only Service, a document without a kind: "),
         ([{"kind": "CronHpa"}], "shop.yaml: no CronHPA is in it, only CronHpa: did you mean kind: CronHPA "),
+        (
+            [{"kind": "HorizontalPodAutoscaler"}, {"kind": "CronHpa"}],
+            "shop.yaml: no CronHPA is in it, only CronHpa, HorizontalPodAutoscaler: did you mean kind: CronHPA for ",
+        ),
         ([{"kind": "ScaledObject"}], "shop.yaml: no CronHPA is in it, only ScaledObject: `cronhpa convert`"),
         ([{"kind": "CronHPA", "metadata": {}, "spec": SPEC}], "shop.yaml:2: metadata.name: a CronHPA needs a name"),
         ([{"kind": "CronHPA", "metadata": "shop", "spec": SPEC}], "shop.yaml:2: metadata.name: a CronHPA needs a name"),
