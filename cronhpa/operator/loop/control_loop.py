@@ -118,8 +118,9 @@ class ControlLoop:
         self._tasks = NamespaceTasks()
 
     def enqueue(self, key: Key) -> None:
-        """Makes an object due now, or at the end of its reconciliation that is under way."""
-        self._queue.put(key, self._clock())
+        """Makes an object due as soon as it can be measured, or at the end of its reconciliation that is under way."""
+        state, now = self._inventory.items.get(key), self._clock()
+        self._queue.put(key, now if state is None else _measurable_at(state, now))
 
     def forget(self, state: ObjectState) -> None:
         """Removes an object that is gone from the queue."""
@@ -170,7 +171,7 @@ class ControlLoop:
     def _make_all_due(self, now: Nanoseconds) -> None:
         self._queue.clear()
         for state in self._inventory:
-            self._queue.put(state.key, now)
+            self._queue.put(state.key, _measurable_at(state, now))
 
     async def close(self, seconds: float, among: Callable[[str], bool] = lambda _: True) -> None:
         """
@@ -371,11 +372,16 @@ class ControlLoop:
             if state.due.retry_after is not None:
                 # Within a long period a scale-up must not wait for the next one.
                 at, state.due.retry_after = min(at, now + state.due.retry_after), None
-            # A decision that stands scales nothing.
-            if state.local.standing is None and state.local.latest is not None and state.local.latest.scales:
-                # What was measured before the step is shared no longer then.
-                at = max(at, now + round(SHARED_SECONDS * SECOND))
+            if state.local.standing is None:  # a decision that stands scales nothing
+                at = max(at, _measurable_at(state, now))
             if key in self._inventory.items:
                 due[at].append(key)
         for at, keys in due.items():
             self._queue.put_together(keys, at)
+
+
+def _measurable_at(state: ObjectState, now: Nanoseconds) -> Nanoseconds:
+    """From when on the usage of an object is measured that is not under way: if it scaled last, after that step."""
+    if state.local.latest is None or not state.local.latest.scales:
+        return now
+    return now + round(SHARED_SECONDS * SECOND)  # what was measured before the step is shared no longer then

@@ -304,6 +304,30 @@ def test_a_step_is_not_followed_by_another_one_on_what_was_measured_before_it():
     live(scenario)
 
 
+@pytest.mark.parametrize(("edited", "clock_step"), [("shop", 0), ("other", 10 * SECOND)], ids=["edit", "clock"])
+def test_what_makes_an_object_due_after_a_step_waits_for_what_is_measured_after_it(edited, clock_step):
+    """
+    As above, with the step on the grid, and an edit 0.2 s later, or a clock that was set and is read because of another
+    object's edit. Found: a second step, to 3.
+    """
+
+    async def scenario():
+        api = shop(5, 2500, behavior={"scaleDown": {"stabilizationWindowSeconds": 0}})
+        deployment(api, "other")
+        cronhpa(api, "other")
+        async with Life(api):
+            at = next_reconciliation(60)
+            await until(at - 1)
+            api.load["prod", "shop"] = 1670
+            await until(at + 0.2)
+            api.clock_offset = clock_step
+            api.edit("cronhpas", "prod", edited, spec={"maxReplicas": 19})
+            await until(at + 2)
+        return timeline(api)
+
+    assert [(5, 4)] == [change[1:] for change in live(scenario)]
+
+
 def test_a_target_that_comes_or_goes_is_noticed_at_once():
     async def scenario():
         api = shop(minReplicas=3, replicas=3)
