@@ -21,11 +21,14 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from multiprocessing.process import BaseProcess
 
 _NICENESS = 10
 # Several times the memory of a fit. Worker and controller together stay below the chart's limit of 1 GiB, at which the
 # kernel may end all processes of the container.
 _MEMORY_MAX = 768 * 2**20
+# Ended at the first deadline, no process would ever start where processors are so busy that a start takes longer.
+_DEADLINES_TO_START = 5
 
 
 class WorkerError(Exception):
@@ -40,7 +43,7 @@ class WorkerPool(Protocol):
         """
         The task's answer to the payload. seconds: the deadline from its start; one as long for the start of a process.
 
-        Raises WorkerError. A process that is still starting at the deadline goes on, for the next task.
+        Raises WorkerError. A process still starting at the deadline goes on for the next task; the fifth ends it.
         """
 
     async def close(self) -> None:
@@ -81,15 +84,19 @@ class ProcessPool:
 
 
 class _Lane:
-    """A pool of one process whose id is known: a hung process can be killed."""
+    """A pool of one process, which is known from its first moment: it can be killed whatever it is doing."""
 
     def __init__(self, imports: str) -> None:
-        self.pid: int | None = None
-        """None without a process, and while one is starting."""
-        self._imports = imports
+        self._imports = imports.encode()
         self._pool: ProcessPoolExecutor | None = None
-        self._starting: asyncio.Future[int] | None = None
+        self._process: BaseProcess | None = None
+        self._starting: asyncio.Future[bytes] | None = None
+        self._deadlines_missed = 0
         self._is_frozen = False
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
 
     async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
         loop = asyncio.get_running_loop()
@@ -109,7 +116,7 @@ class _Lane:
         except BrokenExecutor:
             # The process has ended, and its id may belong to another process by now: do not kill it. It left no child,
             # which would have its pipes: its end would be noticed at the deadline alone.
-            self.pid = None
+            self._process = None
             self.end()
             raise WorkerError("the worker process died") from None
         except asyncio.CancelledError:
@@ -119,47 +126,60 @@ class _Lane:
         except WorkerError:
             raise
         except Exception as problem:
-            if self._starting is not None:
-                self.end()  # its module cannot be imported
-            # Otherwise an answer or an error that cannot be pickled.
+            # No process can be started, or an answer or an error cannot be pickled.
             raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
 
     async def _started_pool(self, seconds: float) -> ProcessPoolExecutor:
-        """Raises WorkerError if the process has not started within `seconds`, and lets it go on."""
-        if self._pool is None:
-            # spawn, because forking a process with threads and a running loop may deadlock the child.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_start)
-            self._starting = asyncio.get_running_loop().run_in_executor(self._pool, _started, self._imports)
+        """Raises WorkerError if the process has not started within `seconds`, or cannot import its module."""
+        pool = self._pool or self._spawn()
         if self._starting is not None:
+            done, _ = await asyncio.wait([self._starting], timeout=seconds)
+            if not done:
+                self._deadlines_missed += 1
+                if self._deadlines_missed == _DEADLINES_TO_START:
+                    self.end()
+                raise WorkerError(f"the worker process did not start within {seconds:g} s")
             try:
-                async with asyncio.timeout(seconds):
-                    self.pid = await asyncio.shield(self._starting)
-            except TimeoutError:
-                # Ended here, no process would ever start where processors are so busy that a start takes longer.
-                raise WorkerError(f"the worker process did not start within {seconds:g} s") from None
+                await self._starting
+            except WorkerError:
+                self.end()
+                raise
             self._starting = None
+        return pool
+
+    def _spawn(self) -> ProcessPoolExecutor:
+        # spawn, because forking a process with threads and a running loop may deadlock the child.
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_start)
+        others = multiprocessing.active_children()
+        try:
+            self._starting = asyncio.get_running_loop().run_in_executor(self._pool, _work, _import, self._imports)
+        finally:
+            self._process = next((child for child in multiprocessing.active_children() if child not in others), None)
+            if self._starting is None:
+                self.end()
         return self._pool
 
     def end(self) -> None:
         """End the process, whatever it is doing; the next task starts another."""
-        pool, pid, starting = self._pool, self.pid, self._starting
-        self._pool = self.pid = self._starting = None
-        self._is_frozen = False
+        pool, process, starting = self._pool, self._process, self._starting
+        self._pool = self._process = self._starting = None
+        self._deadlines_missed, self._is_frozen = 0, False
         if starting is not None:
             starting.cancel()
-        if pid is not None:
+        if process is not None and process.pid is not None:
             with suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()  # early in its start it has no group of its own
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _started(module: str) -> int:
-    """Runs in a worker process, before its first task: the id of the process."""
+def _import(module: bytes) -> bytes:
+    """Runs in a worker process, before its first task."""
     if module:
-        importlib.import_module(module)
-    return os.getpid()
+        importlib.import_module(module.decode())
+    return b""
 
 
 def _work(task: Callable[[bytes], bytes], payload: bytes) -> bytes:

@@ -1,7 +1,9 @@
 """ProcessPool of our own: whatever a task does in one, it is an answer or a WorkerError here."""
 
 import asyncio
+import errno
 import gc
+import multiprocessing.popen_spawn_posix
 import os
 import sys
 import time
@@ -11,6 +13,7 @@ import psutil
 import pytest
 
 from cronhpa.forecasting.pool import ProcessPool, WorkerError
+from forecasting.worker_tasks import is_running
 from testbed.wait import wait_until
 
 # What follows runs in the worker, found there by its name.
@@ -131,6 +134,77 @@ async def test_a_module_that_cannot_be_imported_is_tried_again(tmp_path, monkeyp
 
     assert b"next" == await processes.run(echoes, b"next", 600)
     await processes.close()
+
+
+async def test_a_start_that_hangs_is_ended_at_the_fifth_deadline_and_the_next_task_has_another_process(
+    tmp_path, monkeypatch
+):
+    """Found: every task failed until the operator started again."""
+    monkeypatch.setenv("MAY_START", str(tmp_path / "may start"))
+    processes = ProcessPool(1, "forecasting.slow_to_import")
+    started = []
+
+    for _ in range(5):
+        with pytest.raises(WorkerError, match=r"did not start within 0.1 s"):
+            await processes.run(echoes, b"", 0.1)
+        started += processes.pids
+    (tmp_path / "may start").touch()
+
+    assert b"next" == await processes.run(echoes, b"next", 600)
+    assert (4, 1) == (len(started), len({*started}))  # the fifth ends it
+    assert {*started}.isdisjoint(processes.pids)
+    wait_until(lambda: not is_running(started[0]), within_s=60)
+    await processes.close()
+
+
+@pytest.mark.parametrize("has_begun_to_import", [False, True])
+async def test_a_process_that_is_starting_ends_with_the_pool(tmp_path, monkeypatch, has_begun_to_import):
+    """Found: it was not killed, and Python does not exit before such a process has."""
+    monkeypatch.setenv("MAY_START", str(tmp_path / "may start"))
+    processes = ProcessPool(1, "forecasting.slow_to_import")
+    with pytest.raises(WorkerError, match=r"did not start within 0.01 s"):
+        await processes.run(echoes, b"", 0.01)
+    if has_begun_to_import:
+        wait_until((tmp_path / "importing").exists, within_s=600)
+    (starting,) = processes.pids
+
+    await processes.close()
+
+    wait_until(lambda: not is_running(starting), within_s=60)
+
+
+async def test_a_module_whose_import_times_out_is_tried_again(tmp_path, monkeypatch):
+    """Found: its TimeoutError was taken for a deadline, and raised again for each later task."""
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "waits_for_a_server.py"
+    module.write_text("raise TimeoutError('the server did not answer')")
+    processes = ProcessPool(1, "waits_for_a_server")
+
+    with pytest.raises(WorkerError, match="TimeoutError: the server did not answer"):
+        await processes.run(echoes, b"first", 600)
+    module.write_text("is_there = True")
+
+    assert b"next" == await processes.run(echoes, b"next", 600)
+    await processes.close()
+
+
+async def test_after_a_process_could_not_be_started_a_task_that_hangs_is_still_ended(processes, monkeypatch):
+    """As at a limit of processes. Found: the next process had no known id, and went on for ever."""
+
+    def refuses(*_):
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    with monkeypatch.context() as limited:
+        limited.setattr(multiprocessing.popen_spawn_posix, "Popen", refuses)
+        with pytest.raises(WorkerError, match=r"BlockingIOError: .*Resource temporarily unavailable"):
+            await processes.run(echoes, b"", 30)
+    await processes.run(echoes, b"", 600)
+    (hung,) = processes.pids
+
+    with pytest.raises(WorkerError, match=r"no answer within 0.2 s"):
+        await processes.run(time.sleep, 60, 0.2)
+
+    wait_until(lambda: not is_running(hung), within_s=60)
 
 
 @pytest.mark.slow
