@@ -96,11 +96,11 @@ def preview_event(
 
 
 def before(end: Nanoseconds, previews: Sequence[EventPreview]) -> list[EventPreview]:
-    """Those that start before the end; of an event that does not, one without a start."""
+    """Those that start before the end; of an event that does not, one without a start and objects."""
     kept = [one for one in previews if one.start is None or one.start < end]
     keys = {one.event.key for one in kept}
     later = {one.event.key: one for one in reversed(previews) if one.event.key not in keys}
-    return [*kept, *(replace(one, start=None, rows=(), room=None, until=end) for one in reversed(later.values()))]
+    return [*kept, *(EventPreview(one.event, None, one.zone, (), until=end) for one in reversed(later.values()))]
 
 
 def _preview_at(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -211,9 +212,15 @@ def _with_events(given: Sequence[ObjectInput], where: ObjectLocation, now: Nanos
 
 
 def _events_of(
-    files: Sequence[Path], where: ObjectLocation, calendars: Calendars, arguments: _Arguments, *, code: int
+    files: Sequence[Path],
+    where: ObjectLocation,
+    calendars: Calendars,
+    arguments: _Arguments,
+    *,
+    until_end: bool,
+    code: int,
 ) -> list[EventPreview]:
-    """The previews of the events of files, from --from on, in --zone."""
+    """The previews of the events of files, from --from on, in --zone. until_end: only of starts before --to."""
     from msgspec.structs import replace
 
     from cronhpa.cli.commands.event_preview import before, previews_of
@@ -225,7 +232,7 @@ def _events_of(
         zone = arguments.zone or next(iter(zones), "UTC")
         begin = arguments.now if arguments.begin == "now" else _span(arguments, zone)[0]
         made = previews_of(documents, files, where, calendars, begin)
-        if arguments.end is not None:
+        if until_end and arguments.end is not None:
             made = before(_span(arguments, zone)[1], made)
     return made if arguments.zone is None else [replace(one, zone=arguments.zone) for one in made]
 
@@ -242,8 +249,8 @@ def _preview_events(
     from cronhpa.cli.commands.event_preview import as_json, as_lines
 
     if every:
-        raise typer.BadParameter("the table of a planned event has no days: leave it out", param_hint="--all")
-    made = _events_of(files, where, calendars, arguments, code=1)
+        say("--all: the table of a planned event has no days", err=True)
+    made = _events_of(files, where, calendars, arguments, until_end=True, code=1)
     if output is PreviewOutput.JSON:
         show(as_json(made))
         return made
@@ -269,7 +276,9 @@ def _print_event_differences(
 
     if output is PreviewOutput.JSON:
         raise typer.BadParameter("the difference of planned events is text alone", param_hint="--output")
-    lines = difference_lines(*(_events_of(files, where, calendars, arguments, code=_TWO) for files in (old, new)))
+    # Whatever --to is: a start that is moved beyond it is a difference, not an event without a start.
+    read = partial(_events_of, where=where, calendars=calendars, arguments=arguments, until_end=False, code=_TWO)
+    lines = difference_lines(read(old), read(new))
     for line in lines:
         typer.echo(line)
     return bool(lines)
@@ -430,7 +439,7 @@ def _pairs(
 def _span(arguments: _Arguments, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
     from cronhpa.cli.tables.time_format import parse_length, parse_moment
 
-    begin, end = arguments.begin, arguments.end or _SPAN_DEFAULT
+    begin, end = arguments.begin, _SPAN_DEFAULT if arguments.end is None else arguments.end
     try:
         start = parse_moment(begin, zone, arguments.now)
     except ValueError as error:

@@ -92,11 +92,27 @@ def test_to_ends_the_span_in_which_starts_are_shown(preview):
     assert "prod/shop" in after
 
 
-def test_all_is_refused_beside_an_event_as_its_table_has_no_days(preview):
+def test_an_event_that_does_not_open_before_the_end_names_no_schedule_and_no_object(preview, tmp_path):
+    """Found: a picture was drawn of each of its objects, and JSON named the schedule that opens later."""
+    second = {"name": "again", "from": "2996-12-04T06:00", "to": "2996-12-05T00:00", "minReplicas": 9}
+    twice = EVENT | {"spec": EVENT["spec"] | {"schedules": [*EVENT["spec"]["schedules"], second]}}
+    drawn = ("--picture", str(tmp_path / "shop.svg"))
+
+    answer = preview(
+        twice, cron_hpa("shop", 4, 20), options=("--from", "2996-11-26", "--to", "1d", "-o", "json", *drawn)
+    )
+
+    (event,) = json.loads(answer.stdout)
+    assert (None, None, []) == (event["start"], event["schedule"], event["objects"])
+    assert [] == [*tmp_path.glob("*.svg")]
+
+
+def test_all_has_no_effect_beside_an_event_as_its_table_has_no_days(preview):
+    """A folder may hold events and objects."""
     answer = preview(EVENT, cron_hpa("shop", 4, 20), options=("--all",))
 
-    assert 2 == answer.exit_code
-    assert "the table of a planned event has no days" in " ".join(answer.stderr.replace("│", " ").split())
+    assert (0, "--all: the table of a planned event has no days\n") == (answer.exit_code, answer.stderr)
+    assert "prod/shop" in answer.stdout
 
 
 def test_an_event_for_nobody_says_so(preview):
@@ -209,6 +225,22 @@ def test_a_moved_start_and_a_removed_event_are_differences(written):
         f"  {begin} none",
         "  prod/shop: 10 to 20 -> not concerned",
     ] == (removed.stdout.splitlines())
+
+
+def test_a_start_that_moves_beyond_the_end_is_told_with_its_time(written):
+    """Found: with --to it was no start, and its objects were not concerned. The windows open a day before and after."""
+    shop = cron_hpa("shop", 4, 20)
+    old, later, last = (
+        written(f"{day}.yaml", changed(**{"from": f"2996-11-{day}T06:00", "to": "2996-11-30T00:00"}), shop)
+        for day in ("26", "27", "28")
+    )
+    span = ("--from", "2996-11-26", "--to", "1d")
+
+    moved, beyond = cronhpa("--diff", old, later, *span), cronhpa("--diff", later, last, *span)
+
+    start = "start: Sat 2996-11-26 06:00 +00:00 -> Sun 2996-11-27 06:00 +00:00"
+    assert ["prod/sale: changed", f"  {start}"] == moved.stdout.splitlines()
+    assert (1, 1) == (moved.exit_code, beyond.exit_code)
 
 
 def test_each_picked_object_is_drawn_with_the_event_in_it(written, tmp_path):

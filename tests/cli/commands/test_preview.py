@@ -296,6 +296,7 @@ def test_an_object_that_cannot_be_shown_is_named_with_its_place(preview, text, f
 
 OPTIONS = {
     "a time": (("--from", "soon"), "is no time"),
+    "an empty end": (("--to", ""), "or a length such as 7d"),
     "an end": (("--to", "later"), "or a length such as 7d"),
     "an end before the beginning": (("--from", "2026-11-23", "--to", "2026-11-22"), "must be after"),
     "a span of ages": (("--to", "9999d"), "ten years"),
