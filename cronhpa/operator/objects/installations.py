@@ -28,6 +28,9 @@ from cronhpa.operator.leader.election import LeaseStore, respected_seconds
 _KEPT = 4096
 _LOOKS = 64
 _LOOK_SECONDS = 5.0
+# After looks that failed for longer, the API server may have been away, and the other installation could not renew its
+# Lease either. A single look may fail without that. A holder renews every two seconds: it does so again in time.
+_UNREADABLE_SECONDS = 2.5 * _LOOK_SECONDS
 # So many durations of its Lease another installation is respected whose holder does not renew it. After one, a replica
 # of its own takes the Lease, within half of a duration; a Lease without a holder is taken at once.
 _DURATIONS = 1.5
@@ -40,8 +43,8 @@ class _Other:
     Another installation's Lease as last seen.
 
     spec: without a holder if the Lease does not exist, None before the first answer. changed_at: when `spec` changed
-    last, or could be read again. looked_at: when the Lease was read last. asked_at: when an object named it last.
-    problem: why it cannot be read, "" if it can.
+    last, or could be read again after it could not for long. looked_at: when the Lease was read last. asked_at: when an
+    object named it last. problem: why it cannot be read, "" if it can.
     """
 
     __slots__ = ("asked_at", "changed_at", "looked_at", "problem", "spec")
@@ -139,14 +142,14 @@ class Installations:
         except ClusterError as error:
             other.problem = error.message
             return
-        # While the API server was away, the other one could not renew it either.
-        has_failed, other.problem = bool(other.problem), ""
+        now = self._monotonic()
+        was_away = bool(other.problem) and now - other.looked_at > _UNREADABLE_SECONDS
         # The holder of a deleted Lease may believe in it for as long as in that one.
         former = other.spec or LeaseSpec()
         spec = LeaseSpec(lease_duration_seconds=former.lease_duration_seconds) if lease is None else lease.spec
-        other.looked_at = self._monotonic()
-        if spec != other.spec or has_failed:
-            other.spec, other.changed_at = spec, other.looked_at
+        other.looked_at, other.problem = now, ""
+        if spec != other.spec or was_away:
+            other.spec, other.changed_at = spec, now
 
 
 class _Status(Struct, frozen=True):

@@ -123,6 +123,21 @@ def test_an_installation_that_could_not_renew_its_lease_while_nobody_could_read_
     assert at_102 is None
 
 
+def test_an_installation_is_found_dead_though_every_second_look_fails():
+    """Read at 0 s, 10 s, 20 s and 30 s. Found: each look that failed began the wait of 22.5 s anew."""
+
+    class Busy(Leases):
+        looks = 0
+
+        async def get(self, name):
+            self.looks += 1
+            if self.looks % 2 == 0:
+                raise ClusterError(429, "TooManyRequests", "later")
+            return await super().get(name)
+
+    assert looked_at(Busy("7"), 21, later=10)[2] is None
+
+
 class Graves:
     """Leases of any name that nobody renews, but for one. looks: the second of each."""
 
