@@ -228,7 +228,7 @@ def test_a_moved_start_and_a_removed_event_are_differences(written):
 
 
 def test_a_start_that_moves_beyond_the_end_is_told_with_its_time(written):
-    """Found: with --to it was no start, and its objects were not concerned. The windows open a day before and after."""
+    """Found: it was no start, its objects were not concerned, and two starts beyond the end were no difference."""
     shop = cron_hpa("shop", 4, 20)
     old, later, last = (
         written(f"{day}.yaml", changed(**{"from": f"2996-11-{day}T06:00", "to": "2996-11-30T00:00"}), shop)
