@@ -95,10 +95,6 @@ class StandingDecisions:
         is_listed = are_all_listed(spec)
         if not self.checks:
             return not is_listed and self.note_if_stands(state, observation, now)
-        # What stands lowers nothing: it stands on while it is not known who else scales the target. Made anew it would
-        # differ in what it recommends.
-        if observation.unseen is not None:
-            return False
         if inputs is None or former.pod_names != inputs.pod_names:  # of the same pods the target may own others by now
             return False
         measured: PodMetricsByName | Observation | Absent | None = observation
@@ -107,7 +103,10 @@ class StandingDecisions:
         record = Record(spec, observation, None, state.local.memory, now)
         if not self.note_if_stands(state, measured, now):
             return False
-        self._compare(state, standing, record)
+        # What stands lowers nothing: it stands on while it is not known who else scales the target. Made anew it would
+        # differ in what it recommends.
+        if observation.unseen is None:
+            self._compare(state, standing, record)
         return True
 
     def begin(self, state: ObjectState, reconciliation: Reconciliation) -> Standing | None:

@@ -31,6 +31,26 @@ def test_a_life_whose_decisions_stand_writes_stores_and_remembers_what_one_does_
     assert stood_too == stood
 
 
+def test_a_life_that_compares_lets_stand_what_stands_while_the_hpas_are_unknown():
+    """From 30 s after the end of their watch on. Found: of twelve periods only five stood, the others were decided."""
+
+    async def scenario(*, checks: bool) -> Any:
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = 2500
+        cronhpa(api)
+        async with Life(api, check_standing=checks) as life:
+            await until(60)
+            api.faults = [Fault("GET", "/horizontalpodautoscalers", status=403, times=None)]
+            api.cut_watches("horizontalpodautoscalers")
+            api.load["prod", "shop"] = 2600
+            await until(200)
+            (state,) = life.inventory
+            return state.local.memory, life.controller.reconciler.standing.stood
+
+    assert live(lambda: scenario(checks=False)) == live(lambda: scenario(checks=True))
+
+
 def test_contradictions_are_looked_for_after_an_edge_of_a_life_at_rest():
     """The window asks for a pod fewer than there are, so its begin at 07:02 and its end at 07:05 change nothing."""
 
