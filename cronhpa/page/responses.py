@@ -76,9 +76,17 @@ class PageProtocol(RequestHandler):
     """
     A connection. What aiohttp answers by itself, without the application, is answered in the page's own words: its
     answers repeat parts of the request, and so does its log, also of a line with a token.
+
+    kept_seconds: from its beginning; an answer after them is its last.
     """
 
-    __slots__ = ()
+    __slots__ = ("_kept_until",)
+
+    def __init__(
+        self, server: web.Server, *, loop: asyncio.AbstractEventLoop, kept_seconds: float, **options: Any
+    ) -> None:
+        super().__init__(server, loop=loop, **options)
+        self._kept_until = loop.time() + kept_seconds
 
     def handle_error(
         self,
@@ -101,6 +109,8 @@ class PageProtocol(RequestHandler):
         # Of what is raised outside the guard, such as for an unknown Expect header.
         if isinstance(resp, web.HTTPException):
             resp = refused(resp.status, resp.reason)
+        if asyncio.get_running_loop().time() >= self._kept_until:
+            resp.force_close()
         return await super().finish_response(request, resp, start_time)
 
 

@@ -61,7 +61,7 @@ LOG = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-# More than a view may take whose worker has to start.
+# More than a view may take whose worker has to start, if it waits for no other.
 _REQUEST_SECONDS = 75.0
 _BODY_MAX = 2 * TEXT_MAX
 _ZONE_MAX = 64
@@ -155,8 +155,10 @@ class PageServer:
         return PageProtocol(
             self._server,
             loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type]  # aiohttp takes it for none, and its annotation does not say so
+            access_log=None,
             keepalive_timeout=_KEEPALIVE_SECONDS,
+            # Later, the life of the connection could end during the next request.
+            kept_seconds=self._settings.limits.life_seconds - _KEEPALIVE_SECONDS - _REQUEST_SECONDS,
             max_field_size=_HEAD_BYTES,
         )
 
