@@ -422,6 +422,15 @@ def test_where_the_kind_is_not_installed_nobody_serves_an_object():
     assert live(scenario) is False
 
 
+def asked_for(*counts):
+    """The status of OTHER, which asked for so many replicas at these seconds, and found six."""
+    recommendations = [
+        {"replicas": replicas, "time": format_instant(START + second * SECOND)} for second, replicas in counts
+    ]
+    memory = {"recommendations": recommendations, "scaleUpEvents": [], "scaleDownEvents": [], "replicas": 6}
+    return {"operator": str(OTHER), "memory": {"version": 1, **memory}}
+
+
 @pytest.mark.parametrize("failures", [0, 1])
 def test_who_takes_an_object_over_knows_what_the_last_installation_asked_for(failures):
     """
@@ -429,13 +438,6 @@ def test_who_takes_an_object_over_knows_what_the_last_installation_asked_for(fai
     has lost, and is gone from then on. Six are assumed to be needed until the takeover, 100 s at the latest: the window
     of 300 s ends after 340 s. Found: scaled down at 200 s, and also where the first reading of the object failed.
     """
-
-    def asked_for(*counts):
-        recommendations = [
-            {"replicas": replicas, "time": format_instant(START + second * SECOND)} for second, replicas in counts
-        ]
-        memory = {"recommendations": recommendations, "scaleUpEvents": [], "scaleDownEvents": [], "replicas": 6}
-        return {"operator": str(OTHER), "memory": {"version": 1, **memory}}
 
     async def scenario():
         api = shop(6, 1000)
@@ -458,3 +460,28 @@ def test_who_takes_an_object_over_knows_what_the_last_installation_asked_for(fai
     assert taken == str(OWN)
     assert change == [6, 2]
     assert 340 <= at <= 420
+
+
+@pytest.mark.parametrize("failures", [0, 1])
+def test_in_a_namespace_that_a_new_term_could_not_list_each_object_is_read_before_it_is_decided(failures):
+    """
+    Two replicas are needed. Before the new term at 50 s another replica asked for six at 40 s, which a watch has lost.
+    The window of 300 s ends at 340 s. Found: after one reading that failed it scaled down at 205 s.
+    """
+
+    async def scenario():
+        api = shop(6, 1000)
+        api.edit(PLURAL, "prod", "shop", status={**asked_for((-100, 6), (0, 2)), "operator": None})
+        async with Life(api) as life:
+            await until(30)
+            api.freeze_watches(PLURAL)
+            api.edit(PLURAL, "prod", "shop", status={**asked_for((0, 2), (40, 6)), "operator": None})
+            await until(50)
+            api.faults = [Fault("GET", "/cronhpas/shop$", status=500, times=failures)]
+            life.inventory.take_over({"prod"})
+            await until(400)
+        return timeline(api)
+
+    ((at, *change),) = live(scenario)
+    assert change == [6, 2]
+    assert 340 <= at <= 370
