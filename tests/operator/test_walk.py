@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from textwrap import dedent
 
 import pytest
@@ -16,7 +18,9 @@ import walk
 
 @pytest.fixture(scope="module")
 def figures():
-    return walk.measured(walk.OWN_TREE)
+    """Of a process of its own: what other tests have left in caches and in garbage is of no reconciliation."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(walk.measured, walk.OWN_TREE).result()
 
 
 @pytest.mark.slow
