@@ -202,18 +202,22 @@ class Judge:
         """
         S4: nothing is written to an object, or to its target, that names an installation whose Lease is renewed.
 
-        One that starts anew when the other one takes its objects over may not have been seen: it sees them named anew.
+        Where one starts anew when the other one takes its objects over, neither may have seen what the other one wrote.
         """
         found = self.world.objects["cronhpas"].get((meta["namespace"], meta["name"]), {})
         named = found.get("status", {}).get("operator")
-        if not self.others or named == str(own):
+        if not self.others or named == str(own) or not named:
             return
-        now = self.world.seconds()
-        ago = [now - at for at in self.world.renewed[named]] if named else []
-        unseen = [one for one in ago if one < _LEASES_SEEN]
-        has_begun = unseen and (len(unseen) == len(ago) or ago[len(unseen)] - unseen[-1] > 1.25 * TIMING.lease)
-        if ago and ago[0] < TIMING.lease and not has_begun:
+        has_begun = self._has_begun(named) or self._has_begun(str(own))
+        renewed = self.world.renewed[named]
+        if renewed and self.world.seconds() - renewed[0] < TIMING.lease and not has_begun:
             self.fail("S4", f"{who} of {own} writes {plural}, and {named} serves it")
+
+    def _has_begun(self, lease: str) -> bool:
+        """Whether a Lease was first renewed, after a pause, since others may have looked at it last."""
+        ago = [self.world.seconds() - at for at in self.world.renewed[lease]]
+        unseen = [one for one in ago if one < _LEASES_SEEN]
+        return bool(unseen) and (len(unseen) == len(ago) or ago[len(unseen)] - unseen[-1] > 1.25 * TIMING.lease)
 
     def _check_parts_written(self, plural: str, below: str | None, body: Any) -> None:
         """S11: nothing but statuses and replicas is written to what is somebody else's."""
