@@ -132,15 +132,18 @@ class _Lane:
     async def _started_pool(self, seconds: float) -> ProcessPoolExecutor:
         """Raises WorkerError if the process has not started within `seconds`, or cannot import its module."""
         pool = self._pool or self._spawn()
-        if self._starting is not None:
-            done, _ = await asyncio.wait([self._starting], timeout=seconds)
+        starting = self._starting
+        if starting is not None:
+            done, _ = await asyncio.wait([starting], timeout=seconds)
             if not done:
                 self._deadlines_missed += 1
                 if self._deadlines_missed == _DEADLINES_TO_START:
                     self.end()
                 raise WorkerError(f"the worker process did not start within {seconds:g} s")
+            if starting.cancelled():
+                raise WorkerError("the worker process was ended while it started")
             try:
-                await self._starting
+                await starting
             except WorkerError:
                 self.end()
                 raise

@@ -173,6 +173,19 @@ async def test_a_process_that_is_starting_ends_with_the_pool(tmp_path, monkeypat
     wait_until(lambda: not is_running(starting), within_s=60)
 
 
+async def test_a_task_whose_process_is_ended_in_its_start_says_so(tmp_path, monkeypatch):
+    """Found: TypeError: object NoneType can't be used in 'await' expression."""
+    monkeypatch.setenv("MAY_START", str(tmp_path / "may start"))
+    processes = ProcessPool(1, "forecasting.slow_to_import")
+    task = asyncio.create_task(processes.run(echoes, b"", 600))
+    await asyncio.sleep(0.1)
+
+    await processes.close()
+
+    with pytest.raises(WorkerError, match="was ended while it started"):
+        await task
+
+
 async def test_a_module_whose_import_times_out_is_tried_again(tmp_path, monkeypatch):
     """Found: its TimeoutError was taken for a deadline, and raised again for each later task."""
     monkeypatch.syspath_prepend(tmp_path)
