@@ -15,7 +15,7 @@ from cronhpa.core.decide import Decide
 from cronhpa.core.decide import decide as decide_with
 from cronhpa.core.model.decision import Decision, Withheld
 from cronhpa.core.model.forecast import Forecast
-from cronhpa.core.model.instant import DAY, Nanoseconds
+from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record, encode
@@ -161,9 +161,12 @@ class Reconciler:
             is_read = await self._writer.refresh(state)
             if is_first and not is_read:
                 state.due.next_edge = None  # it may lie in the past, and would make the object due all the time
+                state.due.retry(SECOND)  # a period may be an hour, and an edge may lie in it
+                LOG.warning("%s/%s: nothing is decided on it before it could be read", *state.key)
                 return None
             if is_first:
                 self._inventory.resume(state)
+                state.due.refusals = 0
         if not self.follow_installation(state, clock()):
             return None
         spec = served.spec

@@ -143,7 +143,8 @@ class Installations:
             other.problem = error.message
             return
         now = self._monotonic()
-        was_away = bool(other.problem) and now - other.looked_at > _UNREADABLE_SECONDS
+        respected = self._respected_seconds(other.spec or LeaseSpec())
+        was_away = bool(other.problem) and now - other.looked_at > min(_UNREADABLE_SECONDS, respected / 2)
         # The holder of a deleted Lease may believe in it for as long as in that one.
         former = other.spec or LeaseSpec()
         spec = LeaseSpec(lease_duration_seconds=former.lease_duration_seconds) if lease is None else lease.spec

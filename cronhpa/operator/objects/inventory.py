@@ -350,8 +350,10 @@ class Inventory:
             self._changed(state.key)
 
     def resume(self, state: ObjectState) -> None:
-        """Reads an object's memory from its status again."""
+        """Reads an object's memory from its status again; one of another target is not the object's."""
         self._read_memory(state)
+        if _is_retargeted(state, None):
+            state.replace_memory(Memory())
         local, writes = state.local, state.writes
         local.resumed = state.writes.status_unknown = False
         local.latest, local.replica_conflict = None, ReplicaConflict()

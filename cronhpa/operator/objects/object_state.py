@@ -246,7 +246,7 @@ class Due(Struct):
     """The context of the reconciliation under way, while it is traced."""
 
     def retry(self, pause: Nanoseconds) -> None:
-        """The API server wants a write later, at least so long. Each pause is twice the last: it is busy."""
+        """The object is due again after at least so long. Each pause is twice the last: the API server is busy."""
         self.retry_after = max(pause, _RETRIED_AFTER << min(self.refusals, _DOUBLINGS))
         self.refusals += 1
 

@@ -100,27 +100,39 @@ def test_a_lease_that_may_not_be_read_is_believed_to_be_renewed_and_the_text_say
 
 def test_an_installation_that_could_not_renew_its_lease_while_nobody_could_read_it_is_respected_anew():
     """Read at 0 s, then from 70 s on. Found: whoever looked first after an outage took the objects over."""
+    at_92, at_102 = looked_at_after_an_outage(15.0, of=65, then=(24, 10))
+
+    assert "so this one holds" in at_92
+    assert at_102 is None
+
+
+def test_of_a_short_lease_a_single_look_that_fails_may_hide_an_outage():
+    """A Lease of 3 s is respected for 4.5 s; looks come at 0 s, at 5 s, which fails, and at 10 s."""
+    (at_11,) = looked_at_after_an_outage(3.0, of=5, then=(3,))
+
+    assert "so this one holds" in at_11
+
+
+def looked_at_after_an_outage(lease_seconds, *, of, then):
+    """The problems so many seconds after an outage that begins at 3 s, behind one another."""
     leases = Leases("7")
 
     async def scenario():
-        installations = Installations(OWN, leases, 15.0, asyncio.get_running_loop().time)
+        installations = Installations(OWN, leases, lease_seconds, asyncio.get_running_loop().time)
         installations.problem(str(OTHER), "prod")
         task = asyncio.create_task(installations.run())
         await asyncio.sleep(3)
         leases.problem = ClusterError(0, "Unreachable", "the API server is away")
-        await asyncio.sleep(65)
+        await asyncio.sleep(of)
         leases.problem = None
         seen = []
-        for seconds in (24, 10):
+        for seconds in then:
             await asyncio.sleep(seconds)
             seen.append(installations.problem(str(OTHER), "prod"))
         task.cancel()
         return seen
 
-    at_92, at_102 = live(scenario)
-
-    assert "so this one holds" in at_92
-    assert at_102 is None
+    return live(scenario)
 
 
 def test_an_installation_is_found_dead_though_every_second_look_fails():
@@ -460,6 +472,40 @@ def test_who_takes_an_object_over_knows_what_the_last_installation_asked_for(fai
     assert taken == str(OWN)
     assert change == [6, 2]
     assert 340 <= at <= 420
+
+
+def test_an_object_whose_first_reading_fails_is_read_again_before_its_period_ends():
+    """A period is an hour, and a window opens at 60 s. Found: nothing was decided before the next period."""
+
+    async def scenario():
+        window = {"name": "day", "start": "1 7 * * *", "durationMinutes": 9, "minReplicas": 4, "leadTimeSeconds": 0}
+        api = shop(2, 1000, syncPeriodSeconds=3600, schedules=[window])
+        async with Life(api) as life:
+            await until(50)
+            api.faults = [Fault("GET", "/cronhpas/shop$", status=500, times=2)]
+            life.inventory.take_over({"prod"})
+            await until(70)
+        return timeline(api)
+
+    assert [(60, 2, 4)] == live(scenario)
+
+
+def test_a_memory_of_another_target_is_not_read_at_a_takeover():
+    """Found: an object that was edited from a target of six pods to one of two asked for six."""
+    state = None
+
+    async def scenario():
+        nonlocal state
+        api = shop(2, 1000)
+        api.edit(PLURAL, "prod", "shop", status={**asked_for((-10, 6)), "operator": None})
+        async with Life(api) as life:
+            await until(1)
+            state = life.inventory.items["prod", "shop"]
+            state.served.status = {**state.served.status, "target": "Deployment/former"}
+            life.inventory.resume(state)
+        return state.local.memory.recommendations
+
+    assert () == live(scenario)
 
 
 @pytest.mark.parametrize("failures", [0, 1])
