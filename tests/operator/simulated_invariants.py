@@ -233,7 +233,9 @@ class Judge:
         is_told_late = self.stirred("silence of some events", _LISTED)
         if self._lasts("foreign", _LISTED if is_told_late else 120.0) and not is_blind_step:
             self.fail("S10", f"{old} to {new} beside a HorizontalPodAutoscaler")
-        if new >= YOUNGER_FLOOR and self.stirred("younger", math.inf):
+        # Once the older one is gone the younger one scales, also where a watch has lost that it is gone, too.
+        is_oldest = "deleted" in self.since or self.stirred("deleted", _SWEPT)
+        if new >= YOUNGER_FLOOR and self.stirred("younger", math.inf) and not is_oldest:
             self.fail("S10", f"{old} to {new} by a younger CronHPA")
         is_told = now - self.world.told_deleted.get((who, self.gone), now) > _ONE_RECONCILIATION
         if "deleted" in self.since and (is_told or now - self.since["deleted"] > _SWEPT):
