@@ -316,7 +316,7 @@ class Judge:
         again, as another process would. What it decided while it was cut off is in none.
         """
         return self.lease != LEASE and any(
-            when >= since and what.startswith((f"partition of {who}", "outage")) for when, what in self.stirs
+            when >= since and what.startswith((f"partition of {who}", "outage", "storm")) for when, what in self.stirs
         )
 
     def _was_kept(self, at: float) -> bool:

@@ -75,18 +75,25 @@ async def half_open(listener, count, source="127.0.0.1"):
     return [await connected(listener, HALF, source) for _ in range(count)]
 
 
-async def ended_of(socks):
-    """How many of them the other side has ended by now; all are closed."""
+async def ended_of(socks, least):
+    """How many of them the other side has ended half a second after it has ended `least`; all are closed."""
+    for _ in range(1200):
+        if sum(map(has_ended, socks)) >= least:
+            break
+        await asyncio.sleep(0.1)
     await asyncio.sleep(0.5)
-    ended = 0
-    for sock in socks:
-        with contextlib.suppress(BlockingIOError):
-            try:
-                ended += sock.recv(1) == b""
-            except ConnectionResetError:
-                ended += 1
+    ended = sum(map(has_ended, socks))
     end(socks)
     return ended
+
+
+def has_ended(sock):
+    try:
+        return sock.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
 
 
 def end(socks):
@@ -136,26 +143,26 @@ async def test_a_probe_is_answered_where_its_own_address_holds_them():
 
 async def test_no_more_connections_are_open_than_the_budget_says():
     """40 from each of ten addresses: 8 of each would be 80, all together may be 20. The rest are closed."""
-    async with listening(connections=20, per_peer=8, life_seconds=60) as listener:
+    async with listening(connections=20, per_peer=8, life_seconds=600) as listener:
         held = [sock for number in range(2, 12) for sock in await half_open(listener, 40, f"127.0.0.{number}")]
-        ended = await ended_of(held)
+        ended = await ended_of(held, 400 - 20)
 
     assert 400 - 20 == ended
 
 
 async def test_no_more_connections_are_open_of_one_address_than_the_budget_says():
-    async with listening(connections=20, per_peer=8, life_seconds=60) as listener:
-        ended = await ended_of(await half_open(listener, 15))
+    async with listening(connections=20, per_peer=8, life_seconds=600) as listener:
+        ended = await ended_of(await half_open(listener, 15), 15 - 8)
 
     assert 15 - 8 == ended
 
 
 async def test_connections_that_are_over_take_no_room():
     """Twenty requests are answered, and each of eight connections of the same address is held then."""
-    async with listening(per_peer=8, life_seconds=60) as listener:
+    async with listening(per_peer=8, life_seconds=600) as listener:
         for _ in range(20):
             await asked(listener)
-        ended = await ended_of(await half_open(listener, 8))
+        ended = await ended_of(await half_open(listener, 8), 0)
 
     assert 0 == ended
 
