@@ -3,13 +3,14 @@ How `make test` gives its tests to pytest-xdist's workers.
 
 Two workers begin with the cluster tests, a file at a time, so that two control planes run and not one for each worker.
 The others take all other tests by file, and large files in parts: whoever is free takes the next, and none ends long
-after the rest. All run at the priority of `make`: from a lower
-one they hardly run beside other programs, and the product's workers, which go down by ten more, even less.
+after the rest. They run at a lower priority, because what a cluster test waits for has a time limit. It is a little
+lower only: from a much lower one they, and the product's workers, which go down by ten more, hardly run beside others.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 from itertools import groupby
 
 import pytest
@@ -18,6 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 CLUSTER = "tests/cluster/"
 CONTROL_PLANES = 2
 TESTS_IN_A_UNIT = 20
+NICE = 3
 
 
 def units_of(tests: list[str]) -> dict[str, str]:
@@ -61,3 +63,11 @@ def pytest_collection_finish():
     """What thousands of collected tests hold stays to the end: the collector need not look through it again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Lowers the priority of a worker at its first test that needs no control plane."""
+    in_worker, is_lowered = hasattr(item.config, "workerinput"), os.nice(0) >= NICE
+    if in_worker and not is_lowered and not item.nodeid.startswith(CLUSTER):
+        os.nice(NICE)
