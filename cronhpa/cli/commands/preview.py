@@ -230,10 +230,11 @@ def _events_of(
         documents = read_events(files, where.namespace or "")
         zones = [schedule.schedule.window.zone for document in documents for schedule in document.event.schedules]
         zone = arguments.zone or next(iter(zones), "UTC")
-        begin = arguments.now if arguments.begin == "now" else _span(arguments, zone)[0]
-        made = previews_of(documents, files, where, calendars, begin)
+        begin, end = _span(arguments, zone)
+        # "now" is the minute in a span; an event that has opened in this minute is shown as open.
+        made = previews_of(documents, files, where, calendars, arguments.now if arguments.begin == "now" else begin)
         if until_end and arguments.end is not None:
-            made = before(_span(arguments, zone)[1], made)
+            made = before(end, made)
     return made if arguments.zone is None else [replace(one, zone=arguments.zone) for one in made]
 
 

@@ -243,6 +243,16 @@ def test_a_start_that_moves_beyond_the_end_is_told_with_its_time(written):
     assert (1, 1) == (moved.exit_code, beyond.exit_code)
 
 
+def test_an_end_that_is_none_ends_a_comparison_of_events_too(written):
+    """Found: it was read of tables alone."""
+    event = written("sale.yaml", EVENT)
+
+    answer = cronhpa("--diff", event, event, "--to", "")
+
+    assert 2 == answer.exit_code
+    assert "Invalid value for --to" in answer.stderr
+
+
 def test_each_picked_object_is_drawn_with_the_event_in_it(written, tmp_path):
     both = written("both.yaml", EVENT, cron_hpa("shop", 4, 20), cron_hpa("cart", 6, 10))
 
