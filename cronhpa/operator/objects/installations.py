@@ -29,7 +29,8 @@ _KEPT = 4096
 _LOOKS = 64
 _LOOK_SECONDS = 5.0
 # After looks that failed for longer, the API server may have been away, and the other installation could not renew its
-# Lease either. A single look may fail without that. A holder renews every two seconds: it does so again in time.
+# Lease either. A single look may fail without that: a holder renews every two seconds, so again in time. Of a Lease
+# that is respected for less than twice as long, half of that counts.
 _UNREADABLE_SECONDS = 2.5 * _LOOK_SECONDS
 # So many durations of its Lease another installation is respected whose holder does not renew it. After one, a replica
 # of its own takes the Lease, within half of a duration; a Lease without a holder is taken at once.
@@ -142,11 +143,10 @@ class Installations:
         except ClusterError as error:
             other.problem = error.message
             return
-        now = self._monotonic()
-        respected = self._respected_seconds(other.spec or LeaseSpec())
-        was_away = bool(other.problem) and now - other.looked_at > min(_UNREADABLE_SECONDS, respected / 2)
+        now, former = self._monotonic(), other.spec or LeaseSpec()
+        unreadable_max = min(_UNREADABLE_SECONDS, self._respected_seconds(former) / 2)
+        was_away = bool(other.problem) and now - other.looked_at > unreadable_max
         # The holder of a deleted Lease may believe in it for as long as in that one.
-        former = other.spec or LeaseSpec()
         spec = LeaseSpec(lease_duration_seconds=former.lease_duration_seconds) if lease is None else lease.spec
         other.looked_at, other.problem = now, ""
         if spec != other.spec or was_away:
