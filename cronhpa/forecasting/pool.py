@@ -43,7 +43,7 @@ class WorkerPool(Protocol):
         """
         The task's answer to the payload. seconds: the deadline from its start; one as long for the start of a process.
 
-        Raises WorkerError. A process still starting at the deadline goes on for the next task; the fifth ends it.
+        Raises WorkerError.
         """
 
     async def close(self) -> None:
@@ -54,7 +54,8 @@ class ProcessPool:
     """
     A number of processes, started when they are first needed.
 
-    Each is a pool of one process: in a pool of several, a process that dies breaks the tasks of the others.
+    Each is a pool of one process: in a pool of several, a process that dies breaks the tasks of the others. One that is
+    still starting at the deadline of a task goes on for the next one; the fifth ends it.
     imports: a module that a process imports as part of its start; empty for none.
     """
 
