@@ -190,7 +190,8 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, extra="ignore", validate_default=True)
 
     kubeconfig: str | None = Field(
-        None, description="Path of a kubeconfig; without it and a context, the pod's account."
+        None,
+        description="Path of a kubeconfig; without it and a context, the pod's account, else the default kubeconfig.",
     )
     context: str | None = Field(None, description="Context of the kubeconfig.")
     namespaces: str = Field("", description="Namespaces to act in, separated by commas; empty, all of them.")
@@ -380,7 +381,9 @@ class Settings(BaseSettings):
     )
     leader_elect_resource_name: str = Field("cronhpa", description="Name of the Lease.")
     leader_elect_resource_namespace: str = Field(
-        "", description="Namespace of the Lease. Empty: that of a kubeconfig or context named, else the pod's."
+        "",
+        description="Namespace of the Lease. Empty: that of a kubeconfig or context named, else the pod's, else the"
+        " default kubeconfig's.",
     )
     leader_elect_identity: Annotated[str, AfterValidator(_as_identity)] = Field(
         "",
