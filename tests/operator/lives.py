@@ -14,7 +14,9 @@ from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.history.database.series import LoadSample
 from cronhpa.kube.clock import Clock
+from cronhpa.kube.lease import LeaseName
 from cronhpa.operator.controller import Controller
+from cronhpa.operator.leader.replica import OnlyReplica
 from cronhpa.operator.objects.object_watch import ObjectWatch
 from cronhpa.operator.writes.placeholder_settings import NO_PLACEHOLDERS, PlaceholderSettings
 
@@ -65,6 +67,13 @@ class ModelWatch:
 
 def clock_of(api: ModelApi) -> Clock:
     return Clock(api.now, lambda: asyncio.get_running_loop().time())
+
+
+class Named(OnlyReplica):
+    """The one replica of an installation, which objects name by its Lease."""
+
+    def __init__(self, lease: LeaseName) -> None:
+        self.lease = lease
 
 
 class Life:

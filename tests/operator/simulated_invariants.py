@@ -312,8 +312,9 @@ class Judge:
 
     def _has_dropped(self, who: str, since: float) -> bool:
         """
-        Whether a replica has lost the object's shard since: it drops all of it, and reads the statuses when it takes it
-        again, as another process would. What it decided while it was cut off is in none.
+        Whether a replica may have lost the object's shard since, cut off or as a storm lost the answer to a renewal: it
+        drops all of it, and reads the statuses when it takes it again, as another process would. What it decided while
+        its writes did not arrive is in none.
         """
         return self.lease != LEASE and any(
             when >= since and what.startswith((f"partition of {who}", "outage", "storm")) for when, what in self.stirs

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from lives import Life, cronhpa, deployment, shop, status, timeline, until
+from lives import Life, Named, cronhpa, deployment, shop, status, timeline, until
 from model_api import START, Fault, ModelApi, ModelClient
 from virtual_time import live
 
@@ -11,7 +11,6 @@ from cronhpa.api.identity import PLURAL
 from cronhpa.core.model.instant import SECOND, format_instant
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import Lease, LeaseName, LeaseSpec
-from cronhpa.operator.leader.replica import OnlyReplica
 from cronhpa.operator.objects.installations import Installations, NamedLeases
 from cronhpa.operator.objects.object_state import ObjectState
 from cronhpa.operator.writes.writer import Writer
@@ -203,11 +202,6 @@ def test_an_installation_that_no_object_names_is_forgotten():
     live(scenario)
 
     assert 7190 < max(leases.looks) <= 7205
-
-
-class Named(OnlyReplica):
-    def __init__(self, lease):
-        self.lease = lease
 
 
 def test_the_first_decision_on_an_object_names_the_installation_and_the_status_keeps_the_name():
@@ -492,10 +486,8 @@ def test_an_object_whose_first_reading_fails_is_read_again_before_its_period_end
 
 def test_a_memory_of_another_target_is_not_read_at_a_takeover():
     """Found: an object that was edited from a target of six pods to one of two asked for six."""
-    state = None
 
     async def scenario():
-        nonlocal state
         api = shop(2, 1000)
         api.edit(PLURAL, "prod", "shop", status={**asked_for((-10, 6)), "operator": None})
         async with Life(api) as life:
@@ -503,7 +495,7 @@ def test_a_memory_of_another_target_is_not_read_at_a_takeover():
             state = life.inventory.items["prod", "shop"]
             state.served.status = {**state.served.status, "target": "Deployment/former"}
             life.inventory.resume(state)
-        return state.local.memory.recommendations
+            return state.local.memory.recommendations
 
     assert () == live(scenario)
 

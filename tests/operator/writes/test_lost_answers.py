@@ -4,13 +4,12 @@ import asyncio
 from itertools import pairwise
 
 import pytest
-from lives import CPU, Life, condition, cronhpa, deployment, one_pod_each, rules, status, timeline, until
+from lives import CPU, Life, Named, condition, cronhpa, deployment, one_pod_each, rules, status, timeline, until
 from model_api import START, Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.model.instant import SECOND
 from cronhpa.kube.lease import LeaseName
-from cronhpa.operator.leader.replica import OnlyReplica
 
 # One pod per 60 s: never more, whatever is lost. A reconciliation comes every 15 s.
 BEHAVIOR = rules(one_pod_each(60), one_pod_each(60))
@@ -68,13 +67,10 @@ def test_what_was_recommended_counts_though_it_could_not_be_acted_upon():
     on 2,500m ask for 5, and somebody sets 7: for 300 s none of them goes.
     """
 
-    class Named(OnlyReplica):
-        lease = LeaseName("ops", "cronhpa")
-
     async def story():
         api = shop(5, 8170, maxReplicas=20, behavior={})
         api.faults = [Fault("PATCH", "/status$", status=500)]
-        async with Life(api, replica=Named()):
+        async with Life(api, replica=Named(LeaseName("ops", "cronhpa"))):
             await until(1)
             api.load["prod", "shop"] = 2500
             await until(40)
