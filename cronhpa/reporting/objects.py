@@ -91,7 +91,7 @@ def autoscalers_of(documents: Sequence[Json], now: Nanoseconds) -> tuple[list[Au
         except SpecError as error:
             left_out.append(LeftOut(f"{namespace}/{label}", "; ".join(map(str, error.problems))))
             continue
-        hidden = hidden_sources(spec, manifest.get("status") or {})
+        hidden = hidden_sources(spec, manifest.get("status"))
         told = [f"{remark.path}: {remark.finding}: {remark.meaning}" for remark in remarks.get(source, ())]
         replayed = without_calendars(spec)
         unreadable = [one for one in replayed.schedules if one.problem and not one.suspend]

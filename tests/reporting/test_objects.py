@@ -303,3 +303,12 @@ def test_events_tell_how_long_images_were_pulled(message, seconds):
 @pytest.mark.parametrize("fault", [{"restarts": 1}, {"ready": 10}, {"running": 0}])
 def test_a_pod_that_was_restarted_or_whose_times_contradict_tells_no_start(fault):
     assert {} == start_ups_of([pod(f"pod-{number}", **fault) for number in range(5)])
+
+
+@pytest.mark.parametrize("status", ["Running", ["a"], {"schedules": "night"}, {"schedules": ["night", None]}])
+def test_a_status_that_has_not_the_form_of_one_tells_of_nothing(status):
+    body = cron_hpa() | {"status": status}
+
+    (found,), left_out = autoscalers_of([body], MONDAY)
+
+    assert (2, []) == (found.spec.min_replicas, left_out)

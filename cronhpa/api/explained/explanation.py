@@ -364,11 +364,17 @@ def _bounds_at(body: Json, at: Nanoseconds, spec: Spec | None) -> tuple[str, str
     return range_text(bounds.minimum, bounds.maximum), ""
 
 
-def hidden_sources(spec: Spec, status: Json) -> str:
-    """What the operator decides by beside a spec as it was written, in words; "" if there is nothing."""
+def hidden_sources(spec: Spec, status: object) -> str:
+    """
+    What the operator decides by beside a spec as it was written, in words; "" if there is nothing.
+
+    status: as in a file or from the API; what has not the form of a status tells of nothing.
+    """
     from cronhpa.core.schedules.calendar_days import calendars_of
 
-    names = [str(schedule.get("name", "")) for schedule in status.get("schedules") or ()]
+    schedules = status.get("schedules") if isinstance(status, dict) else None
+    listed = schedules if isinstance(schedules, list) else []
+    names = [str(schedule.get("name", "")) for schedule in listed if isinstance(schedule, dict)]
     parts = ["calendars"] if calendars_of(spec) else []
     parts += ["planned events"] if any(name.startswith(EVENT_PREFIX) for name in names) else []
     return " and ".join(parts)

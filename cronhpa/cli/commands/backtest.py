@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -163,7 +163,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     shown = zone or own_zone(given.body["spec"], spec)
     span = _span(past.load, spec, begin, end, shown)
 
-    spec, unused = _without_unknown(spec, given.body.get("status") or {})
+    spec, unused = _without_unknown(spec, given.body.get("status"))
     left_out += unused
     prices, priced = Prices(pod_price, core_price, gib_price), priced_requests(spec, environment.requests)
     for remark in (*left_out, *filter(None, [prices.unknown(priced)])):
@@ -182,7 +182,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         say(f"drawn: {picture}", err=True)
 
 
-def _without_unknown(spec: Spec, status: dict[str, Any]) -> tuple[Spec, list[str]]:
+def _without_unknown(spec: Spec, status: object) -> tuple[Spec, list[str]]:
     """The spec without what is not known here, and what is left out of it."""
     from cronhpa.api.explained.explanation import hidden_sources
     from cronhpa.core.schedules.calendar_days import without_calendars
