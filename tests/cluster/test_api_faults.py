@@ -109,8 +109,10 @@ def test_nothing_falls_while_requests_fail_and_a_step_is_followed_after_it(shop,
     ],
 )
 def test_a_write_that_is_refused_is_made_after_it(shop, plant, proxy, path, how):
-    with proxy.failing(Trouble(method="PATCH", path=path, **how)) as _:
+    refused = Trouble(method="PATCH", path=path, **how)
+    with proxy.failing(refused):
         plant.set_load(shop.load, 4.0)
+        wait_until(lambda: refused.met)
         time.sleep(_FAULT_S)
     shop.reaches(8, within_s=30)
 
@@ -143,11 +145,13 @@ def test_a_lost_answer_of_a_scale_write_doubles_no_step(control_plane, shop, pla
     """Two pods in 60 s: the write succeeds and its answer is lost, several times. One step is made, not two."""
     policy = {"type": "Pods", "value": 2, "periodSeconds": 60}
     shop.patch(behavior={"scaleUp": {"policies": [policy], "stabilizationWindowSeconds": 0}})
-    with proxy.failing(Trouble(method="PATCH", path=SCALE, end="reset", passed_on=True, times=lost)):
+    trouble = Trouble(method="PATCH", path=SCALE, end="reset", passed_on=True, times=lost)
+    with proxy.failing(trouble):
         plant.set_load(shop.load, 8.0)
         shop.reaches(8)
         seen = watched(shop, _FAULT_S)
 
+    assert trouble.met
     assert {8} == seen
 
 

@@ -104,7 +104,9 @@ def test_no_secret_of_the_operator_is_in_what_it_writes(control_plane, namespace
         # The backend heard the logins: else nothing could be repeated.
         wait_until(lambda: TOKEN in "".join(backend.heard) and "Basic " in "".join(backend.heard))
         for code in (401, 500):
-            with proxy.failing(Trouble(end="status", status=code, watches=None)):
+            trouble = Trouble(end="status", status=code, watches=None)
+            with proxy.failing(trouble):
+                wait_until(lambda met=trouble: met.met)
                 time.sleep(3)
         shop.says("ScalingActive", "False", "FailedGetExternalMetric")
         written = {

@@ -67,7 +67,7 @@ def shop(control_plane, namespace):
 def test_a_start_in_a_spring_gap_is_the_first_instant_that_exists(control_plane, shop, tmp_path):
     """28 March 2027: at two o'clock, 1:00 UTC, it is three, and half past two is not."""
     web = shop("30 2 28 3 *", "30 3 28 3 *")
-    with Night(control_plane, tmp_path, "2027-03-28T00:59:00Z") as night:
+    with Night(control_plane, tmp_path, "2027-03-28T00:58:30Z") as night:
         night.is_told(web, "Closed")
         night.reaches(web, 4, "2027-03-28T01:00:00Z")
 
@@ -77,7 +77,7 @@ def test_in_an_autumn_fold_a_start_is_the_first_half_past_two_and_an_end_the_sec
 ):
     """31 October 2027: at three o'clock, 1:00 UTC, it is two. Half past two is 0:30, the quarter 0:45 and 1:45 UTC."""
     web = shop("30 2 31 10 *", "45 2 31 10 *")
-    with Night(control_plane, tmp_path, "2027-10-31T00:29:00Z") as night:
+    with Night(control_plane, tmp_path, "2027-10-31T00:28:30Z") as night:
         night.is_told(web, "Closed")
         night.reaches(web, 4, "2027-10-31T00:30:00Z")
     with Night(control_plane, tmp_path, "2027-10-31T01:44:00Z") as night:

@@ -19,7 +19,7 @@ from testbed.wait import wait_until
 pytestmark = pytest.mark.usefixtures("operator")
 
 # The operator writes what it decided every five seconds.
-FLUSHED_SECONDS = 7
+FLUSHED_SECONDS = 12
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def plane(folder):
         with Operator(account, folder, history_port=str(port), page_port=str(page_port)):
             shop = Scaled(plane, "default", "web", replicas=2, metrics=None, schedules=[ALWAYS])
             wait_until(lambda: shop.replicas, lambda count: count == 4)
-            time.sleep(7)  # the operator writes what it decided every five seconds
+            time.sleep(12)  # the operator writes what it decided every five seconds
             yield plane
 
 

@@ -190,13 +190,14 @@ def test_a_kill_in_a_stabilization_window_changes_nothing_about_the_scale_down(w
     operator.kill()
     time.sleep(2)
     operator.start()
+    back = time.time_ns()
     shop.reaches(2, within_s=40)
 
     scaled = wait_until(lambda: shop.last_scaled, lambda at: at >= from_datetime(last) + SECOND)
-    waited = (scaled - from_datetime(last)) / SECOND
-    # Without the kill it goes down at the first reconciliation, one a second, at which the 6 is older than the window.
-    # The last scaling is told in whole seconds. A window that began anew after the kill would end 12 s later.
-    assert window - 1 <= waited <= window + 8
+    end = from_datetime(last) + window * SECOND
+    # It goes down at the first reconciliation, one a second, at which the 6 is older than the window. The last scaling
+    # is told in whole seconds. A window that began anew after the kill would end 20 s after the start.
+    assert end - SECOND <= scaled <= max(end, back) + 8 * SECOND
 
 
 def test_a_usage_beyond_all_counts_asks_for_the_most_that_is_allowed(web, plant):
@@ -267,13 +268,14 @@ def test_noise_within_the_tolerance_scales_nothing_and_is_not_written(control_pl
     shop.says("ScalingActive", "True", "ValidMetricFound")
     time.sleep(4)
 
-    path = f"/apis/cronhpa.io/v1alpha1/namespaces/{shop.namespace}/cronhpas/{shop.name}"
-    before = control_plane.get(path)["metadata"]["resourceVersion"]
+    begun = time.time()
     for cores in (1.04, 0.97, 1.02):
         plant.set_load(load, cores)
         time.sleep(2)
 
-    assert before == control_plane.get(path)["metadata"]["resourceVersion"]
+    written = [one for one in control_plane.writes() if one.namespace == shop.namespace and one.began > begun]
+    # Numbers that have drifted are written at one instant of each five minutes, which may be among these six seconds.
+    assert 1 >= sum(one.resource == "cronhpas/status" for one in written)
     assert 2 == shop.replicas
 
 
@@ -336,8 +338,8 @@ def test_broken_objects_do_not_slow_the_good_ones(web, plant, control_plane, nam
     plant.set_load(load, 3.0)
     shop.reaches(6)
 
-    # A window of 1 s and its delay, a reconciliation a second.
-    assert time.monotonic() - begun < 6
+    # A window of 1 s and its delay, a reconciliation a second: 4 s, and a busy machine. A request waits 30 s in vain.
+    assert time.monotonic() - begun < 20
     listed = control_plane.kubectl("get", "chpa", "-n", namespace, "-o", "json")
     told = {
         listed_object["metadata"]["name"]: next(
@@ -404,13 +406,13 @@ def test_a_preview_decides_and_reports_and_never_scales(web, plant):
 @pytest.mark.slow
 def test_a_scheduled_zero_is_left_again_when_it_ends(web, plant):
     """Zero by an override, and then the metric alone: at zero no pod is measured, so the lower bound wakes it."""
-    until = (datetime.now(UTC) + timedelta(seconds=12)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    until = (datetime.now(UTC) + timedelta(seconds=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
     shop = web(replicas=2, override={"replicas": 0, "until": until, "reason": "test"})
     plant.add_target(shop.namespace, shop.labels, 1.0)
 
     shop.reaches(0)
     shop.says("ScaledToZero", "True", "ScaledToZero")
-    shop.reaches(1, within_s=30)
+    shop.reaches(1, within_s=60)
 
     shop.reaches(2, within_s=30)
 

@@ -165,15 +165,15 @@ def test_two_replicas_share_the_objects_and_one_takes_those_of_a_killed_one(flee
     busy[0].says("Ready", "True", "Deciding")
     joined = time.time()
     second = fleet.start()
-    wait_until(lambda: fleet.are_served(8, 8), within_s=20)
+    wait_until(lambda: fleet.are_served(8, 8), within_s=60)
     shared = time.time() - joined
     wait_until(lambda: has_written_since(fleet, second, joined))
 
     fleet.running[first].signal(signal.SIGKILL)
     killed = time.time()
-    wait_until(lambda: set(fleet.holders().values()) == {second}, within_s=fleet.lease + 15)
+    wait_until(lambda: set(fleet.holders().values()) == {second}, within_s=60)
     taken = time.time() - killed
-    wait_until(lambda: fleet.are_served(16), within_s=30)
+    wait_until(lambda: fleet.are_served(16), within_s=60)
     served = time.time() - killed
 
     foreign, decided = fleet.foreign_writes()
@@ -303,4 +303,4 @@ def test_two_replicas_tell_one_story_of_a_cluster_event_and_then_are_silent(flee
     fits = next(one for one in json.loads(conditions) if one["type"] == "Fits")
     assert ("False", True) == (fits["status"], names[0] in fits["message"])
     writers = {AGENT.search(write.agent)[1] for write in fleet.writes() if write.resource.startswith("clusterplanned")}
-    assert writers <= {first, second}
+    assert writers == {first, second}

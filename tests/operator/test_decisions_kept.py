@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections import deque
 from types import SimpleNamespace
@@ -219,10 +220,11 @@ def test_a_store_that_takes_nothing_changes_no_decision(tmp_path):
 
 
 def test_a_hanging_store_delays_no_decision(tmp_path):
-    """A write that takes a second is in a thread: the loop turns meanwhile."""
+    """A write hangs in a thread until the loop has turned twenty times."""
     recorder, _ = lived()
     store = Faulty()
-    store.decisions.record = lambda _: time.sleep(0.5)
+    turned = threading.Event()
+    store.decisions.record = lambda _: turned.wait(10)
 
     async def scenario():
         learning = keeper(tmp_path / "history.db", recorder, open_store=lambda _: store)
@@ -231,9 +233,11 @@ def test_a_hanging_store_delays_no_decision(tmp_path):
         while not flushing.done():
             await asyncio.sleep(0.01)
             passes += 1
-        return passes
+            if passes == 20:
+                turned.set()
 
-    assert asyncio.run(scenario()) > 20
+    asyncio.run(scenario())
+    assert turned.is_set()
 
 
 @pytest.mark.parametrize(("port", "listeners"), [(None, 2), (0, 3)])

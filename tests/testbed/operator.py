@@ -128,7 +128,7 @@ class Operator:
 
     @staticmethod
     def _get(port: int, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
             return answer.read().decode()
 
     def tail(self, lines: int = 30) -> str:

@@ -146,7 +146,7 @@ def test_a_kubectl_that_prints_much_goes_on_forwarding(tmp_path, monkeypatch):
 
     async def scenario():
         async with forwarded("cronhpa-system/cronhpa-0", PORT, kubeconfig=None, context=None, otherwise=""):
-            deadline = asyncio.get_running_loop().time() + 10
+            deadline = asyncio.get_running_loop().time() + 60
             while not done.exists() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - a process
                 await asyncio.sleep(0.05)
         return done.exists()

@@ -302,8 +302,10 @@ def test_connections_that_are_pushed_out_leave_two_reads_under_way(path):
 def test_a_slow_store_keeps_no_other_route_waiting(path):
     """It is read in a thread: a probe beside it is answered at once."""
 
+    probing = threading.Event()
+
     def slow(_):
-        time.sleep(0.5)
+        probing.wait(60)
         return Store.open_to_read(path)
 
     async def scenario():
@@ -326,6 +328,7 @@ def test_a_slow_store_keeps_no_other_route_waiting(path):
             await asyncio.sleep(0.05)
             probed = await get("/ok")
             is_still_reading = not asked.done()
+            probing.set()
             answers = probed, is_still_reading, await asked
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
