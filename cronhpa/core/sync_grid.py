@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import zlib
 
-from cronhpa.core.model.instant import Nanoseconds
+from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.memory import Memory
 
-# A decision within 1/LATE of its period after a grid instant belongs to that instant: 1.5 s of a period of 15 s.
-LATE = 10
+# A decision within this part of its period after a grid instant belongs to that instant, and within so long at most: of
+# a period of an hour, a tenth would be longer than the windows and policies that are measured from that instant.
+_BELONGING = 10
+_BELONGING_MAX = 3 * SECOND // 2
 
 
 def following(name: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
@@ -22,10 +24,15 @@ def following(name: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     return now - (now - phase) % period + period
 
 
+def is_late(after: Nanoseconds, period: Nanoseconds) -> bool:
+    """Whether what is done so long after a grid instant belongs to an instant of its own: 1.5 s of a period of 15 s."""
+    return after > min(period // _BELONGING, _BELONGING_MAX)
+
+
 def caused_at(namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     """The newest grid instant of a namespace, if it caused the reconciliation at `now`; else `now`."""
     grid = following(namespace, period, now) - period
-    return now if now - grid > period // LATE else grid
+    return now if is_late(now - grid, period) else grid
 
 
 def remembered_at(memory: Memory, namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:

@@ -30,7 +30,7 @@ from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Scale
 from cronhpa.core.model.reconciliation import Reconciliation
-from cronhpa.core.sync_grid import LATE, following
+from cronhpa.core.sync_grid import following, is_late
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
 from cronhpa.kube.pods import ObjectMeta
@@ -211,8 +211,7 @@ class Writer:
         log_scaled(state, decision)
         waited = round((asyncio.get_running_loop().time() - handed_over) * SECOND)
         # A write that waited for long must not let the next step come early.
-        is_late = waited > spec.options.sync_period // LATE
-        return Scaled(reconciliation.at + waited if is_late else reconciliation.at)
+        return Scaled(reconciliation.at + waited * is_late(waited, spec.options.sync_period))
 
     @asynccontextmanager
     async def _place(

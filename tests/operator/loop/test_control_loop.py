@@ -81,6 +81,14 @@ def test_what_comes_between_two_reconciliations_is_remembered_by_its_own_time():
     assert grid + SECOND == remembered_at(scaled, "prod", 15 * SECOND, grid + SECOND)
 
 
+def test_of_a_long_period_no_edit_is_backdated_by_more_than_an_answer_takes():
+    """A tenth of an hour would be six minutes: a window of five would be over at once."""
+    grid = following("prod", HOUR, START)
+
+    assert grid == remembered_at(Memory(), "prod", HOUR, grid + SECOND)
+    assert grid + 2 * SECOND == remembered_at(Memory(), "prod", HOUR, grid + 2 * SECOND)
+
+
 def test_a_count_that_somebody_changes_waits_for_the_next_reconciliation():
     async def scenario():
         api = shop()
