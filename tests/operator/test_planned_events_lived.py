@@ -455,7 +455,7 @@ def test_many_events_of_a_tenant_leave_the_loop_to_others_between_them(monkeypat
 
 
 def test_of_many_events_no_more_are_looked_at_than_count(monkeypatch):
-    """Whether an event is over is asked of those that come first until 100 are not, also if there are 400."""
+    """An edit among 400 that are over asks of itself, and for the object of the 100 that count, whether they are."""
     api, asked = api_with_events(), Counter()
     opens_again = windows.opens_again
 
@@ -470,14 +470,17 @@ def test_of_many_events_no_more_are_looked_at_than_count(monkeypatch):
         cronhpa(api, "shop")
         async with Life(api):
             await until(20)
+            over = {"from": "2027-01-15T05:00", "to": "2027-01-15T06:00"}
             for number in range(400):
-                api.create("plannedevents", "prod", f"sale-{number:03}", spec=sale(minReplicas=2))
+                api.create("plannedevents", "prod", f"sale-{number:03}", spec=sale(minReplicas=2, **over))
             await until(50)
+            asked.clear()
+            api.edit("plannedevents", "prod", "sale-399", spec=sale(minReplicas=3, **over))
+            await until(70)
 
     live(scenario)
 
-    # For the object once more, until 50 have place.
-    assert 0 < max(asked.values()) <= MAX_EVENTS_OF_NAMESPACE + events.MAX_EVENT_SCHEDULES
+    assert 0 < max(asked.values()) <= 1 + MAX_EVENTS_OF_NAMESPACE
 
 
 @pytest.mark.parametrize(("plural", "namespace"), [("plannedevents", "prod"), ("clusterplannedevents", "")])

@@ -20,7 +20,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -37,7 +36,6 @@ from cronhpa.core.schedules.events import (
     MAX_EVENT_SCHEDULES,
     ExpectedReplicas,
     is_over,
-    over_last,
     taken_over,
     with_events,
     with_unknown_events,
@@ -292,10 +290,8 @@ class PlannedEvents:
         counted = self._counted.get(namespace)
         if counted is None:
             events = self._events[namespace]
-            counted = [events[name] for name in sorted(events)]
-            if len(counted) > MAX_EVENTS_OF_NAMESPACE:
-                in_turn = over_last((seen.event for seen in counted), self._now())
-                counted = [events[event.name] for event in islice(in_turn, MAX_EVENTS_OF_NAMESPACE)]
+            # Whether one is over is not worked out here: of thousands, that would keep the event loop.
+            counted = sorted(events.values(), key=lambda seen: (seen.is_over, seen.name))[:MAX_EVENTS_OF_NAMESPACE]
             self._counted[namespace] = counted
         return counted
 
@@ -457,6 +453,7 @@ class PlannedEvents:
             return
         seen = seen_event(name, namespace, _decoded(raw.spec), raw.metadata.generation, status)
         seen.text, seen.version, seen.uid = text, raw.metadata.resource_version, raw.metadata.uid
+        seen.is_over = is_over(seen.event, self._now())
         self._events[namespace][name] = seen
         self.any_seen.set()
         self.look_again(namespace)
