@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -225,10 +226,10 @@ class Targets:
                     return _scale_target(await self._get(resource, namespace, ref.name))
             target = self._seen.get((namespace, resource.group, ref.kind, ref.name))
             if target is None:
-                return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found')
+                return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found', is_gone=True)
             return target.read()
         except ClusterError as error:
-            return Absent("FailedGetScale", error.message)
+            return Absent("FailedGetScale", error.message, is_gone=error.status == HTTPStatus.NOT_FOUND)
 
     def ready(self, namespace: str, ref: TargetRef) -> int | None:
         """The number of ready pods that a watched target states; None for a target that is not watched."""

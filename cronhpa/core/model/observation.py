@@ -25,6 +25,8 @@ class Absent(Struct, frozen=True, tag=True):
     """A sentence for people."""
     error: str = ""
     """The longer text that the upstream returns instead of `message`, where the two differ."""
+    is_gone: bool = False
+    """Whether what was asked for does not exist: not a failure that may pass."""
 
 
 class Scale(Struct, frozen=True, tag=True):

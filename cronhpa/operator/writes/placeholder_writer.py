@@ -494,6 +494,9 @@ class PlaceholderWriter:
 
 
 def _is_decided(state: ObjectState) -> bool:
-    """Whether this process has decided about an object that it could read."""
+    """Whether this process has decided about an object whose target it could read, or saw to be gone."""
     latest = state.local.latest
-    return latest is not None and latest.decision.kind is not DecisionKind.UNREACHABLE
+    if latest is None:
+        return False
+    failure = latest.decision.failure
+    return latest.decision.kind is not DecisionKind.UNREACHABLE or (failure is not None and failure.is_gone)

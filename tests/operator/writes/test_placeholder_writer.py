@@ -287,6 +287,22 @@ def test_one_is_removed_with_its_object_and_by_a_replica_that_never_knew_it():
     assert [[10], []] == live(scenario)
 
 
+def test_those_of_a_target_that_is_deleted_go():
+    """The object stays; nothing is known of when its target comes back."""
+    api = world()
+
+    async def scenario() -> list[list[int]]:
+        shop(api)
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN + 10)
+            seen = [counts(api)]
+            api.delete("deployments", "prod", "shop")
+            await until(BEGIN + 60)
+        return [*seen, counts(api)]
+
+    assert [[10], []] == live(scenario)
+
+
 def test_those_of_an_object_that_another_installation_serves_by_now_go():
     api = world()
 
