@@ -338,7 +338,9 @@ class Settings(BaseSettings):
             " objects."
         ),
     )
-    placeholder_max: int = Field(100, ge=1, description="The most placeholders at once, of all objects together.")
+    placeholder_max: int = Field(
+        100, ge=1, description="The most placeholders at once, of all objects that a replica serves."
+    )
     # The check reads the setting of kinds, which is in front of it.
     placeholder_max_per_object: Annotated[int, AfterValidator(_as_usual_placeholders)] = Field(
         0,

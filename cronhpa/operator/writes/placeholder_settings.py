@@ -21,7 +21,7 @@ class PlaceholderSettings(Struct, frozen=True):
     """Their PriorityClass."""
     image: str = ""
     most: int = 0
-    """The most placeholders at once, of all objects together."""
+    """The most placeholders at once, of all objects that a replica serves."""
     owner: str = ""
     """A Role in that namespace with which the Deployments go; "" for none."""
     buffer_owner: str = ""
