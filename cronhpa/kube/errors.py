@@ -44,6 +44,16 @@ class ClusterError(Exception):
         super().__init__(message)
 
 
+# What an API server says of an unknown resource, with the reason of an object that is missing.
+# Of an unknown group its 404 has another reason.
+UNKNOWN_RESOURCE = "the server could not find the requested resource"
+
+
+def is_missing(error: ClusterError) -> bool:
+    """Whether the object is not there; not where its kind is not served, such as by an API server that starts."""
+    return error.status == HTTPStatus.NOT_FOUND and error.reason == "NotFound" and error.message != UNKNOWN_RESOURCE
+
+
 def is_ambiguous(error: ClusterError) -> bool:
     """Whether a write that ended in this error may have been done: no answer, or an internal error of the server."""
     return error.status == 0 or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -22,7 +21,7 @@ from cronhpa.core.model.observation import Absent, Scale
 from cronhpa.core.model.spec import TargetRef
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery, Resource
-from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.errors import ClusterError, is_missing
 from cronhpa.kube.informer import Informer
 from cronhpa.kube.label_selector import REQUIREMENTS_MAX, SELECTOR_LENGTH_MAX, Selector, select, selector_text
 from cronhpa.kube.managed_fields import replicas_manager
@@ -229,7 +228,7 @@ class Targets:
                 return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found', is_gone=True)
             return target.read()
         except ClusterError as error:
-            return Absent("FailedGetScale", error.message, is_gone=error.status == HTTPStatus.NOT_FOUND)
+            return Absent("FailedGetScale", error.message, is_gone=is_missing(error))
 
     def ready(self, namespace: str, ref: TargetRef) -> int | None:
         """The number of ready pods that a watched target states; None for a target that is not watched."""

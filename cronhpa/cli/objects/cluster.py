@@ -59,10 +59,6 @@ Context = Annotated[
 ]
 
 
-# An API server's message about an unknown resource. For an unknown group it answers a 404 without this message.
-UNKNOWN_RESOURCE = "the server could not find the requested resource"
-
-
 class ConnectedCluster:
     """A cluster that a command talks to. namespace: the one that the command is about."""
 
@@ -174,7 +170,7 @@ async def names_of(
 
 def _advised(error: ClusterError, access: Access) -> ClusterError:
     """The same error with what to do about it."""
-    from cronhpa.kube.errors import ClusterError
+    from cronhpa.kube.errors import ClusterError, is_missing
 
     of = f"context {access.context}" if access.context else "this pod's account"
     if error.status == 0 and error.reason == "Unreachable":
@@ -183,7 +179,7 @@ def _advised(error: ClusterError, access: Access) -> ClusterError:
         text = f"the API server {access.host} does not accept the credentials of {of}: log in anew: {error}"
     elif error.status == HTTPStatus.FORBIDDEN:
         text = f"{error}: ask for that right in the cluster of {of}"
-    elif error.status == HTTPStatus.NOT_FOUND and (error.reason != "NotFound" or error.message == UNKNOWN_RESOURCE):
+    elif error.status == HTTPStatus.NOT_FOUND and not is_missing(error):
         install = "install the operator: https://cronhpa.github.io/cronhpa/how-to/install/"
         text = f"the cluster of {of} has no CustomResourceDefinition {PLURAL}.{GROUP}/{VERSION}: {install}"
     elif error.status == HTTPStatus.NOT_FOUND:

@@ -9,23 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from msgspec import Struct
 
 from cronhpa.api.identity import GROUP, PLURAL
 from cronhpa.cli.objects.cluster import (
-    UNKNOWN_RESOURCE,
     ConnectedCluster,
     names_of,
     namespace_of,
     read_all,
     read_object,
 )
-
-if TYPE_CHECKING:
-    from cronhpa.kube.errors import ClusterError
 
 Json = dict[str, Any]
 
@@ -100,7 +96,7 @@ def is_target(word: str) -> bool:
 
 async def read_named(cluster: ConnectedCluster, named: ObjectName) -> Json:
     """The object that a name means. Raises ClusterError, which says where the object is instead."""
-    from cronhpa.kube.errors import ClusterError
+    from cronhpa.kube.errors import ClusterError, is_missing
 
     namespace = named.namespace or cluster.namespace
     try:
@@ -108,7 +104,7 @@ async def read_named(cluster: ConnectedCluster, named: ObjectName) -> Json:
             return await _scaler(cluster, namespace, named)
         return await read_object(cluster.client, namespace, named.name)
     except ClusterError as error:
-        if not _is_missing(error):
+        if not is_missing(error):
             raise
         missing = error
     if named.other_namespace is not None:
@@ -170,11 +166,6 @@ async def _instead(cluster: ConnectedCluster, namespace: str, name: str) -> str:
 def _listed(words: Sequence[str]) -> str:
     more = len(words) - _SHOWN
     return ", ".join(words[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _is_missing(error: ClusterError) -> bool:
-    """Whether the object is not there, and not its kind."""
-    return error.status == HTTPStatus.NOT_FOUND and error.reason == "NotFound" and error.message != UNKNOWN_RESOURCE
 
 
 def label_of(body: Mapping[str, Any]) -> str:
