@@ -16,7 +16,7 @@ from virtual_time import live
 from cronhpa.core.model.instant import SECOND, parse_instant
 from cronhpa.core.schedules import events, windows
 from cronhpa.operator.leader.replica import OnlyReplica
-from cronhpa.operator.objects.planned_events import MAX_EVENTS_OF_NAMESPACE
+from cronhpa.operator.objects.planned_events import MAX_EVENTS_OF_NAMESPACE, seen_event
 from cronhpa.operator.writes import event_status_writer
 
 EVENTS = "/apis/cronhpa.io/v1alpha1"
@@ -481,6 +481,14 @@ def test_of_many_events_no_more_are_looked_at_than_count(monkeypatch):
     live(scenario)
 
     assert 0 < max(asked.values()) <= 1 + MAX_EVENTS_OF_NAMESPACE
+
+
+def test_what_a_clock_ahead_saw_to_be_over_counts_again_once_it_is_set_back():
+    seen = seen_event("sale", "prod", sale(minReplicas=2), 1, {})
+    seen.over_at = parse_instant("2027-02-02T00:00:00Z")
+
+    assert seen.is_over(parse_instant("2027-02-02T00:00:00Z"))
+    assert not seen.is_over(parse_instant("2027-01-15T07:00:00Z"))
 
 
 @pytest.mark.parametrize(("plural", "namespace"), [("plannedevents", "prod"), ("clusterplannedevents", "")])

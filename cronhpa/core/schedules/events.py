@@ -55,7 +55,7 @@ def taken_over(events: Iterable[PlannedEvent], now: Nanoseconds) -> Sequence[Pla
         return events
     room = MAX_EVENT_SCHEDULES
     taken = []
-    for event in over_last(sorted(events, key=_order), now):
+    for event in _over_last(sorted(events, key=_order), now):
         if len(event.schedules) <= room:
             room -= len(event.schedules)
             taken.append(event)
@@ -64,7 +64,7 @@ def taken_over(events: Iterable[PlannedEvent], now: Nanoseconds) -> Sequence[Pla
     return taken
 
 
-def over_last(events: Iterable[PlannedEvent], now: Nanoseconds) -> Iterator[PlannedEvent]:
+def _over_last(events: Iterable[PlannedEvent], now: Nanoseconds) -> Iterator[PlannedEvent]:
     """The events in their order, those that are over behind all others. Each is looked at when it is asked for."""
     over = []
     for event in events:

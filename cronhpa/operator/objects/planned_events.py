@@ -113,8 +113,12 @@ class SeenEvent(Struct):
     """The status as the API serves it."""
     text: bytes = b""
     """The spec as the API serves it."""
-    is_over: bool = False
-    """Whether it was seen that no window of it opens any more."""
+    over_at: Nanoseconds | None = None
+    """When it was seen that no window of it opens any more."""
+
+    def is_over(self, now: Nanoseconds) -> bool:
+        """Whether it was seen to be over: what was seen by a clock that was set back since does not count."""
+        return self.over_at is not None and self.over_at <= now
 
     @property
     def kind(self) -> str:
@@ -290,9 +294,10 @@ class PlannedEvents:
         counted = self._counted.get(namespace)
         if counted is None:
             events = self._events[namespace]
+            now = self._now()
             # Whether one is over is not worked out here: of thousands, that would keep the event loop.
-            counted = sorted(events.values(), key=lambda seen: (seen.is_over, seen.name))[:MAX_EVENTS_OF_NAMESPACE]
-            self._counted[namespace] = counted
+            counted = sorted(events.values(), key=lambda seen: (seen.is_over(now), seen.name))
+            counted = self._counted[namespace] = counted[:MAX_EVENTS_OF_NAMESPACE]
         return counted
 
     def written_in(self, spec: Spec, key: Key, labels: Mapping[str, str]) -> Spec:
@@ -340,8 +345,9 @@ class PlannedEvents:
             ended = set[str]()
             for seen in self:
                 await self._yield.step()
-                if not seen.is_over and is_over(seen.event, self._now()):
-                    seen.is_over = True
+                now = self._now()
+                if not seen.is_over(now) and is_over(seen.event, now):
+                    seen.over_at = now
                     ended.add(seen.namespace)
             if ended:
                 crowded = self._crowded
@@ -453,7 +459,8 @@ class PlannedEvents:
             return
         seen = seen_event(name, namespace, _decoded(raw.spec), raw.metadata.generation, status)
         seen.text, seen.version, seen.uid = text, raw.metadata.resource_version, raw.metadata.uid
-        seen.is_over = is_over(seen.event, self._now())
+        now = self._now()
+        seen.over_at = now if is_over(seen.event, now) else None
         self._events[namespace][name] = seen
         self.any_seen.set()
         self.look_again(namespace)
