@@ -11,10 +11,10 @@ import zlib
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.memory import Memory
 
-# A decision within this part of its period after a grid instant belongs to that instant, and within so long at most: of
-# a period of an hour, a tenth would be longer than the windows and policies that are measured from that instant.
-_BELONGING = 10
-_BELONGING_MAX = 3 * SECOND // 2
+# What is done within a tenth of its period after an instant counts as done at it, but for so long at most: of a period
+# of an hour, a tenth would be longer than the windows and policies that are measured from that instant.
+_LATE_DIVISOR = 10
+_LATE_MAX = 3 * SECOND // 2
 
 
 def following(name: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
@@ -25,8 +25,8 @@ def following(name: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
 
 
 def is_late(after: Nanoseconds, period: Nanoseconds) -> bool:
-    """Whether what is done so long after a grid instant belongs to an instant of its own: 1.5 s of a period of 15 s."""
-    return after > min(period // _BELONGING, _BELONGING_MAX)
+    """Whether what is done so long after the instant that caused it has an instant of its own."""
+    return after > min(period // _LATE_DIVISOR, _LATE_MAX)
 
 
 def caused_at(namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:

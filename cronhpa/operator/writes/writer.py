@@ -32,7 +32,7 @@ from cronhpa.core.model.observation import Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.sync_grid import following, is_late
 from cronhpa.kube.client import Client
-from cronhpa.kube.errors import ClusterError, is_ambiguous
+from cronhpa.kube.errors import ClusterError, is_ambiguous, is_missing
 from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.resource_versions import version_number
 from cronhpa.kube.scale import Targets
@@ -211,7 +211,8 @@ class Writer:
         log_scaled(state, decision)
         waited = round((asyncio.get_running_loop().time() - handed_over) * SECOND)
         # A write that waited for long must not let the next step come early.
-        return Scaled(reconciliation.at + waited * is_late(waited, spec.options.sync_period))
+        at = reconciliation.at
+        return Scaled(at + waited if is_late(waited, spec.options.sync_period) else at)
 
     @asynccontextmanager
     async def _place(
@@ -356,8 +357,7 @@ class Writer:
 
     def _drop_if_gone(self, state: ObjectState, error: ClusterError) -> None:
         """Forgets an object that the API server does not find: the watch may have lost its deletion."""
-        # An API server that starts, and does not serve the kind yet, has no object in its 404.
-        if error.status == HTTPStatus.NOT_FOUND and error.reason == "NotFound":
+        if is_missing(error):
             self._inventory.drop(state.key, state.uid)
 
     def _is_current(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
