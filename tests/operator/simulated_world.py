@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 from copied import copied
 from kubernetes.client import Configuration
-from model_api import PATH, START, ModelApi, RefusedError, scale_of
+from model_api import PATH, START, ModelApi, RefusedError
 
 from cronhpa.api.identity import (
     CLUSTER_EVENT_KIND,
@@ -255,11 +255,16 @@ class World(ModelApi):
         return answer, self.dice.uniform(1, 30) if after == "slow" else 0.0
 
     def _stale(self, asked: Request) -> Any:
-        """An object as it was, where an API server answers that is behind; None: as it is."""
+        """
+        An object as it was, where an API server answers that is behind; None: as it is.
+
+        A scale is read as it is, which a sound API server does for any GET of one object: after a step whose answer was
+        lost it tells whether the step was done.
+        """
         if not self.weather.stale_reads or asked.method != "GET":
             return None
         parts = PATH.fullmatch(asked.path)
-        if parts is None or parts["name"] is None or parts["plural"] not in _WATCHED:
+        if parts is None or parts["name"] is None or parts["plural"] not in _WATCHED or parts["below"] == "scale":
             return None
         if self.dice.random() >= self.weather.stale_reads:
             return None
@@ -268,7 +273,7 @@ class World(ModelApi):
         if not recent:
             return None
         self.counts["stale reads"] += 1
-        return scale_of(recent[0]) if parts["below"] == "scale" else recent[0]
+        return recent[0]
 
     def _changed(self, plural: str, before: dict[str, Any], resource: dict[str, Any]) -> None:
         if plural in _WATCHED and self.keeps_former:
