@@ -212,7 +212,7 @@ class PlaceholderWriter:
             await self._keep(buffers, wanted, asking, seconds)
 
     async def _count(self, asking: Mapping[Key, ObjectState], now: Nanoseconds) -> dict[Key, int]:
-        """How many placeholders each object needs now, cut to the limit of all of them together."""
+        """How many placeholders each object needs now, cut to the limit of all that this replica serves."""
         missing, at_once = dict[Key, int](), dict[Key, int]()
         self._turn = (self._turn + 1) % _TURNS
         for key, state in asking.items():
@@ -234,7 +234,7 @@ class PlaceholderWriter:
         for key, count in missing.items():
             if count > wanted.get(key, 0):
                 limit = f"CRONHPA_PLACEHOLDER_MAX={self._settings.most}"
-                text = f"some of its pods to come have none: all objects together have {limit}: raise it"
+                text = f"some of its pods to come have none: all objects of a replica have {limit}: raise it"
                 self._tell(key, "LimitReached", text)
             else:
                 self._settle(key, "LimitReached")

@@ -446,7 +446,7 @@ def test_all_objects_together_have_no_more_than_the_setting_allows(caplog):
 
     assert [7, 8] == sorted(live(scenario))
     assert 1 == caplog.text.count(
-        "placeholders of prod/store: some of its pods to come have none: all objects together have "
+        "placeholders of prod/store: some of its pods to come have none: all objects of a replica have "
         "CRONHPA_PLACEHOLDER_MAX=15: raise it"
     )
 
