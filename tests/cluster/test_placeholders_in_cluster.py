@@ -213,7 +213,7 @@ def counts(plane):
 
 
 @pytest.mark.slow
-def test_pods_take_the_room_of_placeholders_at_once_and_each_right_is_used(control_plane, namespace, start, earlier):
+def test_pods_take_the_room_of_placeholders_and_each_right_is_used(control_plane, namespace, start, earlier):
     """
     A node of four cores, two pods, and a window of four in ten minutes: two placeholders. Two pods of somebody else
     preempt them. With five in the window three are needed; with a floor of five in force, none.

@@ -220,11 +220,16 @@ def test_a_store_that_takes_nothing_changes_no_decision(tmp_path):
 
 
 def test_a_hanging_store_delays_no_decision(tmp_path):
-    """A write hangs in a thread until the loop has turned twenty times."""
+    """A write hangs in a thread until the loop has turned twenty times since it began, or for ten seconds."""
     recorder, _ = lived()
     store = Faulty()
-    turned = threading.Event()
-    store.decisions.record = lambda _: turned.wait(10)
+    writes, turned = threading.Event(), threading.Event()
+
+    def hang(_):
+        writes.set()
+        turned.wait(10)
+
+    store.decisions.record = hang
 
     async def scenario():
         learning = keeper(tmp_path / "history.db", recorder, open_store=lambda _: store)
@@ -232,7 +237,7 @@ def test_a_hanging_store_delays_no_decision(tmp_path):
         passes = 0
         while not flushing.done():
             await asyncio.sleep(0.01)
-            passes += 1
+            passes += writes.is_set()
             if passes == 20:
                 turned.set()
 

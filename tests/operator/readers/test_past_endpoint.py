@@ -302,9 +302,10 @@ def test_connections_that_are_pushed_out_leave_two_reads_under_way(path):
 def test_a_slow_store_keeps_no_other_route_waiting(path):
     """It is read in a thread: a probe beside it is answered at once."""
 
-    probing = threading.Event()
+    reads, probing = threading.Event(), threading.Event()
 
     def slow(_):
+        reads.set()
         probing.wait(60)
         return Store.open_to_read(path)
 
@@ -325,7 +326,7 @@ def test_a_slow_store_keeps_no_other_route_waiting(path):
                     return answer.status
 
             asked = asyncio.create_task(get(decision()))
-            await asyncio.sleep(0.05)
+            await asyncio.to_thread(reads.wait, 60)
             probed = await get("/ok")
             is_still_reading = not asked.done()
             probing.set()
