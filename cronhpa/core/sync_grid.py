@@ -24,15 +24,10 @@ def following(name: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     return now - (now - phase) % period + period
 
 
-def is_late(after: Nanoseconds, period: Nanoseconds) -> bool:
-    """Whether what is done so long after the instant that caused it has an instant of its own."""
-    return after > min(period // _LATE_DIVISOR, _LATE_MAX)
-
-
 def caused_at(namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
-    """The newest grid instant of a namespace, if it caused the reconciliation at `now`; else `now`."""
+    """The newest grid instant of a namespace, if it caused what is done at `now`; else `now`."""
     grid = following(namespace, period, now) - period
-    return now if is_late(now - grid, period) else grid
+    return now if now - grid > min(period // _LATE_DIVISOR, _LATE_MAX) else grid
 
 
 def remembered_at(memory: Memory, namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:

@@ -30,7 +30,7 @@ from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Scale
 from cronhpa.core.model.reconciliation import Reconciliation
-from cronhpa.core.sync_grid import following, is_late
+from cronhpa.core.sync_grid import caused_at, following
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous, is_missing
 from cronhpa.kube.pods import ObjectMeta
@@ -211,8 +211,8 @@ class Writer:
         log_scaled(state, decision)
         waited = round((asyncio.get_running_loop().time() - handed_over) * SECOND)
         # A write that waited for long must not let the next step come early.
-        at = reconciliation.at
-        return Scaled(at + waited if is_late(waited, spec.options.sync_period) else at)
+        at = caused_at(state.namespace, spec.options.sync_period, reconciliation.at + waited)
+        return Scaled(max(at, reconciliation.at))
 
     @asynccontextmanager
     async def _place(
