@@ -20,6 +20,8 @@ import brotli
 
 FOLDER = Path(__file__).parent
 LOCK = FOLDER / "package-lock.json"
+# Of a machine that runs all tests at once: a page that takes long is no failure.
+PATIENT_MS = 180_000
 ARGUMENTS = (  # noqa: SIM905 - a list of it would be a line each
     "--headless=shell --no-zygote --no-sandbox --use-gl=angle --use-angle=swiftshader --disable-gpu-sandbox "
     "--disable-dev-shm-usage --hide-scrollbars --force-color-profile=srgb --font-render-hinting=none"

@@ -11,12 +11,10 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from browser.chromium import ARGUMENTS, chromium
+from browser.chromium import ARGUMENTS, PATIENT_MS, chromium
 from page.made_fleet import MadeObjects, fleet_of, lived_week
 from page.served_page import served
 
-# Of a machine that runs all tests at once: a page that takes long is no failure.
-PATIENT_MS = 180_000
 expect.set_options(timeout=PATIENT_MS)
 
 WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 390, "height": 844}

@@ -9,7 +9,7 @@ import time
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from browser.chromium import ARGUMENTS, chromium
+from browser.chromium import ARGUMENTS, PATIENT_MS, chromium
 from testbed.twin import Scaled
 
 RBAC = "rbac.authorization.k8s.io"
@@ -44,18 +44,18 @@ def test_a_reader_signs_in_and_watches_their_object_scale(control_plane, operato
             executable_path=str(binary.path), args=ARGUMENTS, env={**os.environ, **binary.environment}
         )
         page = browser.new_page(viewport={"width": 1400, "height": 900}, locale="en-GB")
-        page.set_default_timeout(180_000)
+        page.set_default_timeout(PATIENT_MS)
         page.goto(operator.page_url)
         page.get_by_label("Bearer token").fill(token)
         page.keyboard.press("Enter")
         rows = page.locator(".rows .row")
-        expect(rows).to_have_count(1, timeout=180_000)
+        expect(rows).to_have_count(1, timeout=PATIENT_MS)
         expect(rows).to_contain_text("web")
         expect(page.locator("#who")).to_have_text(f"system:serviceaccount:{namespace}:reader")
 
         plant.set_load(shop.load, 2.9)
         shop.reaches(6)
-        expect(rows.locator(".c-count")).to_have_text("6", timeout=180_000)
+        expect(rows.locator(".c-count")).to_have_text("6", timeout=PATIENT_MS)
         time.sleep(12)  # decisions are written every five seconds
         page.locator(".rows a").click()
         page.wait_for_selector(".panels .panel")
