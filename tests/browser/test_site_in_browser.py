@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import site_of_releases
 
 from browser.conftest import NARROW, WIDE
 
@@ -38,15 +39,17 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The site as `make docs` builds it."""
+    """The site as `make docs` builds it, published as a second release."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copy(PROJECT / "zensical.toml", folder)  # zensical builds beside it
     subprocess.run([sys.executable, PROJECT / "docs" / "generate.py", "--site", folder / "build" / "docs"], check=True)
     zensical = Path(sys.executable).with_name("zensical")
     subprocess.run([zensical, "build", "--strict"], cwd=folder, check=True, capture_output=True)
     # Where it will be: at a path of its host.
-    (folder / "host").mkdir()
-    (folder / "host" / "cronhpa").symlink_to(folder / "build" / "site")
+    pages = folder / "host" / "cronhpa"
+    pages.mkdir(parents=True)
+    for version in ("0.1.0", "0.2.0"):
+        site_of_releases.publish(folder / "build" / "site", pages, version)
     handler = functools.partial(_Quiet, directory=str(folder / "host"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -58,8 +61,9 @@ def site(tmp_path_factory):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_have_no_barrier_and_none_scrolls_sideways(opened, site, axe, scheme, size):
     page = opened(site, scheme=scheme, size=size)
+    page.wait_for_url(f"{site}/latest/")  # where the root of the host forwards to
     for name in PAGES:
-        page.goto(f"{site}/{name}")
+        page.goto(f"{site}/latest/{name}")
         page.wait_for_selector("article h1")
         page.evaluate(axe)
         violations = page.evaluate("async () => (await axe.run({runOnly: ['wcag2a', 'wcag2aa']})).violations")
@@ -71,3 +75,14 @@ def test_pages_have_no_barrier_and_none_scrolls_sideways(opened, site, axe, sche
         ]
         wider = "document.documentElement.scrollWidth > innerWidth"
         assert not page.evaluate(wider), name
+
+
+def test_the_menu_of_versions_leads_to_the_page_of_another_release(opened, site):
+    page = opened(site)
+    page.wait_for_url(f"{site}/latest/")
+    page.goto(f"{site}/latest/tutorial/")
+    menu = page.locator(".md-version")
+    menu.hover()
+    menu.get_by_role("link", name="0.1").click()
+
+    page.wait_for_url(f"{site}/0.1/tutorial/")
