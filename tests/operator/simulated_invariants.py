@@ -217,11 +217,16 @@ class Judge:
 
     def _has_begun(self, lease: str) -> bool:
         """Whether a Lease was first renewed, after a pause, since others may have looked at it last."""
-        ago = [self.world.seconds() - at for at in self.world.renewed[lease]]
+        now, renewed = self.world.seconds(), self.world.renewed[lease]
         is_slow = "slowness" in self.since or self.stirred("slowness", _LEASES_SEEN + _SLOW_ANSWERS)
         seen = _LEASES_SEEN + (_SLOW_ANSWERS if is_slow else 0.0)
-        unseen = [one for one in ago if one < seen]
-        return bool(unseen) and (len(unseen) == len(ago) or ago[len(unseen)] - unseen[-1] > 1.25 * TIMING.lease)
+        unseen = [at for at in renewed if now - at < seen]
+        if not unseen or len(unseen) == len(renewed):
+            return bool(unseen)
+        first = unseen[-1]
+        # A Lease that was released is respected for less long than one whose holder is silent.
+        respected = TIMING.lease if first == self.world.taken_free.get(lease) else 1.25 * TIMING.lease
+        return first - renewed[len(unseen)] > respected
 
     def _check_parts_written(self, plural: str, below: str | None, body: Any) -> None:
         """S11: nothing but statuses and replicas is written to what is somebody else's."""

@@ -147,6 +147,8 @@ class World(ModelApi):
         self.led_last: dict[tuple[str, str], str] = {}
         # By the text of a Lease, when somebody took or renewed it, the newest first.
         self.renewed: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_RENEWALS_KEPT))
+        # By the same text, when somebody last took it after a release.
+        self.taken_free: dict[str, float] = {}
         self._log: dict[str, list[tuple[int, str, bytes]]] = defaultdict(list)
         self._news: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._epochs: dict[str, int] = defaultdict(int)
@@ -342,9 +344,11 @@ class World(ModelApi):
             if holder != UNKNOWN:
                 # After a release nobody writes before the next holder.
                 namespace, name = resource["metadata"]["namespace"], resource["metadata"]["name"]
-                self.led_last[namespace, name] = holder
                 if holder:
                     self.renewed[f"{namespace}/{name}"].appendleft(self.seconds())
+                    if self.led_last.get((namespace, name)) == "":
+                        self.taken_free[f"{namespace}/{name}"] = self.seconds()
+                self.led_last[namespace, name] = holder
 
     def _measured(self, api: str, namespace: str, what: str) -> dict[str, Any]:
         blind = self.weather.blind
