@@ -40,8 +40,8 @@ _PAGE = 500
 _REQUESTS_AT_ONCE = 64
 _REVIEWS_AT_ONCE = 2
 # Concurrent requests to each metrics API. They are servers behind the API server: one that hangs must not take the
-# places of another, or of everything else.
-METRIC_READS_AT_ONCE = 32
+# places of another, or of everything else. Namespaces share them out before (operator/loop/metric_apis.py).
+METRIC_READS_AT_ONCE = 64
 # All limits are of unpacked bytes. By default etcd stores objects of up to 1.5 MiB, whose JSON is at worst six times as
 # long: one byte there can be \u0001 here.
 _OBJECT_BYTES = 2**24

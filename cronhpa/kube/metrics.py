@@ -8,6 +8,7 @@ in a thread; an answer longer than any real one is not read.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -198,6 +199,8 @@ class MetricReader:
         self._client = client
         self._discovery = discovery
         self._queries: dict[tuple[str, Callable[[bytes], Any]], asyncio.Task[Any]] = {}
+        # How many wait for a query.
+        self._waiting: Counter[asyncio.Task[Any]] = Counter()
         self._kept_bytes = 0
 
     async def pods(self, namespace: str, metric: PodsMetric, selector: str) -> dict[str, Sample] | Absent:
@@ -265,7 +268,16 @@ class MetricReader:
         query: asyncio.Task[T | Absent] | None = self._queries.get(key)
         if query is None:
             query = self._queries[key] = asyncio.create_task(self._fetch(path, params, api, bytes_max, read))
-        return await asyncio.shield(query)
+        self._waiting[query] += 1
+        try:
+            return await asyncio.shield(query)
+        finally:
+            self._waiting[query] -= 1
+            if not self._waiting[query]:
+                del self._waiting[query]
+                # Given up by all, it must not keep its place.
+                if query.cancel() and self._queries.get(key) is query:
+                    del self._queries[key]
 
     async def _fetch(
         self, path: str, params: Mapping[str, str], api: str, bytes_max: int, read: Callable[[bytes], T | Absent]

@@ -5,7 +5,7 @@ Places and turns that keys share: namespaces at a server, callers at the API ser
   turn. So a key with a thousand waiting requests delays the first request of another key by one place at most.
 - One key has at most `of_one` places, so that another key finds a place at once.
 - A key is slow once a request of it keeps its place for `slow_seconds`, until one is quick that ends a minute or more
-  after the last slow one. All slow keys together have at most `of_one` places, so that any number of keys that hang
+  after the last slow one. All slow keys together have at most `of_slow` places, so that any number of keys that hang
   leave places for those that are answered.
 """
 
@@ -29,11 +29,14 @@ _Line = tuple[int, deque[asyncio.Future[None]]]
 
 
 class FairPlaces:
-    """A bounded number of concurrent requests, shared out by key."""
+    """A bounded number of concurrent requests, shared out by key. of_one, of_slow: None for `total`, for `of_one`."""
 
-    def __init__(self, total: int, of_one: int | None = None, slow_seconds: float = math.inf) -> None:
+    def __init__(
+        self, total: int, of_one: int | None = None, slow_seconds: float = math.inf, of_slow: int | None = None
+    ) -> None:
         self._free = total
         self._of_one = total if of_one is None else of_one
+        self._of_slow = self._of_one if of_slow is None else of_slow
         self._slow_seconds = slow_seconds
         self._taken: Counter[str] = Counter()
         self._turns = count()
@@ -126,7 +129,7 @@ class FairPlaces:
     def _next(self) -> str | None:
         """The key that gets the next free place."""
         first = self._first(self._fast)
-        if self._slow and sum(taken for key, taken in self._taken.items() if key in self._slow_at) < self._of_one:
+        if self._slow and sum(taken for key, taken in self._taken.items() if key in self._slow_at) < self._of_slow:
             first = min(first, self._first(self._slow))
         return first[2] if first[0] < self._of_one else None
 

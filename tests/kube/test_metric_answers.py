@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -319,6 +320,44 @@ async def test_the_same_question_is_asked_once_in_a_tick():
 
     assert [3000, 3000] == answers
     assert 1 == len(api.asked)
+
+
+class Hanging:
+    """An API that never answers, and knows how many requests are under way."""
+
+    under_way = 0
+
+    async def read(self, *_, **__):
+        self.under_way += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.under_way -= 1
+
+
+async def test_a_question_is_given_up_once_all_who_asked_it_have_given_up():
+    """Else those that give up after 40 s would add requests to those that hang."""
+    api = Hanging()
+    reader = MetricReader(api, None)
+    first, second = (asyncio.create_task(reader.external("prod", QUEUE)) for _ in range(2))
+
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    assert 1 == api.under_way
+
+    second.cancel()
+    await asyncio.wait([second])
+    await asyncio.sleep(0)
+    assert 0 == api.under_way
+
+    third = asyncio.create_task(reader.external("prod", QUEUE))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert 1 == api.under_way
+    third.cancel()
+    await asyncio.wait([third])
 
 
 def told_of(name, **fields):

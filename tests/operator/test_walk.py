@@ -24,9 +24,9 @@ def figures():
 
 
 @pytest.mark.slow
-def test_a_period_in_which_the_decision_stands_passes_22_files_and_62_functions_at_most(figures):
+def test_a_period_in_which_the_decision_stands_passes_22_files_and_63_functions_at_most(figures):
     assert figures["walks"]["quiet"]["files"] <= 22
-    assert figures["walks"]["quiet"]["functions"] <= 62
+    assert figures["walks"]["quiet"]["functions"] <= 63
 
 
 def test_a_full_reconciliation_that_changes_nothing_passes_51_files_at_most(figures):

@@ -8,18 +8,19 @@ A namespace's pod metrics are listed at most once in half a second. Three limits
   thousand pods. At an edge that all objects share, reconciliations begin faster than they end. So an object that
   becomes due while its namespace uses a LIST waits for its end, and shares the next one with all others that have
   waited; and few namespaces use a LIST at a time, first come first served.
-- `HangLimiter` the other objects from an API that hangs: whoever waits there is refused once the requests before have
-  hung. Nobody waits for `using_list` for longer than five seconds, so that it cannot do this.
-- The places of `Client.read` the API server, also from requests whose reconciliation was given up.
+- The places of a custom or external metrics API the other namespaces from one whose queries are slow: they are shared
+  out by namespace. A namespace has few LISTs under way: those are sent as they come.
+- `HangLimiter` the other objects from an API that hangs: whoever waits for a place is refused once the requests before
+  have hung. Nobody waits for `using_list` for longer than five seconds, so that it cannot do this.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from cronhpa.core.metrics.observe import Measurement
 from cronhpa.core.model.observation import Absent
@@ -36,9 +37,12 @@ from cronhpa.kube.client import METRIC_READS_AT_ONCE, Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.metric_values import CPU_AND_MEMORY
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
-from cronhpa.operator.loop.hang_limiter import HangLimiter
+from cronhpa.operator.loop.hang_limiter import PROBES, HangLimiter
+from cronhpa.ports.fair_places import FairPlaces
 from cronhpa.sources.metric_sources import MetricSources
 from cronhpa.sources.source import MeasuredObject
+
+T = TypeVar("T")
 
 # Half of the shortest period: every tick has a list of its own.
 SHARED_SECONDS = 0.5
@@ -48,6 +52,12 @@ _WAIT_SECONDS = 5.0
 # What reconciliations with room wait for may hang, too: others begin after this time all the same.
 _ROOM_SECONDS = 5.0
 
+_LISTS_AT_ONCE = 32
+# Concurrent queries of a custom or external metrics API, besides those that hung when they were sent last: in total, of
+# one namespace, and of all whose queries take longer than _SLOW_SECONDS.
+_QUERIES_AT_ONCE, _QUERIES_OF_ONE, _SLOW_QUERIES = METRIC_READS_AT_ONCE - PROBES, 32, 48
+_SLOW_SECONDS = 1.0
+
 _List: TypeAlias = asyncio.Task[PodMetricsByName | Absent]
 
 
@@ -56,12 +66,24 @@ def are_all_listed(spec: Spec) -> bool:
     return all(isinstance(metric, ResourceMetric) and metric.name in CPU_AND_MEMORY for metric in spec.metrics)
 
 
+class SharedApi:
+    """The custom or external metrics API, whose places namespaces share."""
+
+    def __init__(self, api: str) -> None:
+        self._limiter = HangLimiter(api)
+        self._places = FairPlaces(_QUERIES_AT_ONCE, _QUERIES_OF_ONE, _SLOW_SECONDS, _SLOW_QUERIES)
+
+    async def ask(self, namespace: str, query: Hashable, send: Callable[[], Awaitable[T]]) -> T | Absent:
+        """The answer to a query, or at once why it is not sent."""
+        return await self._limiter.ask(namespace, query, self._places.place(namespace), send)
+
+
 class MetricQueries:
     """
     The queries of one tick of a namespace: one LIST of its pod metrics, and one query for each other metric.
 
-    list_with(all_resources): the current LIST; with all resources, or with cpu and memory alone. limiters: by the type
-    of metric.
+    list_with(all_resources): the current LIST; with all resources, or with cpu and memory alone. apis: by the type of
+    metric.
     """
 
     def __init__(
@@ -69,14 +91,14 @@ class MetricQueries:
         list_with: Callable[[bool], _List],
         reader: MetricReader,
         sources: MetricSources,
-        limiters: Mapping[type[Metric], HangLimiter],
+        apis: Mapping[type[Metric], SharedApi],
     ) -> None:
         self._list_with = list_with
         # By whether it has all resources. Sent where it is awaited first: a group may wait for room before.
         self._lists: dict[bool, _List] = {}
         self._reader = reader
         self._sources = sources
-        self._limiters = limiters
+        self._apis = apis
 
     async def pod_metrics(self, resource: str = "cpu") -> PodMetricsByName | Absent:
         """
@@ -102,8 +124,9 @@ class MetricQueries:
                 value = await self._sources.value(metric, measured)
                 if value is not None:
                     return value
-                value = await self._limiters[type(metric)].ask(
-                    (namespace, metric.name),
+                value = await self._apis[type(metric)].ask(
+                    namespace,
+                    metric.name,
                     lambda: (
                         self._reader.pods(namespace, metric, selector)
                         if isinstance(metric, PodsMetric)
@@ -112,8 +135,8 @@ class MetricQueries:
                 )
                 return self._sources.explained(value) if isinstance(value, Absent) else value
             case ObjectMetric():
-                return await self._limiters[ObjectMetric].ask(
-                    (namespace, metric.name), lambda: self._reader.object(namespace, metric)
+                return await self._apis[ObjectMetric].ask(
+                    namespace, metric.name, lambda: self._reader.object(namespace, metric)
                 )
             case UnknownMetric():
                 return Absent("UnknownMetric", metric.given)
@@ -124,16 +147,18 @@ class MetricApis:
         self._client = client
         self._discovery = discovery
         self._sources = sources
-        self._resource_limiter, custom = HangLimiter("resource"), HangLimiter("custom")
-        self._limiters: Mapping[type[Metric], HangLimiter] = {
+        self._resource_limiter = HangLimiter("resource")
+        self._list_places = asyncio.Semaphore(_LISTS_AT_ONCE)
+        custom, external = SharedApi("custom"), SharedApi("external")
+        self._apis: Mapping[type[Metric], SharedApi] = {
             PodsMetric: custom,
             ObjectMetric: custom,
-            ExternalMetric: HangLimiter("external"),
+            ExternalMetric: external,
         }
         # By namespace and whether it has all resources, the LIST of the last SHARED_SECONDS.
         self._lists: dict[tuple[str, bool], _List] = {}
         # Nobody waits for room whose list could be sent.
-        self._room = asyncio.Semaphore(METRIC_READS_AT_ONCE)
+        self._room = asyncio.Semaphore(_LISTS_AT_ONCE)
         self._users: Counter[str] = Counter()
         # When the newest of them began, by the event loop's clock.
         self._since: dict[str, float] = {}
@@ -151,7 +176,7 @@ class MetricApis:
         """
         reader = MetricReader(self._client, self._discovery)
         return MetricQueries(
-            lambda whole: self._list_of(namespace, all_resources=whole), reader, self._sources, self._limiters
+            lambda whole: self._list_of(namespace, all_resources=whole), reader, self._sources, self._apis
         )
 
     @asynccontextmanager
@@ -182,7 +207,10 @@ class MetricApis:
         current = self._lists.get((namespace, all_resources))
         if current is None:
             asked = self._resource_limiter.ask(
-                namespace, lambda: list_pod_metrics(self._client, namespace, all_resources=all_resources)
+                namespace,
+                all_resources,
+                self._list_places,
+                lambda: list_pod_metrics(self._client, namespace, all_resources=all_resources),
             )
             current = self._lists[namespace, all_resources] = asyncio.create_task(asked)
             asyncio.get_running_loop().call_later(SHARED_SECONDS, self._lists.pop, (namespace, all_resources))

@@ -63,6 +63,45 @@ def test_an_external_metrics_api_that_hangs_delays_those_that_ask_it(kind):
     live(scenario)
 
 
+@pytest.mark.parametrize("seconds", [4.0, 14.0, None], ids=["slow", "slower", "hanging"])
+def test_queries_of_one_namespace_that_are_slow_or_hang_delay_those_of_no_other(seconds):
+    """
+    200 objects of a namespace ask metrics that take long, forty of another one ask theirs, which are answered at
+    once, but for one that takes 1.2 s. At 7:02 these double: all 2 pods become 4 within the next period of 15 s.
+
+    Found: the metrics API's places were shared by nobody, and eight requests of one namespace that hung had those of
+    all others refused.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        for number in range(200):
+            deployment(api, f"slow-{number}")
+            cronhpa(api, f"slow-{number}", metrics=[external(f"theirs-{number}")])
+        for number in range(40):
+            deployment(api, f"shop-{number}", 2, namespace="other")
+            cronhpa(api, f"shop-{number}", "other", metrics=[external(f"ours-{number}")])
+            api.external[f"ours-{number}"] = 10
+        if seconds is None:
+            api.faults = [Fault("GET", "external.metrics.*theirs", hangs=True, times=None)]
+        api.external |= {f"theirs-{number}": 10 for number in range(200)}
+
+        def latency(_method, path):
+            return 1.2 if path.endswith("ours-0") else seconds or 0.001 if "theirs" in path else 0.001
+
+        api.latency = latency
+        async with Life(api):
+            await until(120)
+            api.external |= {f"ours-{number}": 20 for number in range(40)}
+            await until(160)
+        return [(at - START) / SECOND - 120 for at, _, before, after in api.scalings if (before, after) == (2, 4)]
+
+    scaled = live(scenario)
+
+    assert 40 == len(scaled)
+    assert scaled[-1] < 15.5
+
+
 @pytest.mark.slow
 def test_windows_of_300_objects_whose_external_metrics_hang_open_in_time():
     """
