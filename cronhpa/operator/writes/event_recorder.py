@@ -1,8 +1,9 @@
 """
 Events on the objects, limited as in client-go: identical events are counted, and each object has a budget.
 
-No reconciliation waits for an event: they are written from a queue, warnings first. A full queue drops what is least
-worth seeing, and counts it: the newest event that is no warning.
+No reconciliation waits for an event: they are written from a queue, warnings first, and namespaces take turns. A full
+queue drops what is least worth seeing, and counts it: of the namespace that has most, the newest event that is no
+warning.
 """
 
 from __future__ import annotations
@@ -78,32 +79,58 @@ class _Queued(NamedTuple):
     failures: int = 0
 
 
+class _Rank:
+    """Events of one rank: namespaces take turns, and those of a namespace are served first come first served."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        # In the order of turns.
+        self._lines: dict[str, deque[_Queued]] = {}
+
+    def add(self, queued: _Queued) -> None:
+        self.count += 1
+        self._lines.setdefault(queued.involved.namespace, deque()).append(queued)
+
+    def take_first(self) -> _Queued:
+        namespace = next(iter(self._lines))
+        line = self._lines.pop(namespace)
+        queued = line.popleft()
+        if line:
+            self._lines[namespace] = line
+        self.count -= 1
+        return queued
+
+    def take_newest_of_most(self) -> _Queued:
+        """The newest event of the namespace that has most."""
+        namespace = max(self._lines, key=lambda namespace: len(self._lines[namespace]))
+        queued = self._lines[namespace].pop()
+        if not self._lines[namespace]:
+            del self._lines[namespace]
+        self.count -= 1
+        return queued
+
+
 class _Queue:
-    """Events by rank, warnings before others, in each rank first come first served; at most so many."""
+    """Events, warnings before others; at most so many."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._warnings: deque[_Queued] = deque()
-        self._others: deque[_Queued] = deque()
+        self._warnings, self._others = _Rank(), _Rank()
         # One for each event that waits.
         self._waiting: asyncio.Queue[None] = asyncio.Queue()
 
     def put(self, queued: _Queued) -> _Queued | None:
-        """Queues an event. Returns the one dropped for lack of room: this one, the newest other one, or None."""
-        is_warning = queued.event.type == "Warning"
-        rank = self._warnings if is_warning else self._others
-        if len(self._warnings) + len(self._others) < self._most:
-            rank.append(queued)
+        """Queues an event. Returns the one dropped for lack of room, which may be this one; else None."""
+        rank = self._warnings if queued.event.type == "Warning" else self._others
+        rank.add(queued)
+        if self._warnings.count + self._others.count <= self._most:
             self._waiting.put_nowait(None)
             return None
-        if not is_warning or not self._others:
-            return queued
-        rank.append(queued)
-        return self._others.pop()
+        return (self._others if self._others.count else self._warnings).take_newest_of_most()
 
     async def get(self) -> _Queued:
         await self._waiting.get()
-        return (self._warnings or self._others).popleft()
+        return (self._warnings if self._warnings.count else self._others).take_first()
 
     def task_done(self) -> None:
         self._waiting.task_done()

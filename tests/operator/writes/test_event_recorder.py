@@ -18,8 +18,8 @@ from cronhpa.operator.writes.write_places import Urgency, WritePlaces
 GONE = Event("Warning", "FailedGetScale", 'deployments.apps "shop" not found')
 
 
-def item(name="shop"):
-    return ObjectState("prod", name, f"uid-{name}", START)
+def item(name="shop", namespace="prod"):
+    return ObjectState(namespace, name, f"uid-{namespace}-{name}", START)
 
 
 def written(record, *faults):
@@ -48,7 +48,9 @@ def test_an_event_names_its_object():
         await recorder.flushed()
         task.cancel()
         (event,) = api.objects["events"].values()
-        assert ("CronHPA", "shop", "uid-shop") == tuple(event["involvedObject"][key] for key in ("kind", "name", "uid"))
+        assert ("CronHPA", "shop", "uid-prod-shop") == tuple(
+            event["involvedObject"][key] for key in ("kind", "name", "uid")
+        )
         assert "2027-01-15T07:00:00Z" == event["firstTimestamp"] == event["lastTimestamp"]
 
     live(scenario)
@@ -258,6 +260,30 @@ def test_a_full_queue_keeps_what_a_person_must_see(monkeypatch):
 
     assert {"SuccessfulRescale": 1, "FailedGetScale": 2} == Counter(event[0] for event in events)
     assert 3 == dropped
+
+
+@pytest.mark.parametrize("event", [GONE, Event("Normal", "SuccessfulRescale", "New size: 12")])
+def test_a_namespace_that_fills_the_queue_loses_its_own_events_alone(monkeypatch, event):
+    monkeypatch.setattr(module, "_QUEUE", 10)
+
+    async def scenario():
+        api = ModelApi()
+        recorder = EventRecorder(ModelClient(api), WritePlaces())
+        for number in range(50):
+            recorder.record(item(f"many-{number}"), event, START)
+        for number in range(3):
+            recorder.record(item(f"shop-{number}", "other"), event, START)
+        task = asyncio.create_task(recorder.run())
+        await recorder.flushed()
+        task.cancel()
+        return [namespace for namespace, _ in api.objects["events"]], recorder.dropped
+
+    namespaces, dropped = live(scenario)
+
+    assert {"prod": 7, "other": 3} == Counter(namespaces)
+    assert 43 == dropped
+    # They take turns.
+    assert {"prod": 3, "other": 3} == Counter(namespaces[:6])
 
 
 @pytest.mark.slow
