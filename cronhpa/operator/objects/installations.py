@@ -44,16 +44,16 @@ class _Other:
     Another installation's Lease as last seen.
 
     spec: without a holder if the Lease does not exist, None before the first answer. changed_at: when `spec` changed
-    last, or could be read again after it could not for long. looked_at: when the Lease was read last. asked_at: when an
-    object named it last. problem: why it cannot be read, "" if it can.
+    last, or could be read again after it could not for long. tried_at, looked_at: when the Lease was asked for last, and
+    read. asked_at: when an object named it last. problem: why it cannot be read, "" if it can.
     """
 
-    __slots__ = ("asked_at", "changed_at", "looked_at", "problem", "spec")
+    __slots__ = ("asked_at", "changed_at", "looked_at", "problem", "spec", "tried_at")
 
     def __init__(self) -> None:
         self.spec: LeaseSpec | None = None
         self.changed_at = math.inf
-        self.looked_at = -math.inf
+        self.tried_at = self.looked_at = -math.inf
         self.asked_at = -math.inf
         self.problem = ""
 
@@ -128,8 +128,8 @@ class Installations:
             oldest = self._monotonic() - _UNASKED_SECONDS
             for named in [named for named, other in self._others.items() if other.asked_at < oldest]:
                 del self._others[named]
-            # First the Leases that were never read, then those that were read longest ago.
-            for named, other in nsmallest(_LOOKS, self._others.items(), key=lambda pair: pair[1].looked_at):
+            # First the Leases that were never asked for, then those that were asked for longest ago.
+            for named, other in nsmallest(_LOOKS, self._others.items(), key=lambda pair: pair[1].tried_at):
                 await self._look(named, other)
             if self._others:
                 await asyncio.sleep(_LOOK_SECONDS)
@@ -138,6 +138,7 @@ class Installations:
                 await self._is_new.wait()
 
     async def _look(self, named: LeaseName, other: _Other) -> None:
+        other.tried_at = self._monotonic()
         try:
             lease = await self._leases.get(named)
         except ClusterError as error:
