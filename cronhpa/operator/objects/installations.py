@@ -113,7 +113,9 @@ class Installations:
                 f"the operator of Lease {named} serves this object, and whether it still runs cannot be seen:"
                 f" {other.problem}"
             )
-        if other.spec is None or other.looked_at - other.changed_at < self._respected_seconds(other.spec):
+        # An answer that is on its way may say that it is back.
+        is_asked = other.tried_at > other.looked_at
+        if other.spec is None or is_asked or other.looked_at - other.changed_at < self._respected_seconds(other.spec):
             return f"the operator of Lease {named} serves this object, so this one holds: remove one of the two"
         return None
 

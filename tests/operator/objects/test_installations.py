@@ -188,6 +188,22 @@ def test_objects_of_hundreds_of_dead_installations_are_all_taken_over():
     assert max(sum(begin <= look < begin + 5 for look in leases.looks) for begin in range(0, 90, 5)) <= 64
 
 
+def test_an_installation_that_is_back_is_respected_while_the_answer_that_says_so_is_on_its_way():
+    """Dead from the look at 25 s on; the look at 30 s is answered 8 s later."""
+
+    class Slow(Leases):
+        async def get(self, name):
+            if asyncio.get_running_loop().time() >= 29:
+                self.version = "8"
+                await asyncio.sleep(8)
+            return await super().get(name)
+
+    dead, on_its_way = looked_at(Slow("7"), 28, later=6)[1:]
+
+    assert None is dead
+    assert "laptop/cronhpa serves this object" in on_its_way
+
+
 def test_hundreds_of_leases_that_cannot_be_read_hide_no_dead_installation():
     """
     Somebody writes 300 names into statuses whose Leases the operator may not read. Each round of five seconds asks for
