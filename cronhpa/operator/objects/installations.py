@@ -44,8 +44,8 @@ class _Other:
     Another installation's Lease as last seen.
 
     spec: without a holder if the Lease does not exist, None before the first answer. changed_at: when `spec` changed
-    last, or could be read again after it could not for long. tried_at, looked_at: when the Lease was asked for last, and
-    read. asked_at: when an object named it last. problem: why it cannot be read, "" if it can.
+    last, or could be read again after it could not for long. tried_at, looked_at: when the Lease was asked for last,
+    and read. asked_at: when an object named it last. problem: why it cannot be read, "" if it can.
     """
 
     __slots__ = ("asked_at", "changed_at", "looked_at", "problem", "spec", "tried_at")
