@@ -87,6 +87,52 @@ def shop_and_other(api, plural, **selecting):
     api.create(plural, "prod" if plural == "plannedevents" else "", "sale", spec=event)
 
 
+def test_a_tenant_who_edits_events_while_they_are_taken_over_holds_up_no_decision_of_a_new_term():
+    """
+    Each time an object of `prod` takes its event over, which takes 1 ms, the event is edited, from 55 s on. At 57 s a new term
+    doubts the events of the cluster, of which nothing was heard. Found: the decisions of all namespaces waited for a
+    moment in which no event had changed, where `other` has a window that opens at 60 s.
+    """
+    api = api_of_all_kinds()
+    day = {"name": "day", "start": "1 7 * * *", "durationMinutes": 60, "minReplicas": 5, "leadTimeSeconds": 0}
+
+    async def scenario():
+        loop, edits = asyncio.get_running_loop(), itertools.count()
+        for namespace in ("prod", "other"):
+            api.create("namespaces", "", namespace)
+        for number in range(60):
+            deployment(api, f"sale-{number}")
+            cronhpa(api, f"sale-{number}", metrics=None)
+        deployment(api, "shop", namespace="other")
+        cronhpa(api, "shop", "other", metrics=None, schedules=[day])
+        api.create("plannedevents", "prod", "sale", spec=sale(minReplicas=1))
+
+        def edit():
+            api.edit("plannedevents", "prod", "sale", spec={"reason": f"sale {next(edits)}"})
+
+        async with Life(api) as life:
+            expand = life.inventory.expand
+
+            def edit_and_expand(state, **more):
+                if 55 <= loop.time() < 75:
+                    edit()
+                    loop.spend(0.001)
+                expand(state, **more)
+
+            life.inventory.expand = edit_and_expand
+            await until(55)
+            edit()
+            await until(57)
+            life.controller.planned_events.doubt()
+            await until(100)
+        return [seconds for seconds, *_ in timeline(api, "other/shop")], next(edits)
+
+    scaled, edits = live(scenario)
+
+    assert edits > 500
+    assert 60 <= scaled[0] < 62
+
+
 BY_TEAM = {"namespaceSelector": {"matchLabels": {"team": "shops"}}}
 
 

@@ -76,6 +76,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._seconds
 
+    def spend(self, seconds: float) -> None:
+        """The callback that runs takes this long."""
+        self._seconds += seconds
+
     def call_soon(self, callback, *args, context=None):
         call = Call(callback, args, context)
         self._ready.append(call)

@@ -184,7 +184,7 @@ class PlannedEvents:
         self._former = FormerEvents(now)
         # Paths whose first list has been failing for a minute.
         self._unreadable: set[str] = set()
-        self._was_synced = False
+        self._was_synced = self._is_doubted = False
         self._doubts: dict[str, asyncio.Task[None]] = {}
         # Namespaces whose objects are to be looked at again; "" stands for all.
         self._changed: set[str] = set()
@@ -215,11 +215,14 @@ class PlannedEvents:
         It stays so until `doubt`: somebody who edits events all the time must not hold up decisions.
         """
         if not self._was_synced:
-            self._was_synced = self._is_idle and all(
-                informer.synced.is_set() or informer.path in self._absent | self._unreadable
-                for informer in self.informers
-            )
+            self._was_synced = self._is_idle and self._are_listed
         return self._was_synced
+
+    @property
+    def _are_listed(self) -> bool:
+        """Whether all events that can be listed were, since the last doubt."""
+        unlisted = self._absent | self._unreadable
+        return all(informer.synced.is_set() or informer.path in unlisted for informer in self.informers)
 
     @property
     def _is_idle(self) -> bool:
@@ -250,7 +253,7 @@ class PlannedEvents:
         for informer in self.informers:
             is_known = informer.synced.is_set() and informer.path not in self._absent
             if is_known and informer.doubt(_HEARD_SECONDS):
-                self._was_synced = False
+                self._was_synced, self._is_doubted = False, True
                 if informer.path not in self._doubts:
                     task = self._doubts[informer.path] = asyncio.create_task(self._doubt(informer, _MOMENT_SECONDS))
                     task.add_done_callback(partial(self._end_doubt, informer.path))
@@ -480,6 +483,7 @@ class PlannedEvents:
             self._has_changed.clear()
             # What changes meanwhile is looked at in the next round.
             listed, changed, self._changed = self._listed, self._changed, set()
+            are_listed, self._is_doubted = self._are_listed, False
             self._is_taking_over = True
             for namespace in changed:
                 for state in self._inventory.in_namespace(namespace):
@@ -490,6 +494,7 @@ class PlannedEvents:
                         LOG.exception("the planned events of %s/%s cannot be taken over: it stays as it is", *state.key)
             self._is_taking_over = False
             self._taken_over = listed
+            self._was_synced |= are_listed and not self._is_doubted
 
 
 def seen_event(name: str, namespace: str, spec: Any, generation: int, status: dict[str, Any]) -> SeenEvent:
