@@ -20,12 +20,15 @@ from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.owner_references import OwnerReference, controller_of
+from cronhpa.ports.fair_places import FairPlaces
 
 # A ReplicaSet seldom changes its owner. Of 10,000 targets this asks for six ReplicaSets a second.
 _KEEP_SECONDS = 1800.0
 # 400 bytes each.
 _KEPT_MAX = 50_000
-_READS_AT_ONCE = 8
+# In total, of one namespace, and of all whose reads take longer than _SLOW_SECONDS: a pod may name any kind.
+_READS_AT_ONCE, _READS_OF_ONE, _SLOW_READS = 8, 4, 4
+_SLOW_SECONDS = 5.0
 # Pod, ReplicaSet, Deployment, and what owns that.
 _LEVELS = 4
 _REPLICA_SET = ("apps", "ReplicaSet")
@@ -61,7 +64,7 @@ class PodOwners:
         self._discovery = discovery
         # By namespace and controller: when it was looked up, and its own controller.
         self._kept: dict[tuple[str, str], tuple[float, str]] = {}
-        self._reads = asyncio.Semaphore(_READS_AT_ONCE)
+        self._reads = FairPlaces(_READS_AT_ONCE, _READS_OF_ONE, _SLOW_SECONDS, _SLOW_READS)
 
     async def owned(self, namespace: str, target: TargetRef, pods: Sequence[Pod]) -> tuple[Pod, ...] | Absent:
         """The pods that a target owns, directly or through other controllers; absent while that cannot be told."""
@@ -104,7 +107,7 @@ class PodOwners:
             if error.status == HTTPStatus.NOT_FOUND:
                 return ""  # no such kind: whoever made the pod can have written anything
             raise
-        async with self._reads:
+        async with self._reads.place(namespace):
             one = {"fieldSelector": f"metadata.name={name}"}
             answer = await self._client.get(resource.path(namespace), _ControlledList, one)
         for item in answer.items:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from cronhpa.kube.label_selector import REQUIREMENTS_MAX, SELECTOR_LENGTH_MAX, S
 from cronhpa.kube.managed_fields import replicas_manager
 from cronhpa.kube.pods import ObjectMeta
 from cronhpa.kube.shard_scope import ShardScope
+from cronhpa.ports.fair_places import FairPlaces
 
 LOG = logging.getLogger(__name__)
 
@@ -37,9 +38,10 @@ _ATTEMPT_SECONDS = 30.0
 # Pauses between two attempts, each twice as long as the one before: whoever writes a target all the time gets some 35
 # attempts within those seconds, where it were hundreds a second.
 _PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 0.02, 1.0
-# Reads of targets of one kind, each by a request of its own, and of all kinds that are not watched: one aggregated API
-# may serve many. Writes share the client's places with them.
-_READS_AT_ONCE, _UNWATCHED_READS_AT_ONCE = 16, 32
+# Reads of targets, each by a request of its own: in total, of one kind in a namespace, and of all whose reads take
+# longer than _SLOW_SECONDS. Writes share the client's places with them.
+_READS_AT_ONCE, _READS_OF_ONE, _SLOW_READS = 32, 16, 16
+_SLOW_SECONDS = 5.0
 # A selector of the longest accepted text is shorter than this as JSON, with quotes and braces.
 _SELECTOR_JSON_MAX = 8 * SELECTOR_LENGTH_MAX
 # Kinds whose objects contain everything that their scale contains.
@@ -178,9 +180,8 @@ class Targets:
         self._informers: dict[tuple[Resource, str], Informer[Workload]] = {}
         self._seen: dict[tuple[str, str, str, str], WatchedTarget] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        # By resource: one whose reads hang delays no target of another.
-        self._reads: dict[Resource, asyncio.Semaphore] = {}
-        self._unwatched_reads = asyncio.Semaphore(_UNWATCHED_READS_AT_ONCE)
+        # By namespace and kind: one whose reads hang delays no target of another.
+        self._reads = FairPlaces(_READS_AT_ONCE, _READS_OF_ONE, _SLOW_SECONDS, _SLOW_READS)
 
     @property
     def informers(self) -> list[Informer[Workload]]:
@@ -217,11 +218,8 @@ class Targets:
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
             informer = self._informer(resource, ref.kind, namespace)
-            if fresh:
-                return _scale_target(await self._get(resource, namespace, ref.name))
-            if informer is None or not informer.is_current:
-                of_kind = self._reads.setdefault(resource, asyncio.Semaphore(_READS_AT_ONCE))
-                async with of_kind, self._unwatched_reads if informer is None else nullcontext():
+            if fresh or informer is None or not informer.is_current:
+                async with self._reads.place(f"{namespace}/{resource.full_name}"):
                     return _scale_target(await self._get(resource, namespace, ref.name))
             target = self._seen.get((namespace, resource.group, ref.kind, ref.name))
             if target is None:
@@ -291,7 +289,8 @@ class Targets:
         """The newest field manager of the target's replicas that is not this operator; "" if none is stated."""
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
-            return await replicas_manager(self._client, resource.path(namespace), ref.name)
+            async with self._reads.place(f"{namespace}/{resource.full_name}"):
+                return await replicas_manager(self._client, resource.path(namespace), ref.name)
         except ClusterError as error:
             LOG.info("the field managers of %s/%s cannot be read: %s", namespace, ref.name, error.message)
             return ""

@@ -1,1 +1,1 @@
-"""The operator's own ports: how they accept connections, both for /metrics and probes and for the page."""
+"""What many share: places and turns, and the connections to the operator's own ports, for /metrics, probes and the page."""

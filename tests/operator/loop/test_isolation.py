@@ -228,6 +228,39 @@ def test_a_scale_subresource_that_hangs_delays_its_own_object(kind):
     live(scenario)
 
 
+@pytest.mark.parametrize("kinds", [("Rotor", "Stator"), tuple("ABCDEFGH")], ids=["two kinds", "eight kinds"])
+def test_targets_of_one_namespace_that_hang_delay_those_of_no_other(kinds):
+    """
+    Found: two kinds whose scales hang held all places for reads of targets without a watch. Of forty Rollouts of
+    another namespace, whose window opens at 7:05, 24 came more than a period late; with eight kinds never.
+    """
+    day = {"name": "day", "start": "5 7 * * *", "durationMinutes": 60, "minReplicas": 4, "leadTimeSeconds": 0}
+
+    async def scenario():
+        api = ModelApi()
+        api.kinds["/apis/argoproj.io/v1alpha1", "rollouts"] = "Rollout"
+        for kind in kinds:
+            api.kinds["/apis/example.com/v1", f"{kind.lower()}s"] = kind
+        for number in range(200):
+            kind = kinds[number % len(kinds)]
+            api.create(f"{kind.lower()}s", "prod", f"slow-{number}", spec={"replicas": 1})
+            target = {"apiVersion": "example.com/v1", "kind": kind, "name": f"slow-{number}"}
+            cronhpa(api, f"slow-{number}", scaleTargetRef=target, metrics=None)
+        for number in range(40):
+            api.create("rollouts", "other", f"shop-{number}", spec={"replicas": 2})
+            target = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": f"shop-{number}"}
+            cronhpa(api, f"shop-{number}", "other", scaleTargetRef=target, metrics=None, schedules=[day])
+        api.faults = [Fault("GET", "slow-.*/scale$", hangs=True, times=None)]
+        async with Life(api):
+            await until(320)
+        return [(at - START) / SECOND - 300 for at, name, _, after in api.scalings if "shop" in name and after == 4]
+
+    scaled = live(scenario)
+
+    assert 40 == len(scaled)
+    assert scaled[-1] < 1
+
+
 def test_an_api_that_hangs_delays_those_whose_targets_it_serves():
     """
     A hundred objects ask which resource their kind is. Found: each sent a request of its own, so that all places of the
