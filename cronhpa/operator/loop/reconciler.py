@@ -37,6 +37,7 @@ from cronhpa.operator.objects.object_state import ObjectState
 from cronhpa.operator.objects.owners import former_problem
 from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.writes.writer import Writer
+from cronhpa.ports.fair_places import FairPlaces
 
 R = TypeVar("R")
 
@@ -46,6 +47,8 @@ LOG = logging.getLogger(__name__)
 # such objects in a row would block the event loop for seconds, so more windows than this, and all holidays, are
 # computed in a thread. For fewer windows a thread costs more than it saves.
 _WINDOWS_IN_LOOP_MAX = 16
+# Threads for long decisions, and those of one namespace; other work has the rest of the executor's threads.
+_THREADS, _THREADS_OF_ONE = 4, 2
 
 
 class WaitsFor(Enum):
@@ -87,6 +90,7 @@ class Reconciler:
         self._writer = writer
         self._forecasts = forecasts
         self._decide = decide
+        self._threads = FairPlaces(_THREADS, _THREADS_OF_ONE)
 
     def waits_for(self, state: ObjectState, now: Nanoseconds, *, is_decided: bool = False) -> WaitsFor:
         """
@@ -242,13 +246,20 @@ class Reconciler:
         """The decision, with the instant that the memory keeps, which is not before `assumed_until`."""
         given = (record.spec, record.observation, record.forecast, record.memory, record.now)
         try:
-            decided = await _computed(self._decide, *given, in_thread=_takes_long(state, record.spec, record.now))
+            is_long = _takes_long(state, record.spec, record.now)
+            decided = await self._computed(self._decide, *given, namespace=state.namespace, in_thread=is_long)
         except Exception:
             # One line with all inputs: `cronhpa replay` decides them again, and a copy is a regression test.
             LOG.exception("this cannot be decided: %s", encode(record))
             raise
         at = remembered_at(record.memory, state.namespace, record.spec.options.sync_period, record.now)
         return replace(decided, at=max(at, assumed_until))
+
+    async def _computed(self, work: Callable[..., R], *given: Any, namespace: str, in_thread: bool) -> R:
+        if not in_thread:
+            return work(*given)
+        async with self._threads.place(namespace):
+            return await asyncio.to_thread(work, *given)
 
     def _resume(self, state: ObjectState, spec: Spec, observation: Observation, now: Nanoseconds) -> Nanoseconds:
         """
@@ -283,7 +294,8 @@ class Reconciler:
         local = state.local
         if local.latest is not None and not _conflicts_are_due(state, spec, now):
             return local.latest.conflicts
-        found = await _computed(conflicts, spec, now, in_thread=_has_heavy_schedules(spec))
+        is_heavy = _has_heavy_schedules(spec)
+        found = await self._computed(conflicts, spec, now, namespace=state.namespace, in_thread=is_heavy)
         local.conflicts_until = now + DAY if decision.next_edge is None else decision.next_edge.at
         return found
 
@@ -345,7 +357,3 @@ def _has_heavy_schedules(spec: Spec) -> bool:
         and any(days is not None and days.holidays for days in (schedule.window.exclude, schedule.window.only))
         for schedule in spec.schedules
     )
-
-
-async def _computed(work: Callable[..., R], *given: Any, in_thread: bool) -> R:
-    return await asyncio.to_thread(work, *given) if in_thread else work(*given)

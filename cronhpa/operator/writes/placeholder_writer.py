@@ -40,6 +40,7 @@ from cronhpa.kube.scale import Targets
 from cronhpa.operator.loop.cooperative_yield import CooperativeYield
 from cronhpa.operator.objects.object_state import Key, ObjectState, api_group
 from cronhpa.operator.writes.placeholder_settings import PlaceholderSettings
+from cronhpa.ports.fair_places import FairPlaces
 
 LOG = logging.getLogger(__name__)
 
@@ -59,6 +60,11 @@ _LIST_SECONDS, _LIST_NONE_SECONDS = 5.0, 60.0
 _AGAIN_SECONDS = 60.0
 # Of one object; beyond them all are logged again.
 _LINES_MAX = 20
+# Concurrent writes: in total, of one namespace, and of all whose writes take longer than _SLOW_SECONDS, such as by an
+# admission webhook. A look waits so long for those that it begins.
+_WRITES_AT_ONCE, _WRITES_OF_ONE, _SLOW_WRITES = 16, 4, 8
+_SLOW_SECONDS = 5.0
+_WRITES_SECONDS = 1.0
 _DEPLOYMENTS = Resource("apps", "v1", "deployments")
 _ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles")
 _CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles")
@@ -158,6 +164,9 @@ class PlaceholderWriter:
         self._quiet: set[Key] = set()
         self._turn = 0
         self._yield = CooperativeYield()
+        # The writes under way, and those that wait for a place.
+        self._writes: dict[Key, asyncio.Task[None]] = {}
+        self._places = FairPlaces(_WRITES_AT_ONCE, _WRITES_OF_ONE, _SLOW_SECONDS, _SLOW_WRITES)
 
     def note(self, state: ObjectState) -> None:
         """An object asks for placeholders from now on."""
@@ -166,12 +175,16 @@ class PlaceholderWriter:
 
     async def run(self) -> None:
         """Looks at all objects from time to time, until cancelled."""
-        while True:
-            await self._pause()
-            try:
-                await self.look()
-            except Exception:
-                LOG.exception("placeholders: it is tried again")
+        try:
+            while True:
+                await self._pause()
+                try:
+                    await self.look()
+                except Exception:
+                    LOG.exception("placeholders: it is tried again")
+        finally:
+            for write in self._writes.values():
+                write.cancel()
 
     async def _pause(self) -> None:
         """Until the next look: with no object that asks for placeholders there are only those that others left."""
@@ -265,9 +278,8 @@ class PlaceholderWriter:
             self._tell(("", resource.full_name), "NotListed", text)
             return
         self._told.pop(("", resource.full_name), None)
-        writes: list[Coroutine[Any, Any, None]] = []
         for key, placeholder in present.items():
-            if key in wanted or not self._serves(key[0]):
+            if key in wanted or key in self._writes or not self._serves(key[0]):
                 continue
             self._has_some = True
             state = asking.get(key)
@@ -281,16 +293,19 @@ class PlaceholderWriter:
                 self._note_room(key, placeholder, 0, resource, seconds)
                 # Their room is free at once; pods of a deleted Deployment stay until the garbage collector comes.
                 write = self._resize(resource, placeholder, 0)
-            writes.append(self._try(key, write))
+            self._begin(key, write)
         for key, count in wanted.items():
+            if key in self._writes:
+                continue
             if key in present:
                 self._note_room(key, present[key], count, resource, seconds)
                 if present[key].spec.replicas != count:
-                    writes.append(self._try(key, self._resize(resource, present[key], count)))
+                    self._begin(key, self._resize(resource, present[key], count))
             elif seconds - self._made_at.get(key, seconds - _AGAIN_SECONDS) >= _AGAIN_SECONDS:
                 self._made_at[key] = seconds
-                writes.append(self._try(key, self._make(resource, asking[key], count)))
-        await asyncio.gather(*writes)
+                self._begin(key, self._make(resource, asking[key], count))
+        if self._writes:
+            await asyncio.wait(self._writes.values(), timeout=_WRITES_SECONDS)
 
     async def _list(self, resource: Resource) -> dict[Key, Placeholder]:
         """The placeholders of this installation, by their objects."""
@@ -333,16 +348,23 @@ class PlaceholderWriter:
         options = {"propagationPolicy": "Background", "preconditions": {"uid": meta.uid}}
         await self._client.delete(resource.path(meta.namespace, meta.name), options)
 
+    def _begin(self, key: Key, write: Coroutine[Any, Any, None]) -> None:
+        task = self._writes[key] = asyncio.create_task(self._try(key, write))
+        task.add_done_callback(lambda _: self._writes.pop(key))
+
     async def _try(self, key: Key, write: Coroutine[Any, Any, None]) -> None:
         """Does a write. A failure of it is logged once, and no other object waits for it."""
         try:
-            await write
+            async with self._places.place(key[0]):
+                await write
         except UnfitError as problem:
             self._tell(key, "NoTemplate", str(problem))
         except ClusterError as error:
             if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 advice = "the pods will wait for nodes; see docs/how-to/nodes-before-pods.md"
                 self._tell(key, "NotWritten", f"they cannot be written: {error.message}: {advice}")
+        finally:
+            write.close()  # if it was cancelled before
 
     def _note_room(self, key: Key, placeholder: Placeholder, count: int, resource: Resource, seconds: float) -> None:
         """

@@ -84,6 +84,42 @@ def test_contradictions_that_take_long_to_find_after_an_edge_do_not_hold_up_the_
     assert [True, True] == searches
 
 
+def test_long_decisions_of_one_namespace_leave_threads_for_those_of_another():
+    """Forty of `prod`, more than there are threads, end once that of `other` is made."""
+    neighbour_is_made = threading.Event()
+    in_time = []
+
+    def told(spec, *others):
+        if threading.current_thread() is not threading.main_thread():
+            if spec.namespace == "other":
+                neighbour_is_made.set()
+            elif not neighbour_is_made.is_set():
+                in_time.append(neighbour_is_made.wait(30))
+        return decide(spec, *others)
+
+    async def scenario():
+        api = ModelApi()
+        api.clock_offset = -round(asyncio.get_running_loop().time() * SECOND)
+        objects = [*(("prod", f"long-{number}") for number in range(40)), ("other", "shop")]
+        for namespace, name in objects:
+            deployment(api, name, namespace=namespace)
+            cronhpa(api, name, namespace, metrics=None)
+        async with Life(api, decide=told), asyncio.timeout(120):
+            while not status(api, "long-0"):  # noqa: ASYNC110 - the model tells nobody
+                await asyncio.sleep(0.01)
+            for number, (namespace, name) in enumerate(objects):
+                far = [{**night, "start": f"{number} 20 * * *"} for night in NIGHTS]
+                api.edit("cronhpas", namespace, name, spec={"schedules": far})
+                await asyncio.sleep(0.02)  # each has a task of its own
+            while not neighbour_is_made.is_set() or not in_time:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
+
+    asyncio.run(scenario())
+
+    assert in_time
+    assert all(in_time)
+
+
 def test_what_is_kept_is_decided_without_a_thread():
     """
     The first reconciliation works out 17 schedules; the next edge is two hours away. On a busy machine the object may

@@ -43,12 +43,14 @@ def world(*, buffers: bool = False) -> ModelApi:
     return api
 
 
-def shop(api: ModelApi, name: str = "shop", template: Any = TEMPLATE, **spec: Any) -> None:
+def shop(
+    api: ModelApi, name: str = "shop", template: Any = TEMPLATE, namespace: str = "prod", **spec: Any
+) -> None:
     """A Deployment of two pods, and its object with the day's window."""
     selector = {"matchLabels": {"app": name}}
-    api.create("deployments", "prod", name, spec={"replicas": 2, "selector": selector, "template": template})
+    api.create("deployments", namespace, name, spec={"replicas": 2, "selector": selector, "template": template})
     stated = {"minReplicas": 2, "maxReplicas": 40, "metrics": None, "schedules": [DAY], "placeholders": ROOM}
-    cronhpa(api, name, **{**stated, **spec})
+    cronhpa(api, name, namespace, **{**stated, **spec})
 
 
 def placeholders(api: ModelApi, plural: str = "deployments") -> list[dict[str, Any]]:
@@ -465,6 +467,26 @@ def test_of_many_objects_each_has_its_placeholders_within_seconds_of_the_first()
             return [*seen, *counts(api)]
 
     assert [10] * 12 == live(scenario)
+
+
+def test_writes_of_one_namespace_that_hang_delay_those_of_no_other():
+    """
+    An admission webhook of `prod` answers no request for 200 buffers that it wants from 07:13 on. The ten of `other`
+    are wanted from 07:14 on, when the first of `prod` still hang.
+    """
+    api = world(buffers=True)
+    api.faults = [Fault("POST", "/namespaces/prod/capacitybuffers", hangs=True, times=None)]
+
+    async def scenario() -> int:
+        for number in range(200):
+            shop(api, f"shop-{number}")
+        for number in range(10):
+            shop(api, f"store-{number}", namespace="other", schedules=[{**DAY, "start": "21 7 * * *"}])
+        async with Life(api, placeholders=settings(most=10_000)):
+            await until(BEGIN + 60 + 20)
+            return len(counts(api, "capacitybuffers"))
+
+    assert 10 == live(scenario)
 
 
 def test_while_nothing_is_to_come_they_are_listed_once_a_minute():
