@@ -23,9 +23,10 @@ from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import LeaseName, LeaseSpec
 from cronhpa.operator.leader.election import LeaseStore, respected_seconds
 
-# A forged status can name any Lease. So at most _KEPT names are kept, and _LOOKS of their Leases are read every few
-# seconds, in turn: with thousands of names it takes minutes to find the dead ones.
-_KEPT = 4096
+# A forged status can name any Lease. So at most _KEPT names are kept, _KEPT_OF_ONE of a namespace, and _LOOKS of their
+# Leases are read every few seconds: with thousands of names it takes minutes to find the dead ones. Namespaces take
+# turns, so that the names of one hide no dead installation from another.
+_KEPT, _KEPT_OF_ONE = 4096, 512
 _LOOKS = 64
 _LOOK_SECONDS = 5.0
 # After looks that failed for longer, the API server may have been away, and the other installation could not renew its
@@ -45,16 +46,15 @@ class _Other:
 
     spec: without a holder if the Lease does not exist, None before the first answer. changed_at: when `spec` changed
     last, or could be read again after it could not for long. tried_at, looked_at: when the Lease was asked for last,
-    and read. asked_at: when an object named it last. problem: why it cannot be read, "" if it can.
+    and read. problem: why it cannot be read, "" if it can.
     """
 
-    __slots__ = ("asked_at", "changed_at", "looked_at", "problem", "spec", "tried_at")
+    __slots__ = ("changed_at", "looked_at", "problem", "spec", "tried_at")
 
     def __init__(self) -> None:
         self.spec: LeaseSpec | None = None
         self.changed_at = math.inf
         self.tried_at = self.looked_at = -math.inf
-        self.asked_at = -math.inf
         self.problem = ""
 
 
@@ -79,6 +79,8 @@ class Installations:
         self._lease_seconds = lease_seconds
         self._monotonic = monotonic
         self._others: OrderedDict[LeaseName, _Other] = OrderedDict()
+        # By namespace, the names that its objects have, and when one named it last.
+        self._asked: dict[str, OrderedDict[LeaseName, float]] = {}
         self._is_new = asyncio.Event()
 
     def claim(self, named: str | None, namespace: str) -> str | None:
@@ -100,14 +102,7 @@ class Installations:
         named = LeaseName.parse(text)
         if named is None or named == own:
             return None
-        other = self._others.get(named)
-        if other is None:
-            other = self._others[named] = _Other()
-            while len(self._others) > _KEPT:
-                self._others.popitem(last=False)
-            self._is_new.set()
-        self._others.move_to_end(named)
-        other.asked_at = self._monotonic()
+        other = self._asked_for(named, namespace)
         if other.problem:
             return (
                 f"the operator of Lease {named} serves this object, and whether it still runs cannot be seen:"
@@ -119,6 +114,21 @@ class Installations:
             return f"the operator of Lease {named} serves this object, so this one holds: remove one of the two"
         return None
 
+    def _asked_for(self, named: LeaseName, namespace: str) -> _Other:
+        asked = self._asked.setdefault(namespace, OrderedDict())
+        asked[named] = self._monotonic()
+        asked.move_to_end(named)
+        if len(asked) > _KEPT_OF_ONE:
+            asked.popitem(last=False)
+        other = self._others.get(named)
+        if other is None:
+            other = self._others[named] = _Other()
+            while len(self._others) > _KEPT:
+                self._others.popitem(last=False)
+            self._is_new.set()
+        self._others.move_to_end(named)
+        return other
+
     def _respected_seconds(self, spec: LeaseSpec) -> float:
         # The longer of both durations counts: the other's renewals may be further apart than ours.
         longer = max(self._lease_seconds, respected_seconds(spec, self._lease_seconds))
@@ -127,17 +137,40 @@ class Installations:
     async def run(self) -> None:
         """Reads the Leases of other installations that objects name, until cancelled."""
         while True:
-            oldest = self._monotonic() - _UNASKED_SECONDS
-            for named in [named for named, other in self._others.items() if other.asked_at < oldest]:
-                del self._others[named]
-            # First the Leases that were never asked for, then those that were asked for longest ago.
-            for named, other in nsmallest(_LOOKS, self._others.items(), key=lambda pair: pair[1].tried_at):
+            self._forget_unasked()
+            for named, other in self._next():
                 await self._look(named, other)
             if self._others:
                 await asyncio.sleep(_LOOK_SECONDS)
             else:
                 self._is_new.clear()
                 await self._is_new.wait()
+
+    def _forget_unasked(self) -> None:
+        oldest = self._monotonic() - _UNASKED_SECONDS
+        for namespace, asked in [*self._asked.items()]:
+            while asked and next(iter(asked.values())) < oldest:
+                asked.popitem(last=False)
+            if not asked:
+                del self._asked[namespace]
+        for named in self._others.keys() - {named for asked in self._asked.values() for named in asked}:
+            del self._others[named]
+
+    def _next(self) -> list[tuple[LeaseName, _Other]]:
+        """
+        The Leases to look at: the first one of each namespace, then the second ones, and so on; of a namespace, and
+        among equals, first those that were never asked for, then those that were asked for longest ago.
+        """
+        turns: dict[LeaseName, int] = {}
+        for asked in self._asked.values():
+            known = sorted((named for named in asked if named in self._others), key=self._tried_at)
+            for turn, named in enumerate(known):
+                turns[named] = min(turn, turns.get(named, turn))
+        first = nsmallest(_LOOKS, turns, key=lambda named: (turns[named], self._tried_at(named)))
+        return [(named, self._others[named]) for named in first]
+
+    def _tried_at(self, named: LeaseName) -> float:
+        return self._others[named].tried_at
 
     async def _look(self, named: LeaseName, other: _Other) -> None:
         other.tried_at = self._monotonic()
