@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 import msgspec
@@ -38,9 +38,11 @@ _ATTEMPT_SECONDS = 30.0
 # Pauses between two attempts, each twice as long as the one before: whoever writes a target all the time gets some 35
 # attempts within those seconds, where it were hundreds a second.
 _PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 0.02, 1.0
-# Reads of targets, each by a request of its own: in total, of one kind in a namespace, and of all whose reads take
-# longer than _SLOW_SECONDS. Writes share the client's places with them.
-_READS_AT_ONCE, _READS_OF_ONE, _SLOW_READS = 32, 16, 16
+# Reads of targets, each by a request of its own: of one kind, and of that in one namespace, or in all where reads take
+# longer than _SLOW_SECONDS; of all kinds that are not watched, and of that of all slow kinds. Writes share the client's
+# places with them.
+_OF_KIND, _OF_NAMESPACE = 16, 12
+_UNWATCHED, _OF_SLOW_KINDS = 32, 16
 _SLOW_SECONDS = 5.0
 # A selector of the longest accepted text is shorter than this as JSON, with quotes and braces.
 _SELECTOR_JSON_MAX = 8 * SELECTOR_LENGTH_MAX
@@ -180,8 +182,9 @@ class Targets:
         self._informers: dict[tuple[Resource, str], Informer[Workload]] = {}
         self._seen: dict[tuple[str, str, str, str], WatchedTarget] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        # By namespace and kind: one whose reads hang delays no target of another.
-        self._reads = FairPlaces(_READS_AT_ONCE, _READS_OF_ONE, _SLOW_SECONDS, _SLOW_READS)
+        # A kind whose reads hang delays no target of another, nor does a namespace those of the same kind.
+        self._of_kind: dict[Resource, FairPlaces] = {}
+        self._unwatched = FairPlaces(_UNWATCHED, _OF_KIND, _SLOW_SECONDS, _OF_SLOW_KINDS)
 
     @property
     def informers(self) -> list[Informer[Workload]]:
@@ -219,7 +222,7 @@ class Targets:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
             informer = self._informer(resource, ref.kind, namespace)
             if fresh or informer is None or not informer.is_current:
-                async with self._reads.place(f"{namespace}/{resource.full_name}"):
+                async with self._reading(resource, namespace, is_watched=informer is not None):
                     return _scale_target(await self._get(resource, namespace, ref.name))
             target = self._seen.get((namespace, resource.group, ref.kind, ref.name))
             if target is None:
@@ -289,11 +292,21 @@ class Targets:
         """The newest field manager of the target's replicas that is not this operator; "" if none is stated."""
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
-            async with self._reads.place(f"{namespace}/{resource.full_name}"):
+            async with self._reading(resource, namespace, is_watched=is_watched(ref)):
                 return await replicas_manager(self._client, resource.path(namespace), ref.name)
         except ClusterError as error:
             LOG.info("the field managers of %s/%s cannot be read: %s", namespace, ref.name, error.message)
             return ""
+
+    @asynccontextmanager
+    async def _reading(self, resource: Resource, namespace: str, *, is_watched: bool) -> AsyncIterator[None]:
+        """Around a read."""
+        of_kind = self._of_kind.get(resource)
+        if of_kind is None:
+            of_kind = self._of_kind[resource] = FairPlaces(_OF_KIND, _OF_NAMESPACE, _SLOW_SECONDS)
+        of_all = nullcontext() if is_watched else self._unwatched.place(resource.full_name)
+        async with of_kind.place(namespace), of_all:
+            yield
 
     async def _get(self, resource: Resource, namespace: str, name: str) -> _Scale:
         return await self._client.get(f"{resource.path(namespace, name)}/scale", _Scale)

@@ -1,1 +1,1 @@
-"""What many share: places and turns, and the connections to the operator's own ports, for /metrics, probes and the page."""
+"""What many share: places and turns, and connections to our own ports, for /metrics, probes and the page."""

@@ -6,6 +6,7 @@ import random
 import time
 from collections import Counter
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from copied import copied
@@ -87,17 +88,18 @@ def shop_and_other(api, plural, **selecting):
     api.create(plural, "prod" if plural == "plannedevents" else "", "sale", spec=event)
 
 
-def test_a_tenant_who_edits_events_while_they_are_taken_over_holds_up_no_decision_of_a_new_term():
+def test_a_tenant_who_edits_events_while_they_are_taken_over_holds_up_no_decision_of_a_new_term(monkeypatch):
     """
-    Each time an object of `prod` takes its event over, which takes 1 ms, the event is edited, from 55 s on. At 57 s a new term
-    doubts the events of the cluster, of which nothing was heard. Found: the decisions of all namespaces waited for a
-    moment in which no event had changed, where `other` has a window that opens at 60 s.
+    Each time an object of `prod` takes its event over, which takes 1 ms, the event is edited, from 55 s on. At 57 s a
+    new term doubts the events of the cluster, of which nothing was heard. Found: the decisions of all namespaces waited
+    for a moment in which no event had changed, where `other` has a window that opens at 60 s.
     """
     api = api_of_all_kinds()
     day = {"name": "day", "start": "1 7 * * *", "durationMinutes": 60, "minReplicas": 5, "leadTimeSeconds": 0}
 
     async def scenario():
-        loop, edits = asyncio.get_running_loop(), itertools.count()
+        loop: Any = asyncio.get_running_loop()
+        edits = itertools.count()
         for namespace in ("prod", "other"):
             api.create("namespaces", "", namespace)
         for number in range(60):
@@ -119,7 +121,7 @@ def test_a_tenant_who_edits_events_while_they_are_taken_over_holds_up_no_decisio
                     loop.spend(0.001)
                 expand(state, **more)
 
-            life.inventory.expand = edit_and_expand
+            monkeypatch.setattr(life.inventory, "expand", edit_and_expand)
             await until(55)
             edit()
             await until(57)

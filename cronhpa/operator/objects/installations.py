@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Callable
 from heapq import nsmallest
 from http import HTTPStatus
@@ -81,6 +81,8 @@ class Installations:
         self._others: OrderedDict[LeaseName, _Other] = OrderedDict()
         # By namespace, the names that its objects have, and when one named it last.
         self._asked: dict[str, OrderedDict[LeaseName, float]] = {}
+        # When one of its Leases was last among those to look at.
+        self._turn_of: defaultdict[str, float] = defaultdict(lambda: -math.inf)
         self._is_new = asyncio.Event()
 
     def claim(self, named: str | None, namespace: str) -> str | None:
@@ -153,21 +155,26 @@ class Installations:
                 asked.popitem(last=False)
             if not asked:
                 del self._asked[namespace]
+                self._turn_of.pop(namespace, None)
         for named in self._others.keys() - {named for asked in self._asked.values() for named in asked}:
             del self._others[named]
 
     def _next(self) -> list[tuple[LeaseName, _Other]]:
         """
-        The Leases to look at: the first one of each namespace, then the second ones, and so on; of a namespace, and
-        among equals, first those that were never asked for, then those that were asked for longest ago.
+        The Leases to look at: the first one of each namespace, then the second ones, and so on. Among those the one of
+        the namespace whose turn was longest ago; of a namespace those first that were asked for longest ago, or never.
         """
-        turns: dict[LeaseName, int] = {}
-        for asked in self._asked.values():
+        turns: dict[LeaseName, tuple[int, float, str]] = {}
+        for namespace, asked in self._asked.items():
             known = sorted((named for named in asked if named in self._others), key=self._tried_at)
-            for turn, named in enumerate(known):
+            for number, named in enumerate(known):
+                turn = (number, self._turn_of[namespace], namespace)
                 turns[named] = min(turn, turns.get(named, turn))
-        first = nsmallest(_LOOKS, turns, key=lambda named: (turns[named], self._tried_at(named)))
-        return [(named, self._others[named]) for named in first]
+        chosen = nsmallest(_LOOKS, turns, key=turns.__getitem__)
+        now = self._monotonic()
+        for named in chosen:
+            self._turn_of[turns[named][2]] = now
+        return [(named, self._others[named]) for named in chosen]
 
     def _tried_at(self, named: LeaseName) -> float:
         return self._others[named].tried_at

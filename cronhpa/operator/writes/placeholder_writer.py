@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any
@@ -61,8 +62,8 @@ _AGAIN_SECONDS = 60.0
 # Of one object; beyond them all are logged again.
 _LINES_MAX = 20
 # Concurrent writes: in total, of one namespace, and of all whose writes take longer than _SLOW_SECONDS, such as by an
-# admission webhook. A look waits so long for those that it begins.
-_WRITES_AT_ONCE, _WRITES_OF_ONE, _SLOW_WRITES = 16, 4, 8
+# admission webhook. A look waits so long for those that are under way.
+_WRITES_AT_ONCE, _WRITES_OF_ONE = 16, 8
 _SLOW_SECONDS = 5.0
 _WRITES_SECONDS = 1.0
 _DEPLOYMENTS = Resource("apps", "v1", "deployments")
@@ -166,7 +167,7 @@ class PlaceholderWriter:
         self._yield = CooperativeYield()
         # The writes under way, and those that wait for a place.
         self._writes: dict[Key, asyncio.Task[None]] = {}
-        self._places = FairPlaces(_WRITES_AT_ONCE, _WRITES_OF_ONE, _SLOW_SECONDS, _SLOW_WRITES)
+        self._places = FairPlaces(_WRITES_AT_ONCE, _WRITES_OF_ONE, _SLOW_SECONDS)
 
     def note(self, state: ObjectState) -> None:
         """An object asks for placeholders from now on."""
@@ -183,8 +184,10 @@ class PlaceholderWriter:
                 except Exception:
                     LOG.exception("placeholders: it is tried again")
         finally:
-            for write in self._writes.values():
+            writes = [*self._writes.values()]
+            for write in writes:
                 write.cancel()
+            await asyncio.gather(*writes, return_exceptions=True)
 
     async def _pause(self) -> None:
         """Until the next look: with no object that asks for placeholders there are only those that others left."""
@@ -279,7 +282,7 @@ class PlaceholderWriter:
             return
         self._told.pop(("", resource.full_name), None)
         for key, placeholder in present.items():
-            if key in wanted or key in self._writes or not self._serves(key[0]):
+            if key in wanted or not self._serves(key[0]):
                 continue
             self._has_some = True
             state = asking.get(key)
@@ -288,24 +291,39 @@ class PlaceholderWriter:
             self._told.pop(key, None)  # each rise has its own lines
             self._made.discard(key)
             if placeholder.spec.replicas == 0 or resource is not _DEPLOYMENTS:
-                write = self._remove(resource, placeholder)
+                self._begin(key, partial(self._remove, resource, placeholder), lambda: True)
             else:
                 self._note_room(key, placeholder, 0, resource, seconds)
                 # Their room is free at once; pods of a deleted Deployment stay until the garbage collector comes.
-                write = self._resize(resource, placeholder, 0)
-            self._begin(key, write)
+                self._begin(key, partial(self._resize, resource, placeholder, 0), lambda: True)
         for key, count in wanted.items():
-            if key in self._writes:
-                continue
-            if key in present:
-                self._note_room(key, present[key], count, resource, seconds)
-                if present[key].spec.replicas != count:
-                    self._begin(key, self._resize(resource, present[key], count))
-            elif seconds - self._made_at.get(key, seconds - _AGAIN_SECONDS) >= _AGAIN_SECONDS:
-                self._made_at[key] = seconds
-                self._begin(key, self._make(resource, asking[key], count))
+            self._reach(resource, key, present.get(key), count, asking[key], seconds)
         if self._writes:
+            self._has_some = True  # what is written late is soon looked at again
             await asyncio.wait(self._writes.values(), timeout=_WRITES_SECONDS)
+
+    def _reach(
+        self,
+        resource: Resource,
+        key: Key,
+        present: Placeholder | None,
+        count: int,
+        state: ObjectState,
+        seconds: float,
+    ) -> None:
+        """Brings the placeholder of an object that needs some to its number."""
+
+        def is_needed() -> bool:
+            return self._wanted.get(key) == count and self.objects.get(key) is state
+
+        if present is not None:
+            self._note_room(key, present, count, resource, seconds)
+            if present.spec.replicas != count:
+                self._begin(key, partial(self._resize, resource, present, count), is_needed)
+            return
+        is_due = seconds - self._made_at.get(key, seconds - _AGAIN_SECONDS) >= _AGAIN_SECONDS
+        if is_due and self._begin(key, partial(self._make, resource, state, count), is_needed):
+            self._made_at[key] = seconds
 
     async def _list(self, resource: Resource) -> dict[Key, Placeholder]:
         """The placeholders of this installation, by their objects."""
@@ -348,23 +366,30 @@ class PlaceholderWriter:
         options = {"propagationPolicy": "Background", "preconditions": {"uid": meta.uid}}
         await self._client.delete(resource.path(meta.namespace, meta.name), options)
 
-    def _begin(self, key: Key, write: Coroutine[Any, Any, None]) -> None:
-        task = self._writes[key] = asyncio.create_task(self._try(key, write))
+    def _begin(self, key: Key, write: Callable[[], Awaitable[None]], is_needed: Callable[[], bool]) -> bool:
+        """Begins a write, unless one of the same object is under way. is_needed: asked once there is a place for it."""
+        if key in self._writes:
+            return False
+        task = self._writes[key] = asyncio.create_task(self._try(key, write, is_needed))
         task.add_done_callback(lambda _: self._writes.pop(key))
+        return True
 
-    async def _try(self, key: Key, write: Coroutine[Any, Any, None]) -> None:
+    async def _try(self, key: Key, write: Callable[[], Awaitable[None]], is_needed: Callable[[], bool]) -> None:
         """Does a write. A failure of it is logged once, and no other object waits for it."""
         try:
             async with self._places.place(key[0]):
-                await write
+                if self._serves(key[0]) and is_needed():
+                    await write()
+                else:
+                    self._made_at.pop(key, None)
         except UnfitError as problem:
             self._tell(key, "NoTemplate", str(problem))
         except ClusterError as error:
             if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 advice = "the pods will wait for nodes; see docs/how-to/nodes-before-pods.md"
                 self._tell(key, "NotWritten", f"they cannot be written: {error.message}: {advice}")
-        finally:
-            write.close()  # if it was cancelled before
+        except Exception:
+            LOG.exception("placeholders of %s/%s: it is tried again", *key)
 
     def _note_room(self, key: Key, placeholder: Placeholder, count: int, resource: Resource, seconds: float) -> None:
         """

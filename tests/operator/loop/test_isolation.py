@@ -228,8 +228,12 @@ def test_a_scale_subresource_that_hangs_delays_its_own_object(kind):
     live(scenario)
 
 
-@pytest.mark.parametrize("kinds", [("Rotor", "Stator"), tuple("ABCDEFGH")], ids=["two kinds", "eight kinds"])
-def test_targets_of_one_namespace_that_hang_delay_those_of_no_other(kinds):
+@pytest.mark.parametrize(
+    ("kinds", "namespaces"),
+    [(("Rotor", "Stator"), 1), (tuple("ABCDEFGH"), 1), (("Rotor",), 100)],
+    ids=["two kinds", "eight kinds", "a kind of a hundred namespaces"],
+)
+def test_targets_that_hang_delay_those_of_no_other_kind(kinds, namespaces):
     """
     Found: two kinds whose scales hang held all places for reads of targets without a watch. Of forty Rollouts of
     another namespace, whose window opens at 7:05, 24 came more than a period late; with eight kinds never.
@@ -243,9 +247,10 @@ def test_targets_of_one_namespace_that_hang_delay_those_of_no_other(kinds):
             api.kinds["/apis/example.com/v1", f"{kind.lower()}s"] = kind
         for number in range(200):
             kind = kinds[number % len(kinds)]
-            api.create(f"{kind.lower()}s", "prod", f"slow-{number}", spec={"replicas": 1})
+            namespace = f"prod-{number % namespaces}"
+            api.create(f"{kind.lower()}s", namespace, f"slow-{number}", spec={"replicas": 1})
             target = {"apiVersion": "example.com/v1", "kind": kind, "name": f"slow-{number}"}
-            cronhpa(api, f"slow-{number}", scaleTargetRef=target, metrics=None)
+            cronhpa(api, f"slow-{number}", namespace, scaleTargetRef=target, metrics=None)
         for number in range(40):
             api.create("rollouts", "other", f"shop-{number}", spec={"replicas": 2})
             target = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": f"shop-{number}"}

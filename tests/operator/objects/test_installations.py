@@ -229,15 +229,16 @@ def test_hundreds_of_leases_that_cannot_be_read_hide_no_dead_installation():
     assert None is live(scenario)
 
 
-def test_a_namespace_that_names_ever_new_leases_hides_no_dead_installation_from_another():
-    """Of 30 new names a second 64 are asked for every five seconds; each time that of the other namespace is, too."""
+@pytest.mark.parametrize("namespaces", [1, 100])
+def test_namespaces_that_name_ever_new_leases_hide_no_dead_installation_from_another(namespaces):
+    """Of 30 new names a second 64 are asked for every five seconds; each second time that of the other one is, too."""
     leases = Graves(None)
 
     async def scenario():
         installations = Installations(OWN, leases, 15.0, asyncio.get_running_loop().time)
         task = asyncio.create_task(installations.run())
-        for number in range(1200):
-            installations.problem(f"forged/n-{number}", "prod")
+        for number in range(1500):
+            installations.problem(f"forged/n-{number}", f"prod-{number % namespaces}")
             problem = installations.problem(str(OTHER), "other")
             await asyncio.sleep(1 / 30)
         task.cancel()

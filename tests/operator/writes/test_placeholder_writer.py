@@ -43,9 +43,7 @@ def world(*, buffers: bool = False) -> ModelApi:
     return api
 
 
-def shop(
-    api: ModelApi, name: str = "shop", template: Any = TEMPLATE, namespace: str = "prod", **spec: Any
-) -> None:
+def shop(api: ModelApi, name: str = "shop", template: Any = TEMPLATE, namespace: str = "prod", **spec: Any) -> None:
     """A Deployment of two pods, and its object with the day's window."""
     selector = {"matchLabels": {"app": name}}
     api.create("deployments", namespace, name, spec={"replicas": 2, "selector": selector, "template": template})
@@ -487,6 +485,30 @@ def test_writes_of_one_namespace_that_hang_delay_those_of_no_other():
             return len(counts(api, "capacitybuffers"))
 
     assert 10 == live(scenario)
+
+
+def test_what_waited_for_its_turn_is_not_made_for_an_object_that_is_gone():
+    """Of forty buffers whose requests hang some wait for a place when their objects are deleted, 10 s later."""
+    api = world(buffers=True)
+    hanging = Fault("POST", "/namespaces/prod/capacitybuffers", hangs=True, times=None)
+    api.faults = [hanging]
+
+    async def scenario() -> int:
+        for number in range(40):
+            shop(api, f"shop-{number}")
+        most = 0
+        async with Life(api, placeholders=settings(most=10_000)):
+            await until(BEGIN + 10)
+            for number in range(40):
+                api.delete("cronhpas", "prod", f"shop-{number}")
+            await until(BEGIN + 14)
+            api.faults.remove(hanging)
+            for second in range(60):
+                await until(BEGIN + 14 + second)
+                most = max(most, len(counts(api, "capacitybuffers")))
+        return most
+
+    assert 0 == live(scenario)
 
 
 def test_while_nothing_is_to_come_they_are_listed_once_a_minute():
