@@ -242,7 +242,8 @@ class Judge:
     def _check_scale(self, who: str, old: int, new: int) -> None:
         now = self.world.seconds()
         broken = "lists of horizontalpodautoscalers broken"
-        is_blind_step = (broken in self.since or self.stirred(broken, 120.0)) and not self._lowers(old, new, who)
+        is_blind = broken in self.since or self.stirred(broken, 120.0) or who not in self.world.told_of_rivals
+        is_blind_step = is_blind and not self._lowers(old, new, who)
         is_told_late = self.stirred("silence of some events", _LISTED)
         if self._lasts("foreign", _LISTED if is_told_late else 120.0) and not is_blind_step:
             self.fail("S10", f"{old} to {new} beside a HorizontalPodAutoscaler")

@@ -153,6 +153,8 @@ class World(ModelApi):
         self._news: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._epochs: dict[str, int] = defaultdict(int)
         self._expired: dict[str, bool] = {}
+        # The processes that have listed the HorizontalPodAutoscalers.
+        self.told_of_rivals: set[str] = set()
         # Whether the write that is done now has been given up by its caller.
         self.is_late = False
         self._writer: SimulatedClient | None = None
@@ -254,6 +256,8 @@ class World(ModelApi):
         answer = msgspec.json.encode(self._stale(asked) or self._do(asked.method, asked.path, asked.query, asked.body))
         if after == "lost":
             raise ConnectionResetError("the answer was lost")
+        if asked.method == "GET" and asked.path.endswith("/horizontalpodautoscalers"):
+            self.told_of_rivals.add(asked.client.who)
         return answer, self.dice.uniform(1, 30) if after == "slow" else 0.0
 
     def _stale(self, asked: Request) -> Any:
