@@ -88,6 +88,8 @@ class EventStatusWriter:
         self._told: dict[Key, SeenEvent] = {}
         # How long the last look at all events took.
         self._took: Nanoseconds = 0
+        # The namespaces in which a write of this look had no answer: events of others do not wait for more of them.
+        self._unanswered: set[str] = set()
         # Reports that wait for the store.
         self.ended = WaitingReports()
 
@@ -107,7 +109,10 @@ class EventStatusWriter:
         """Writes the status of each event that needs it."""
         keys, loop = {seen.event.key for seen in self._events}, asyncio.get_running_loop()
         begun = loop.time()
+        self._unanswered.clear()
         for seen in self.served():
+            if seen.event.namespace in self._unanswered:
+                continue
             try:
                 await self._look_at(seen)
             except Exception:
@@ -253,6 +258,8 @@ class EventStatusWriter:
         try:
             written = await self._client.merge_patch(path, body, RawEvent)
         except ClusterError as error:
+            if not error.status:
+                self._unanswered.add(event.namespace)
             if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 LOG.warning("the status of %s %s is not written: %s", event.namespace, event.title, error.message)
             return False

@@ -95,6 +95,7 @@ STATE = {
     "operator.writes.event_status_writer:EventStatusWriter._looked": "one each planned event",
     "operator.writes.event_status_writer:EventStatusWriter._told": "one each planned event",
     "history.past.event_reports:WaitingReports._reports": "a thousand reports; a flush empties it",
+    "operator.writes.event_status_writer:EventStatusWriter._unanswered": "namespaces of planned events, for a look",
     "operator.writes.event_status_writer:EventStatusWriter._sums": "one each planned event",
     "operator.writes.placeholder_writer:PlaceholderWriter.objects": "the same",
     "operator.writes.placeholder_writer:PlaceholderWriter._made_at": "one each object that asks for placeholders",
