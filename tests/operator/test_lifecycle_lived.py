@@ -252,6 +252,26 @@ def test_a_stop_among_a_hundred_pending_writes_loses_nothing_that_the_next_proce
     assert 100 == scalings
 
 
+@pytest.mark.parametrize(("fault", "least", "most"), [("GET", 1.9, 2.1), ("PATCH", 10, 15.1)], ids=["reads", "writes"])
+def test_a_stop_waits_two_seconds_for_reads_that_hang_and_as_long_as_it_may_for_writes(fault, least, most):
+    """Reads leave nothing half done; a write that is cut off leaves a scale without its status."""
+
+    async def scenario():
+        api = ModelApi()
+        for number in range(20):
+            api.create("widgets", "prod", f"slow-{number}", spec={"replicas": 1})
+            target = {"apiVersion": "example.com/v1", "kind": "Widget", "name": f"slow-{number}"}
+            cronhpa(api, f"slow-{number}", scaleTargetRef=target, metrics=None, minReplicas=3)
+        api.faults = [Fault(fault, "slow-.*/scale$", hangs=True, times=None)]
+        async with Life(api) as life:
+            await until(3)
+            begun = asyncio.get_running_loop().time()
+            await life.control_loop.close(15)
+            return asyncio.get_running_loop().time() - begun
+
+    assert least < live(scenario) < most
+
+
 class _Deaf(ModelClient):
     """Loses the event of this number of a kind's watch."""
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
 from math import ceil
 from typing import Any, Protocol
@@ -34,6 +35,8 @@ LOG = logging.getLogger(__name__)
 
 # A longer reconciliation is given up, and the next one tries again: every request in it has a shorter deadline.
 _RECONCILE_SECONDS = 40
+# At the end: what reads or decides leaves nothing half done, and the next leader does it anew.
+_READS_SECONDS = 2.0
 _CLOCK_STEP = 5 * SECOND
 # So many decisions are made before they are written: scale-ups of all of them come first.
 _SLICE = 500
@@ -64,18 +67,32 @@ class NamespaceTasks:
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[None], str] = {}
+        self._writes: set[asyncio.Task[None]] = set()
 
-    def spawn(self, work: Coroutine[Any, Any, None], namespace: str) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None], namespace: str, *, writes: bool = False) -> None:
         task = asyncio.create_task(work, name=f"reconcile {namespace}")
         self._tasks[task] = namespace
         task.add_done_callback(self._tasks.pop)
+        if writes:
+            self._writes.add(task)
+            task.add_done_callback(self._writes.discard)
 
     async def close(self, seconds: float, among: Callable[[str], bool]) -> None:
-        """Waits `seconds` for the tasks of some namespaces, and cancels those that take longer."""
+        """
+        Waits `seconds` for the writes of some namespaces, and two at most for what reads or decides; cancels the tasks
+        that take longer.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
+        await self._end(min(until, loop.time() + _READS_SECONDS), among, self._writes)
+        await self._end(until, among, set())
+
+    async def _end(self, until: float, among: Callable[[str], bool], but: AbstractSet[asyncio.Task[None]]) -> None:
+        loop = asyncio.get_running_loop()
         # In a loop, because the end of a task may start another one.
-        while tasks := [task for task, namespace in self._tasks.items() if among(namespace) and not task.done()]:
+        while tasks := [
+            task for task, namespace in self._tasks.items() if among(namespace) and task not in but and not task.done()
+        ]:
             _, late = await asyncio.wait(tasks, timeout=max(until - loop.time(), 0))
             for task in late:
                 task.cancel()
@@ -264,12 +281,12 @@ class ControlLoop:
                 if reconciliation is not None:
                     batch.append((state, reconciliation))
                 elif self._reconciler.is_rejected(state):
-                    self._tasks.spawn(self._reject(state), state.namespace)
+                    self._tasks.spawn(self._reject(state), state.namespace, writes=True)
                 else:
                     self._end((state,))
             # The writes of a slice do not wait for the decisions of the next: a namespace may have 10,000.
             if batch:
-                self._tasks.spawn(self._write(batch, begun), batch[0][0].namespace)
+                self._tasks.spawn(self._write(batch, begun), batch[0][0].namespace, writes=True)
 
     async def _without_standing(
         self, states: Sequence[ObjectState], pod_metrics: PodMetricsByName | Absent | None

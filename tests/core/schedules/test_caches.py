@@ -171,6 +171,7 @@ STATE = {
     "operator.loop.delaying_queue:DelayingQueue.under_way": "reconciliations under way",
     "operator.loop.delaying_queue:DelayingQueue._dirty": "reconciliations under way",
     "operator.loop.control_loop:NamespaceTasks._tasks": "reconciliations under way",
+    "operator.loop.control_loop:NamespaceTasks._writes": "the same",
     "operator.loop.hang_limiter:HangLimiter._hanging": "10,000 queries; an answer",
     "operator.loop.hang_limiter:HangLimiter._hung_in_a_row": "the namespaces of `_hanging`",
     "operator.loop.hang_limiter:HangLimiter._hung_since_any": "eight namespaces; an answer",
