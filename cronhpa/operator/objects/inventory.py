@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
+from zlib import crc32
 
 import msgspec
 from msgspec.structs import replace
@@ -181,9 +182,9 @@ class Inventory:
         if state is not None:
             if self._seen.is_outdated_in_list(version, state.served.version):
                 return meta.uid
-            is_other = version != state.served.version and meta.generation == state.served.generation
-            if is_other and not _has_spec(state, served.spec):
-                # Two edits have this generation: one before a restore of the store, and one after it.
+            if meta.generation == state.served.generation and not _has_spec(state, served.spec):
+                # Two edits have this generation, and maybe this version: one before a restore of the store, and one
+                # after it.
                 self.drop(state.key)
         self._store(served, version)
         return meta.uid
@@ -217,7 +218,7 @@ class Inventory:
         state.served.generation = meta.generation
         state.local.changed = True
         before = state.target
-        state.served.parsed = self._parsed(state, served)
+        state.served.parsed, state.served.checksum = self._parsed(state, served), crc32(served.spec)
         state.served.readable_spec = state.served.parsed.written or state.served.readable_spec
         if is_new:
             self._read_memory(state)
@@ -427,8 +428,13 @@ def _stated_defaults(served: _Object) -> tuple[str, ...]:
 
 def _has_spec(state: ObjectState, spec: msgspec.Raw) -> bool:
     """Whether an object's spec is this one, however its text is written."""
-    text = state.served.parsed.text
-    return bool(text) and bool(msgspec.json.decode(text_of(text)) == msgspec.json.decode(spec))
+    checksum, text = crc32(spec), state.served.parsed.text
+    if checksum == state.served.checksum:
+        return True
+    if not text or msgspec.json.decode(text_of(text)) != msgspec.json.decode(spec):
+        return False
+    state.served.checksum = checksum
+    return True
 
 
 def _is_retargeted(state: ObjectState, before: TargetKey | None) -> bool:

@@ -86,6 +86,8 @@ class ServedObject(Struct):
     """The newest resource version seen."""
     generation: int = -1
     """The generation of the spec."""
+    checksum: int = 0
+    """Of the text of the spec, as it was read last."""
     parsed: ParsedSpec = field(default_factory=ParsedSpec)
     """The spec."""
     readable_spec: Spec | None = None
