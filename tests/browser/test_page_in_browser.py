@@ -155,6 +155,8 @@ def test_whoever_waits_for_the_first_answer_reads_that_it_is_computed(opened, ur
 
     expect(page.locator("p.wait")).to_contain_text("being computed")
 
+    while not held:  # the text may be there before Playwright hands over the request
+        page.wait_for_timeout(10)
     held.pop().continue_()
     page.wait_for_selector(shown)
     expect(page.locator("p.wait")).to_have_count(0)
