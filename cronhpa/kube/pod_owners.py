@@ -26,8 +26,8 @@ from cronhpa.ports.fair_places import FairPlaces
 _KEEP_SECONDS = 1800.0
 # 400 bytes each.
 _KEPT_MAX = 50_000
-# In total, of one namespace, and of all whose reads take longer than _SLOW_SECONDS: a pod may name any kind.
-_READS_AT_ONCE, _READS_OF_ONE, _SLOW_READS = 8, 4, 4
+# In total, and of one namespace, or of all whose reads take longer than _SLOW_SECONDS: a pod may name any kind.
+_READS_AT_ONCE, _READS_OF_ONE = 8, 4
 _SLOW_SECONDS = 5.0
 # Pod, ReplicaSet, Deployment, and what owns that.
 _LEVELS = 4
@@ -64,7 +64,7 @@ class PodOwners:
         self._discovery = discovery
         # By namespace and controller: when it was looked up, and its own controller.
         self._kept: dict[tuple[str, str], tuple[float, str]] = {}
-        self._reads = FairPlaces(_READS_AT_ONCE, _READS_OF_ONE, _SLOW_SECONDS, _SLOW_READS)
+        self._reads = FairPlaces(_READS_AT_ONCE, _READS_OF_ONE, _SLOW_SECONDS)
 
     async def owned(self, namespace: str, target: TargetRef, pods: Sequence[Pod]) -> tuple[Pod, ...] | Absent:
         """The pods that a target owns, directly or through other controllers; absent while that cannot be told."""

@@ -38,11 +38,10 @@ _ATTEMPT_SECONDS = 30.0
 # Pauses between two attempts, each twice as long as the one before: whoever writes a target all the time gets some 35
 # attempts within those seconds, where it were hundreds a second.
 _PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 0.02, 1.0
-# Reads of targets, each by a request of its own: of one kind, and of that in one namespace, or in all where reads take
-# longer than _SLOW_SECONDS; of all kinds that are not watched, and of that of all slow kinds. Writes share the client's
+# Reads of targets, each by a request of its own: of all kinds that are not watched; of one kind, or of all whose reads
+# take longer than _SLOW_SECONDS; and of a kind in one namespace, or in all where they do. Writes share the client's
 # places with them.
-_OF_KIND, _OF_NAMESPACE = 16, 12
-_UNWATCHED, _OF_SLOW_KINDS = 32, 16
+_UNWATCHED, _OF_KIND, _OF_NAMESPACE = 32, 16, 12
 _SLOW_SECONDS = 5.0
 # A selector of the longest accepted text is shorter than this as JSON, with quotes and braces.
 _SELECTOR_JSON_MAX = 8 * SELECTOR_LENGTH_MAX
@@ -184,7 +183,7 @@ class Targets:
         self._tasks: list[asyncio.Task[None]] = []
         # A kind whose reads hang delays no target of another, nor does a namespace those of the same kind.
         self._of_kind: dict[Resource, FairPlaces] = {}
-        self._unwatched = FairPlaces(_UNWATCHED, _OF_KIND, _SLOW_SECONDS, _OF_SLOW_KINDS)
+        self._unwatched = FairPlaces(_UNWATCHED, _OF_KIND, _SLOW_SECONDS)
 
     @property
     def informers(self) -> list[Informer[Workload]]:

@@ -61,8 +61,8 @@ _LIST_SECONDS, _LIST_NONE_SECONDS = 5.0, 60.0
 _AGAIN_SECONDS = 60.0
 # Of one object; beyond them all are logged again.
 _LINES_MAX = 20
-# Concurrent writes: in total, of one namespace, and of all whose writes take longer than _SLOW_SECONDS, such as by an
-# admission webhook. A look waits so long for those that are under way.
+# Concurrent writes: in total, and of one namespace, or of all whose writes take longer than _SLOW_SECONDS, such as by
+# an admission webhook. A look waits so long for those that are under way.
 _WRITES_AT_ONCE, _WRITES_OF_ONE = 16, 8
 _SLOW_SECONDS = 5.0
 _WRITES_SECONDS = 1.0
