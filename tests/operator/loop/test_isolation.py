@@ -22,6 +22,7 @@ MEMORY = {
 }
 UNREADABLE = {"maxReplicas": "many"}
 METRICS = {"cpu": [CPU], "schedule": None}
+PERIOD_AND_REQUEST = 15.5  # seconds
 
 
 def healthy(api, kind, namespace="prod"):
@@ -44,6 +45,39 @@ async def longest_gap(life, api, seconds, namespace="prod"):
         await until(now + 0.1)
     seen.append(api.now())
     return max(later - earlier for earlier, later in pairwise(seen)) / SECOND
+
+
+def shops_of_another_namespace(api, **spec):
+    """Forty objects that are content, until their load doubles."""
+    for number in range(40):
+        deployment(api, f"shop-{number}", 2, namespace="other")
+        api.load["other", f"shop-{number}"] = 1000
+        cronhpa(api, f"shop-{number}", "other", **spec)
+
+
+async def doubled_at(api, seconds):
+    """Doubles the load of the shops. How many seconds later each was scaled up, as far as within 60 s."""
+    for number in range(40):
+        api.load["other", f"shop-{number}"] = 2000
+    await until(seconds + 60)
+    return [(at - START) / SECOND - seconds for at, name, _, after in api.scalings if "shop" in name and after == 4]
+
+
+def own_pods(api, namespace, name, api_version, kind, owner):
+    """Lets the pods of a Deployment name a controller."""
+    reference = {"apiVersion": api_version, "kind": kind, "name": owner, "controller": True, "uid": owner}
+    for of, pod in list(api.objects["pods"]):
+        if of == namespace and pod.rsplit("-", 1)[0] == name:
+            api.edit("pods", of, pod, metadata={"ownerReferences": [reference]})
+
+
+def roll_out(api, version):
+    """Gives the pods of each shop a ReplicaSet that nobody has read."""
+    for number in range(40):
+        shop = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"shop-{number}", "controller": True, "uid": "u"}
+        replica_set = f"shop-{number}-{version}"
+        api.create("replicasets", "other", replica_set, metadata={"ownerReferences": [shop]}, spec={})
+        own_pods(api, "other", f"shop-{number}", "apps/v1", "ReplicaSet", replica_set)
 
 
 @pytest.mark.parametrize("kind", ["cpu", "schedule"])
@@ -264,6 +298,66 @@ def test_targets_that_hang_delay_those_of_no_other_kind(kinds, namespaces):
 
     assert 40 == len(scaled)
     assert scaled[-1] < 1
+
+
+@pytest.mark.slow
+def test_scales_in_doubt_of_one_namespace_that_hang_delay_those_of_no_other():
+    """
+    Found: the reads of 200 scales in doubt had no share of the client's places, so that another namespace's loads were
+    noticed 50 to 96 s after they had doubled.
+    """
+    up = {"name": "up", "start": "1 7 * * *", "durationMinutes": 600, "minReplicas": 5, "leadTimeSeconds": 0}
+
+    async def scenario():
+        api = ModelApi()
+        for number in range(200):
+            api.create("widgets", "prod", f"slow-{number}", spec={"replicas": 2})
+            target = {"apiVersion": "example.com/v1", "kind": "Widget", "name": f"slow-{number}"}
+            cronhpa(api, f"slow-{number}", scaleTargetRef=target, metrics=None, schedules=[up])
+        shops_of_another_namespace(api)
+        async with Life(api):
+            await until(58)
+            api.faults = [Fault("PATCH", "slow-.*/scale$", status=500, times=None)]
+            await until(100)
+            api.faults += [Fault("GET", "slow-.*/scale$", hangs=True, times=None)]
+            await until(180)
+            return await doubled_at(api, 180)
+
+    scaled = live(scenario)
+
+    assert 40 == len(scaled)
+    assert scaled[-1] < PERIOD_AND_REQUEST
+
+
+@pytest.mark.slow
+def test_owners_of_pods_of_one_namespace_that_hang_delay_those_of_no_other():
+    """
+    Pods of 200 Widgets name controllers of a kind whose LIST hangs. Found: they held all places for owners, so that
+    a rollout of another namespace, whose ReplicaSets are read once each, was measured 42.7 s late.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        api.kinds["/apis/example.com/v1", "rotors"] = "Rotor"
+        shops_of_another_namespace(api, podSelection="Owned")
+        for number in range(200):
+            deployment(api, f"slow-{number}", 1)  # its pods
+            api.create("widgets", "prod", f"slow-{number}", spec={"replicas": 1})
+            target = {"apiVersion": "example.com/v1", "kind": "Widget", "name": f"slow-{number}"}
+            cronhpa(api, f"slow-{number}", scaleTargetRef=target, podSelection="Owned")
+            own_pods(api, "prod", f"slow-{number}", "example.com/v1", "Rotor", f"rotor-{number}")
+        roll_out(api, "old")
+        api.faults = [Fault("GET", "/namespaces/prod/rotors", hangs=True, times=None)]
+        async with Life(api, check_standing=False):
+            await until(290)
+            roll_out(api, "new")
+            await until(300)
+            return await doubled_at(api, 300)
+
+    scaled = live(scenario)
+
+    assert 40 == len(scaled)
+    assert scaled[-1] < PERIOD_AND_REQUEST
 
 
 def test_an_api_that_hangs_delays_those_whose_targets_it_serves():
