@@ -45,8 +45,8 @@ class ScaleEvent(Struct, frozen=True, gc=False, omit_defaults=True):
     outdated: bool = False
     """A new event may take its slot."""
     assumed: bool = False
-    """After a restart the operator assumes that it added these pods. They count for scale-up policies, and not for
-    scale-down policies, which let a scale-down undo recent additions: these pods may be old."""
+    """The pods came or went at an earlier time, or it is only assumed that the operator added them. The event limits
+    changes of its own direction alone: a policy also lets a change undo recent ones, and this one may be old."""
 
 
 class Intent(Struct, frozen=True):
@@ -109,7 +109,7 @@ class Memory(Struct, frozen=True):
         The memory at the begin of a reconciliation, once the current count is known.
 
         If the count is still the one before the intended change, the change was not made: its event is dropped. Entries
-        in the future (the clock stepped back) move to now.
+        in the future (the clock stepped back) move to now, and nobody knows how old they are.
         """
         memory = self
         intent = self.intent
@@ -132,8 +132,8 @@ class Memory(Struct, frozen=True):
         return replace(
             memory,
             recommendations=tuple(_at_most(entry, now) for entry in memory.recommendations),
-            scale_ups=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_ups),
-            scale_downs=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_downs),
+            scale_ups=tuple(_moved(entry, now) for entry in memory.scale_ups),
+            scale_downs=tuple(_moved(entry, now) for entry in memory.scale_downs),
         )
 
     def shifted(self, step: Nanoseconds) -> Memory:
@@ -382,6 +382,10 @@ def _with_event(events: tuple[ScaleEvent, ...], event: ScaleEvent, rules: Scalin
 
 def _put(entries: tuple[T, ...], slot: int | None, entry: T) -> tuple[T, ...]:
     return (*entries, entry) if slot is None else (*entries[:slot], entry, *entries[slot + 1 :])
+
+
+def _moved(entry: ScaleEvent, now: Nanoseconds) -> ScaleEvent:
+    return entry if entry.at <= now else replace(entry, at=now, assumed=True)
 
 
 def _is_seed(entry: Recommendation) -> bool:

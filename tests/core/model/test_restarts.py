@@ -323,6 +323,22 @@ def test_a_step_that_is_only_assumed_frees_no_scale_down():
     assert "limited to 7: scaleDown allows 1 pod fewer than 8 in 60 s" in down
 
 
+def test_changes_of_the_future_are_undone_by_no_policy_and_limit_their_own_direction():
+    """
+    Four pods a minute may come and one may go. Two came, or three went, at 10:15 of a clock that was set back to 10:00:
+    nobody knows how long ago. Counted as changes of this minute, the two let 8 - 2 - 1 = 5 remain, and the three let
+    5 + 3 + 4 = 12 be.
+    """
+    behavior = FOUR_A_MINUTE.behavior
+    came = replace(written_down(8), scale_ups=(ScaleEvent(2, at("10:15")),)).settled(8, NOW)
+    went = replace(written_down(5), scale_downs=(ScaleEvent(3, at("10:15")),)).settled(5, NOW)
+
+    assert 8 - 1 == limit_down(behavior, 8, came, NOW)
+    assert 8 - 2 + 4 == limit_up(behavior, 8, came, NOW)
+    assert 5 + 4 == limit_up(behavior, 5, went, NOW)
+    assert 5 + 3 - 1 == limit_down(behavior, 5, went, NOW)
+
+
 def test_a_rise_that_the_policies_did_not_allow_was_made_by_somebody_else():
     """Four a minute are allowed: from 4 to 9 a person scaled, whose changes limit nothing, as upstream."""
     assert () == resume(written_down(4), 9, NOW, FOUR_A_MINUTE.behavior).scale_ups
