@@ -365,8 +365,9 @@ class ControlLoop:
     def _note_failed(self, state: ObjectState) -> None:
         self.metrics.errors += 1
         state.local.changed = True
+        state.due.retry()
         if state.due.next_edge is not None and state.due.next_edge <= self._clock():
-            state.due.next_edge = None  # this edge caused the failure; the next period tries again
+            state.due.next_edge = None  # in the past it would make the object due all the time
 
     def _end(self, states: Sequence[ObjectState]) -> None:
         """Makes reconciled objects of a namespace due again: a period later, at the next edge, or now if dirty."""

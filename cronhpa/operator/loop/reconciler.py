@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from cronhpa.core.behavior import resume
 from cronhpa.core.decide import Decide
 from cronhpa.core.decide import decide as decide_with
-from cronhpa.core.model.decision import Decision, Withheld
+from cronhpa.core.model.decision import Decision, DecisionKind, Withheld
 from cronhpa.core.model.forecast import Forecast
-from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds
+from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Scale
 from cronhpa.core.model.reconciliation import Reconciliation
 from cronhpa.core.model.record import Record, encode
@@ -165,7 +165,7 @@ class Reconciler:
             is_read = await self._writer.refresh(state)
             if is_first and not is_read:
                 state.due.next_edge = None  # it may lie in the past, and would make the object due all the time
-                state.due.retry(SECOND)  # a period may be an hour, and an edge may lie in it
+                state.due.retry(1)  # a period may be an hour, and an edge may lie in it
                 LOG.warning("%s/%s: nothing is decided on it before it could be read", *state.key)
                 return None
             if is_first:
@@ -216,6 +216,8 @@ class Reconciler:
         if owner_problem is None and self._cluster.watches.hpas_unknown(state.namespace) is not None:
             owner_problem = former_problem(state.served.status, target)
         state.due.next_edge = urgent_edge(spec, decision)
+        if decision.kind is DecisionKind.UNREACHABLE:
+            state.due.retry()
         local.under_provisioned.note(record.observation, decision, now)
         self._writer.decisions.note_point(state, record, decision)
         reconciliation = Reconciliation(
@@ -234,6 +236,8 @@ class Reconciler:
         )
         self.crowds.note_decision(state.key, spec, decision, record.memory, scales=reconciliation.scales)
         if not reconciliation.scales:
+            if state.due.retry_after is None:
+                state.due.refusals = 0
             # Not that of the record: the clock may have been set during a decision in a thread.
             memory = state.memory_after(lambda before: before.after(decision, Withheld(), spec, record.observation))
             reconciliation = replace(reconciliation, memory=memory)

@@ -51,6 +51,8 @@ BURST = 60
 _UNREADABLE_PERIOD = 60 * SECOND
 # The first pause before a scale that the API server wants later. With 12 doublings it is longer than any period.
 _RETRIED_AFTER = SECOND
+# The upstream's: after a failure at an edge an object with a longer one does not wait for its own.
+_PERIOD = 15 * SECOND
 _DOUBLINGS = 12
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Status] = msgspec.json.Decoder(dict)
@@ -241,14 +243,18 @@ class Due(Struct):
     next_edge: Nanoseconds | None = None
     """When a schedule changes next, if that makes the object due."""
     retry_after: Nanoseconds | None = None
-    """How long after the reconciliation a scale, or its status, is tried again that the API server wants later."""
+    """How long after the reconciliation the object is due again if it failed: a period may be an hour."""
     refusals: int = 0
-    """How many times in a row the API server wanted it later."""
+    """How many times in a row it failed."""
     trace: Context | None = None
     """The context of the reconciliation under way, while it is traced."""
 
-    def retry(self, pause: Nanoseconds) -> None:
-        """The object is due again after at least so long. Each pause is twice the last: the API server is busy."""
+    def retry(self, seconds: float | None = None) -> None:
+        """
+        The object is due again after at least so long, by default after a period of the upstream. Each pause is twice
+        the last: the API server is busy.
+        """
+        pause = _PERIOD if seconds is None else round(seconds * SECOND)
         self.retry_after = max(pause, _RETRIED_AFTER << min(self.refusals, _DOUBLINGS))
         self.refusals += 1
 
@@ -288,9 +294,10 @@ class ObjectState:
 
     @property
     def period(self) -> Nanoseconds:
-        """The time between two reconciliations."""
+        """The time between two reconciliations, or between two looks whether another installation is gone."""
         spec = self.served.spec
-        return _UNREADABLE_PERIOD if spec is None else spec.options.sync_period
+        period = _UNREADABLE_PERIOD if spec is None else spec.options.sync_period
+        return min(period, _PERIOD) if self.local.other_operator else period
 
     @property
     def load_series(self) -> Series | None:

@@ -201,8 +201,7 @@ class Writer:
             self.failed += 1
             state.writes.scale_unknown = is_ambiguous(error)
             conflict.wrote(None)
-            if error.retry_after is not None:
-                state.due.retry(round(error.retry_after * SECOND))
+            state.due.retry(error.retry_after)
             LOG.warning("scaling %s/%s to %d: %s", state.namespace, state.name, decision.desired, error.message)
             return Failed(error.message)
         state.due.retry_after, state.due.refusals = None, 0
@@ -417,8 +416,8 @@ class Writer:
         is_conflict = _is_conditional(patch) and error.status == HTTPStatus.CONFLICT
         state.writes.status_unknown = is_ambiguous(error) or is_conflict
         # Not for every status: those of a whole fleet may be refused at once.
-        if _intends(patch) and error.retry_after is not None:
-            state.due.retry(round(error.retry_after * SECOND))
+        if _is_conditional(patch):
+            state.due.retry(error.retry_after)
         # Once, not at every reconciliation: a right that was taken away is missing for every object.
         if not is_conflict and state.writes.failure != error.message:
             LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)

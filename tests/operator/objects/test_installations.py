@@ -543,6 +543,19 @@ def test_an_object_whose_first_reading_fails_is_read_again_before_its_period_end
     assert [(60, 2, 4)] == live(scenario)
 
 
+def test_an_object_with_a_long_period_is_taken_over_as_soon_as_another_one():
+    """The other installation is gone. Found: an object whose period is an hour was taken over after the hour."""
+
+    async def scenario():
+        api = shop(2, 1000, syncPeriodSeconds=3600)
+        api.edit(PLURAL, "prod", "shop", status={"operator": str(OTHER)})
+        async with Life(api, replica=Named(OWN)):
+            await until(120)
+        return status(api)["operator"]
+
+    assert str(OWN) == live(scenario)
+
+
 def test_a_memory_of_another_target_is_not_read_at_a_takeover():
     """Found: an object that was edited from a target of six pods to one of two asked for six."""
 

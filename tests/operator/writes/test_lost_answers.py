@@ -128,18 +128,50 @@ def test_a_scale_that_the_api_server_wants_later_does_not_wait_for_the_next_peri
     assert [(2, 4)] == [change[1:] for change in changes]
 
 
-def test_a_scale_down_whose_status_the_api_server_wants_later_does_not_wait_for_the_next_period_either():
+@pytest.mark.parametrize("refused", [429, 500])
+def test_a_scale_down_whose_status_is_refused_does_not_wait_for_the_next_period_either(refused):
     """A scale-down is written to the status first, and that is refused three times. Found: it came after an hour."""
 
     async def story():
         at_once = {"scaleDown": {"stabilizationWindowSeconds": 0}}
         api = shop(replicas=4, load=1000, behavior=at_once, syncPeriodSeconds=3600)
-        api.faults = [Fault("PATCH", "/status$", status=429, times=3)]
+        api.faults = [Fault("PATCH", "/status$", status=refused, times=3)]
         async with Life(api):
             await until(1800)
         return timeline(api)
 
     assert [(4, 2)] == [change[1:] for change in live(story)]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"method": "PATCH", "path": "/scale$", "status": 500},
+        {"method": "PATCH", "path": "/scale$", "status": 409},
+        {"method": "PATCH", "path": "/scale$", **CUT, "applied": False},
+        {"method": "GET", "path": "/scale$", "status": 500},
+    ],
+    ids=["500", "409", "cut", "the target"],
+)
+def test_one_request_that_fails_at_an_edge_costs_no_window_of_an_object_with_a_long_period(fault):
+    """
+    A period of an hour, and a window from 1200 to 2400 s. What fails at 1200 s is tried again after a usual period of
+    15 s. Found: after the hour, when the window was over.
+    """
+    rush = {"name": "rush", "start": "20 7 * * *", "end": "40 7 * * *", "minReplicas": 4, "leadTimeSeconds": 0}
+
+    async def story():
+        api = ModelApi()
+        api.create("widgets", "prod", "shop", spec={"replicas": 2})
+        target = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "shop"}
+        cronhpa(api, scaleTargetRef=target, metrics=None, minReplicas=2, syncPeriodSeconds=3600, schedules=[rush])
+        async with Life(api):
+            await until(1190)
+            api.faults = [Fault(**fault)]
+            await until(2500)
+        return timeline(api)
+
+    assert [(1215, 2, 4), (2400, 4, 2)] == live(story)
 
 
 def test_a_target_that_is_gone_at_a_start_is_told_of_though_the_first_status_is_in_doubt():
