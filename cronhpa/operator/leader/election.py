@@ -4,13 +4,15 @@ Leader election: one replica holds the Lease and writes, the others wait for the
 The rules are those of client-go's leader election. A replica never compares its clock with the times in the Lease: it
 measures the time since it saw the Lease change. So clocks may differ, as long as none runs much faster than another.
 
-Two rules are stricter than client-go's:
+Three rules are stricter than client-go's:
 
 - A Lease is respected for at most `LEASE_SECONDS_MAX` without a renewal, whatever duration it states.
 - A replica that finds no Lease creates one that names `UNKNOWN` as the holder, and waits for the end of that one. The
   leader may be the one whose Lease somebody deleted: it takes the Lease back at its next renewal, and if it cannot,
   its fence closes in time. Where every object names another Lease, nobody can have led by this one: the replica leads
   at once.
+- A Lease that named another replica, and names this one without its doing, comes from a restored store. It is waited
+  for like any other: whoever led meanwhile may still write, and knows more.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from msgspec.structs import replace
 
 from cronhpa.core.metrics.arithmetic import INT32_MAX
 from cronhpa.kube.clock import Clock
-from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.errors import ClusterError, is_ambiguous
 from cronhpa.kube.lease import Lease, LeaseName, LeaseSpec, micro_time
 
 LOG = logging.getLogger(__name__)
@@ -180,6 +182,7 @@ class Elector:
         # Acquire time and transitions of the Lease when this replica led last.
         self._led: tuple[str | None, int | None] | None = None
         self._is_over = False
+        self._is_restored = False
         # A write of the Lease was sent, and its answer has not arrived.
         self._is_unanswered = False
         self._problem = ""
@@ -319,7 +322,8 @@ class Elector:
         assert self._lease is not None
         spec = self._lease.spec
         may_take_back = spec.holder == UNKNOWN and self._leads_still()
-        if spec.holder not in {"", self._identity} and self._is_live(spec) and not may_take_back:
+        is_others = self._is_restored or spec.holder not in {"", self._identity}
+        if is_others and self._is_live(spec) and not may_take_back:
             self._wait_for(spec)
             return
         self._note(await self._answered(self._leases.replace(self._name, self._lease, self._spec(spec))))
@@ -328,15 +332,25 @@ class Elector:
     def _wait_for(self, spec: LeaseSpec) -> None:
         leadership, free_at = self.leadership, self._seen_at + self._respected_seconds(spec)
         leadership.waiting = (self._seen_at, free_at)
+        if spec.holder != UNKNOWN:
+            # Also where a restored store takes the acquire time back to that of this replica.
+            self._led = None
         if leadership.is_leading:
             self._end(spec.holder, f"{spec.holder} has it")
         elif leadership.holder != spec.holder:
             leadership.ended(spec.holder)
-            if spec.holder != UNKNOWN:
+            if self._is_restored:
+                LOG.warning(
+                    "Lease %s: it was put back to a time at which this replica led: it takes it in %.0f s",
+                    self._name,
+                    free_at - self._clock.monotonic(),
+                )
+            elif spec.holder != UNKNOWN:
                 LOG.info("%s leads by Lease %s", spec.holder, self._name)
             self._changed()
-        # Who put `UNKNOWN` there has said when a replica takes it.
-        if spec.holder != UNKNOWN and not self._is_overdue and leadership.free_in() is not None:
+        # Who put `UNKNOWN` there, or found it restored, has said when a replica takes it.
+        is_told = self._is_restored or spec.holder == UNKNOWN or self._is_overdue
+        if not is_told and leadership.free_in() is not None:
             self._is_overdue = True
             LOG.warning(
                 "Lease %s: %s, which holds it for %s s, has not renewed it for %.0f s: this replica takes it in %.0f s",
@@ -373,8 +387,12 @@ class Elector:
 
     async def _answered(self, writing: Awaitable[Lease]) -> Lease:
         """The answer to a write of the Lease. A write without an answer may have succeeded."""
-        self._is_unanswered = True
-        answer = await writing
+        was_unanswered, self._is_unanswered = self._is_unanswered, True
+        try:
+            answer = await writing
+        except ClusterError as error:
+            self._is_unanswered = was_unanswered or is_ambiguous(error)
+            raise
         self._is_unanswered = False
         return answer
 
@@ -392,7 +410,7 @@ class Elector:
             if led != self._led:
                 self.leadership.unbroken_since = self._terms
             LOG.info("this replica, %s, leads by Lease %s", self._identity, self._name)
-        self._led = led
+        self._led, self._is_restored = led, False
         self.leadership.renewed(begun, self._terms, self._identity)
         if is_new:
             self._changed()
@@ -405,6 +423,10 @@ class Elector:
     def _note(self, lease: Lease) -> None:
         # Only the record counts, as in client-go: an edit of a label is no sign of life.
         if self._lease is None or lease.spec != self._lease.spec:
+            former = "" if self._record is None else self._record.holder
+            was_of_another = former not in {"", UNKNOWN, self._identity}
+            is_named = lease.spec.holder == self._identity and not self._is_unanswered
+            self._is_restored = is_named and was_of_another
             self._seen_at = self._clock.monotonic()
             self._is_overdue = False
         self._lease, self._record = lease, lease.spec

@@ -225,6 +225,47 @@ def test_a_lease_taken_back_by_a_write_whose_answer_was_lost_was_another_ones_in
     assert (2, 2) == terms_around(trouble, is_taken)
 
 
+@pytest.mark.parametrize("away", [0.5, 3, 6, 9, 12, 60])
+@pytest.mark.parametrize("phase", [0, 0.7, 1.4])
+def test_a_restored_lease_that_names_a_replica_that_waits_lets_no_two_write(away, phase):
+    """
+    Two leads at the backup; one took over at 20 s, and leads at the restore. Found: two took the Lease at once, while
+    one wrote for another second, and went on with what it knew at the backup.
+    """
+
+    async def scenario():
+        leases = ModelLeases()
+        one, two = Replica(leases, "one"), Replica(leases, "two")
+        frozen = asyncio.create_task(two.run())
+        await until(5)
+        backup, version = leases.lease, leases.version
+        two.is_dead = True
+        await frozen
+        tasks = [asyncio.create_task(one.run())]
+        await until(40)
+        two.is_dead = False
+        tasks.append(asyncio.create_task(two.run()))
+        await until(100 + phase)
+        led = one.may_write, two.may_write
+        leases.trouble = lambda: ("refused", 0.0)
+        await asyncio.sleep(away)
+        leases.lease, leases.version, leases.trouble = backup, version, lambda: ("", 0.0)
+        both = 0
+        for _ in range(6000):
+            await asyncio.sleep(0.005)
+            both += one.may_write and two.may_write
+        for task in tasks:
+            task.cancel()
+        return led, both, [(each.leadership.term, each.leadership.unbroken_since) for each in (one, two)]
+
+    led, both, terms = live(scenario)
+
+    assert (True, False) == led
+    assert 0 == both
+    # Whoever takes it then does so in a new term, since which nobody else has led.
+    assert [(0, 1), (2, 2)] == sorted(terms)
+
+
 def test_a_short_outage_costs_no_term():
     async def scenario():
         leases = ModelLeases()
