@@ -212,6 +212,7 @@ class Reconciler:
         """Remembers a decision, unless it scales: then the writer does, once the outcome is known."""
         spec, now, local, target = record.spec, record.now, state.local, state.target
         assert target is not None
+        local.ownership = self._cluster.owners.ownership(target)
         owner_problem = self._cluster.owners.problem(state, self._inventory.rivals_on(target))
         if owner_problem is None and self._cluster.watches.hpas_unknown(state.namespace) is not None:
             owner_problem = former_problem(state.served.status, target)

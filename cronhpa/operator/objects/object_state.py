@@ -152,6 +152,8 @@ class LocalState(Struct):
     """How long the latest decision stands; None if the next period must be decided."""
     inputs: WatchedInputs | None = None
     """The target, pods and owners on which the decision rests."""
+    ownership: Ownership | None = None
+    """Who scaled the target at the decision, also where no watch tells of the target."""
     changed: bool = True
     """Whether the next period must be decided: the object has a new version, or a write of it failed."""
     latest: Reconciliation | None = None

@@ -51,6 +51,8 @@ LOG = logging.getLogger(__name__)
 
 # Numbers that only drift lie within the tolerance, else they would change the recommendation: nobody scales for them.
 _DRIFT = 5 * MINUTE
+# A scale-down that has waited longer for its place is decided anew: an HPA reads its metrics just before each write.
+_OLD_SECONDS = 15.0
 _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # Kubernetes' service level objective for mutating calls assumes up to 20 a second; drifting numbers stay below that.
 _WRITES_PER_SECOND = 20
@@ -157,13 +159,16 @@ class Writer:
     async def _scale(
         self, state: ObjectState, reconciliation: Reconciliation, handed_over: float
     ) -> Reconciliation | None:
-        """The reconciliation with its outcome and memory; None if the object has changed meanwhile."""
+        """The reconciliation with its outcome and memory; None if the object or its load may have changed meanwhile."""
         outcome: Outcome | None = None
-        is_begun = False
+        decision, is_begun = reconciliation.decision, False
         try:
             if await self._claim(state, reconciliation):
                 async with self._place(state, _urgency(reconciliation)):
-                    is_begun = self._may_act(state, reconciliation)
+                    is_old = decision.desired < decision.current and _since(handed_over) > _OLD_SECONDS
+                    if is_old:
+                        state.due.retry(0)
+                    is_begun = not is_old and self._may_act(state, reconciliation)
                     if is_begun:
                         outcome = await self._act(state, reconciliation, handed_over)
         finally:
@@ -208,7 +213,7 @@ class Writer:
         self.scaled["down" if is_down else "up"] += 1
         conflict.wrote(decision.desired)
         log_scaled(state, decision)
-        waited = round((asyncio.get_running_loop().time() - handed_over) * SECOND)
+        waited = round(_since(handed_over) * SECOND)
         # A write that waited for long must not let the next step come early.
         at = caused_at(state.namespace, spec.options.sync_period, reconciliation.at + waited)
         return Scaled(max(at, reconciliation.at))
@@ -369,8 +374,8 @@ class Writer:
 
     def _may_act(self, state: ObjectState, reconciliation: Reconciliation) -> bool:
         """Whether the target may be scaled still: another autoscaler of it may have come, too."""
-        inputs = state.local.inputs
-        return self._is_current(state, reconciliation) and (inputs is None or inputs.ownership.is_current)
+        ownership = state.local.ownership
+        return self._is_current(state, reconciliation) and (ownership is None or ownership.is_current)
 
     def _claims(self, state: ObjectState) -> bool:
         """Whether the object's status must name this installation first."""
@@ -527,6 +532,11 @@ def _memory_after(state: ObjectState, reconciliation: Reconciliation, outcome: O
     if state.writes.scale_unknown:
         return state.memory_after(lambda before: before.intending(decision, record.spec, record.observation))
     return state.memory_after(lambda before: before.after(decision, outcome, record.spec, record.observation))
+
+
+def _since(instant: float) -> float:
+    """Seconds since an instant of the event loop."""
+    return asyncio.get_running_loop().time() - instant
 
 
 def _urgency(reconciliation: Reconciliation) -> Urgency:

@@ -198,11 +198,16 @@ def test_an_api_server_that_stays_busy_is_soon_asked_once_a_period_at_most():
     assert 15 <= min(later - earlier for earlier, later in pairwise(at for at in sent if at > 30))
 
 
-def test_an_hpa_that_comes_before_the_write_keeps_it_back():
+@pytest.mark.parametrize(
+    ("version", "kind"), [("apps/v1", "Deployment"), ("example.com/v1", "Widget")], ids=["watched", "not watched"]
+)
+def test_an_hpa_that_comes_before_the_write_keeps_it_back(version, kind):
     """It comes while the status is written. Found: the target that it owns was scaled once more."""
+    ref = {"apiVersion": version, "kind": kind, "name": "shop"}
 
     async def story():
-        api = shop(4, 2000, behavior={"scaleDown": {"stabilizationWindowSeconds": 0}})
+        api = shop(4, 2000, behavior={"scaleDown": {"stabilizationWindowSeconds": 0}}, scaleTargetRef=ref)
+        api.create("widgets", "prod", "shop", spec={"replicas": 4})
         goes_on = asyncio.Event()
         async with Life(api):
             await until(60)
@@ -211,7 +216,6 @@ def test_an_hpa_that_comes_before_the_write_keeps_it_back():
             api.load["prod", "shop"] = 1000
             while not fault.met:  # noqa: ASYNC110 - the model tells nobody
                 await asyncio.sleep(1)
-            ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
             api.create("horizontalpodautoscalers", "prod", "rival", spec={"scaleTargetRef": ref})
             await asyncio.sleep(1)
             goes_on.set()

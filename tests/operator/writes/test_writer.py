@@ -9,6 +9,7 @@ from lives import Life, at_rest, cronhpa, deployment, status, until
 from model_api import Fault, ModelApi
 from virtual_time import live
 
+from cronhpa.core.model.instant import SECOND
 from cronhpa.core.model.reconciliation import Reconciliation
 
 
@@ -48,6 +49,43 @@ def test_a_decision_that_is_written_is_not_assumed_until_the_last_one_of_its_bat
         return waiting
 
     assert live(scenario) <= 1
+
+
+def test_a_scale_down_that_waited_for_its_place_is_decided_anew_after_a_period():
+    """
+    Sixty objects need two pods of four at 100 s, and four again a second after the first write. A write takes four
+    seconds, and a scale-down two of them: some write at once, the others wait. Found: they were lowered up to a minute
+    after their load had risen.
+    """
+
+    async def scenario():
+        api, names = ModelApi(), [f"shop-{number}" for number in range(60)]
+
+        def ask_for(milli):
+            for name in names:
+                api.load["prod", name] = milli
+
+        for name in names:
+            deployment(api, name, replicas=4)
+            cronhpa(api, name, behavior={"scaleDown": {"stabilizationWindowSeconds": 0}})
+        ask_for(2000)
+        async with Life(api):
+            await until(100)
+            api.latency = lambda method, _: 4 if method == "PATCH" else 0.001
+            ask_for(1000)
+            first_seen = len(api.asked)
+            while all(method != "PATCH" for _, method, _ in api.asked[first_seen:]):
+                await until(asyncio.get_running_loop().time() + 0.1)
+            await until(asyncio.get_running_loop().time() + 1)
+            rose = api.now()
+            ask_for(2000)
+            await until(300)
+        return [(at - rose) / SECOND for at, _, before, after in api.scalings if after < before]
+
+    lowered = live(scenario)
+
+    assert 0 < len(lowered) < 60
+    assert max(lowered) < 15 + 2 * 4
 
 
 def test_of_a_scaling_that_is_given_up_nothing_is_told_that_somebody_else_wrote_meanwhile():
