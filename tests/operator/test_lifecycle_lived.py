@@ -399,38 +399,56 @@ def test_a_kind_that_is_not_served_for_half_a_minute_is_not_gone():
     assert [("prod", "shop")] == live(scenario)
 
 
-def test_an_object_that_cannot_be_read_any_more_hands_its_target_to_no_other():
-    """Found: a slip in the older object made the younger one lower its eight pods to three, at once."""
+async def after_a_slip(api, told, *, restarted):
+    """
+    told(): of an object that becomes unreadable a minute after the start, and of a younger one on its target, at 120 s.
+
+    restarted: whether another process reads the unreadable object.
+    """
+    async with Life(api):
+        await until(30)
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+        cronhpa(api, "younger", scaleTargetRef=target, maxReplicas=3)
+        await until(60)
+        api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": "many"})
+        if not restarted:
+            await until(120)
+            return await told()
+    async with Life(api):
+        await until(120)
+        return await told()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_object_that_cannot_be_read_any_more_hands_its_target_to_no_other(restarted):
+    """
+    Found: a slip in the older object made the younger one lower its eight pods to three, at once; and later so did a
+    restart after the slip.
+    """
 
     async def scenario():
         api = shop(8, 4000)
-        async with Life(api):
-            await until(30)
-            target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
-            cronhpa(api, "younger", scaleTargetRef=target, maxReplicas=3)
-            await until(60)
-            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": "many"})
-            await until(120)
-            told = condition(api, "Ready", "younger")["reason"]
-            changed = timeline(api)
+
+        async def told():
+            said, changed = condition(api, "Ready", "younger")["reason"], timeline(api)
             api.delete("cronhpas", "prod", "shop")
             await until(150)
-            return told, changed, api.replicas("prod", "shop")
+            return said, changed, api.replicas("prod", "shop")
+
+        return await after_a_slip(api, told, restarted=restarted)
 
     assert ("OtherOwner", [], 3) == live(scenario)
 
 
-def test_a_preview_that_cannot_be_read_any_more_keeps_no_other_from_its_target():
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_preview_that_cannot_be_read_any_more_keeps_no_other_from_its_target(restarted):
     async def scenario():
         api = shop(8, 4000, mode="Preview")
-        async with Life(api):
-            await until(30)
-            target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
-            cronhpa(api, "younger", scaleTargetRef=target)
-            await until(60)
-            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": "many"})
-            await until(120)
+
+        async def told():
             return condition(api, "Ready", "younger")["reason"]
+
+        return await after_a_slip(api, told, restarted=restarted)
 
     assert "Deciding" == live(scenario)
 

@@ -26,7 +26,7 @@ from cronhpa.kube.depth import DEPTH_MAX, decoded
 from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.kube.resource_versions import SeenVersions, version_number, version_of
 from cronhpa.operator.objects.object_state import Key, ObjectState, ParsedSpec, TargetKey, spec_text, text_of
-from cronhpa.operator.objects.owners import age, is_active
+from cronhpa.operator.objects.owners import age, former_owner, is_active
 from cronhpa.operator.objects.replica_conflict import ReplicaConflict
 from cronhpa.operator.objects.under_provisioned import UnderProvisioned
 
@@ -221,6 +221,8 @@ class Inventory:
         state.served.parsed, state.served.checksum = self._parsed(state, served), crc32(served.spec)
         state.served.readable_spec = state.served.parsed.written or state.served.readable_spec
         if is_new:
+            if state.served.readable_spec is None:
+                state.served.readable_spec = former_owner(state.namespace, served.spec, state.served.status)
             self._read_memory(state)
         self._index(state, before)
         if _is_retargeted(state, before):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import nsmallest
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from cronhpa.api.status_text import Status
-from cronhpa.core.model.spec import Mode
+from cronhpa.core.model.spec import Mode, Spec, TargetRef
 from cronhpa.kube.pods import ObjectMeta
 from cronhpa.operator.objects.object_state import ObjectState, Ownership, TargetKey, api_group
 
@@ -23,13 +25,15 @@ class _Ref(Struct, rename="camel", frozen=True):
     api_version: str | None = None
 
 
-class _HpaSpec(Struct, rename="camel", frozen=True):
+class _TargetSpec(Struct, rename="camel", frozen=True):
     scale_target_ref: _Ref = _Ref()
+    mode: Any = Mode.ACTIVE.value
+    """Of an object of ours."""
 
 
 class Hpa(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: _HpaSpec = _HpaSpec()
+    spec: _TargetSpec = _TargetSpec()
 
 
 class Owners:
@@ -104,6 +108,25 @@ def former_problem(status: Status, target: TargetKey) -> str | None:
         if condition.get("type") == "TargetOwned" and condition.get("status") == "False"
     ]
     return next((message for message in messages if message.startswith(f"{_HPA} ") and _on(target) in message), None)
+
+
+def former_owner(namespace: str, spec: msgspec.Raw, status: Status) -> Spec | None:
+    """
+    What stands for the last readable spec of an object that a process before decided on, for its target alone. None if
+    the status does not say that it owned the target that its spec names.
+    """
+    try:
+        named = msgspec.json.decode(spec, type=_TargetSpec)
+    except msgspec.DecodeError:
+        return None
+    ref = named.scale_target_ref
+    owned = any(
+        one.get("type") == "TargetOwned" and one.get("status") == "True" for one in status.get("conditions", ())
+    )
+    if not owned or named.mode != Mode.ACTIVE.value or status.get("target") != f"{ref.kind}/{ref.name}":
+        return None
+    target = TargetRef(api_version=ref.api_version or "", kind=ref.kind, name=ref.name)
+    return Spec(target, min_replicas=1, max_replicas=1, namespace=namespace)
 
 
 def _on(target: TargetKey) -> str:
