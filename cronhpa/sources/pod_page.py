@@ -1,8 +1,9 @@
 """
 One page of one pod, by HTTP, in a thread of the process that reads pods' pages.
 
-The thread checks its budgets of CPU time before each read of the network, of 8 KiB at most, and at each 64 KiB of
-unpacked page. So no form of headers, chunks, packing or lines costs more than the budgets and a few milliseconds.
+The thread checks its budgets of CPU time before each read of the network, of 64 KiB at most and by TLS of 8 KiB, and at
+each 64 KiB of unpacked page. So no form of TLS, headers, chunks, packing or lines costs more than the budgets and a few
+milliseconds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import ssl
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,10 @@ HEAD_BYTES = 2**14
 # The body as received: a page that is not packed, and the sizes of its chunks.
 _BODY_BYTES = PAGE_BYTES + 2**16
 _PART_BYTES = 2**16
+# What TLS may add to a head and to a page. OpenSSL takes certificates of 100 KiB; tickets and records' heads are less.
+_TLS_BYTES = 2**17
+# OpenSSL works through so much of the shortest messages in 6 ms at most: 300 updates of keys.
+_TLS_PART_BYTES = 2**13
 # Connections are kept for a period of some seconds. For a longer one none is kept: there may be 100,000 pods.
 _IDLE_SECONDS = 5.0
 _IDLE_MAX = 512
@@ -56,52 +61,92 @@ class PageSource(Struct, frozen=True):
 class _Bounds:
     """What a socket may still read. work: of the page that is read now, None between two pages."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls_bytes: int) -> None:
         self.work: Reading | None = None
+        self._tls_bytes = tls_bytes
         self.bytes_left = 0
         self.too_large = NoAnswerError("TooLarge", f"its headers are longer than {HEAD_BYTES} bytes")
 
     def begin_head(self, work: Reading) -> None:
-        self.work, self.bytes_left = work, HEAD_BYTES
+        self.work, self.bytes_left = work, HEAD_BYTES + self._tls_bytes
         self.too_large = NoAnswerError("TooLarge", f"its headers are longer than {HEAD_BYTES} bytes")
 
     def begin_body(self) -> None:
-        self.bytes_left = _BODY_BYTES
+        self.bytes_left = _BODY_BYTES + self._tls_bytes
         self.too_large = NoAnswerError("TooLarge", f"its page is longer than {PAGE_BYTES} bytes")
 
 
 class _Socket(socket.socket):
-    """http.client reads by `recv_into` alone."""
+    """http.client reads by `recv_into` alone, and writes by `sendall`."""
 
-    bounds: _Bounds
+    def __init__(self, family: socket.AddressFamily, tls_bytes: int = 0) -> None:
+        super().__init__(family)
+        self.bounds = _Bounds(tls_bytes)
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
-        return _received(self, super().recv_into, buffer, nbytes, flags)
+        if self.bounds.bytes_left <= 0:
+            raise self.bounds.too_large
+        with self._waiting():
+            count = super().recv_into(buffer, nbytes, flags)
+        self.bounds.bytes_left -= count
+        return count
+
+    def sendall(self, data: Any, flags: int = 0) -> None:
+        with self._waiting():
+            super().sendall(data, flags)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        assert self.bounds.work is not None, "nobody reads between two pages"
+        with self.bounds.work.waits() as seconds:
+            self.settimeout(seconds)
+            yield
 
 
-class _TlsSocket(ssl.SSLSocket):
-    bounds: _Bounds
+class _TlsSocket(_Socket):
+    """
+    TLS above reads that are counted. The first `sendall` shakes hands.
 
-    def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
-        return _received(self, super().recv_into, buffer, nbytes, flags)
+    An ssl.SSLSocket reads within OpenSSL, for as long as a pod sends messages of TLS and nothing else.
+    """
 
+    def __init__(self, family: socket.AddressFamily, context: ssl.SSLContext, server_name: str) -> None:
+        self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._received, self._to_send, server_hostname=server_name)
+        super().__init__(family, _TLS_BYTES)
 
-def _received(connected: _Socket | _TlsSocket, receive: Callable[..., int], *arguments: Any) -> int:
-    bounds = connected.bounds
-    assert bounds.work is not None, "nobody reads between two pages"
-    if bounds.bytes_left <= 0:
-        raise bounds.too_large
-    with bounds.work.waits() as seconds:
-        connected.settimeout(seconds)
-        count = receive(*arguments)
-    bounds.bytes_left -= count
-    return count
+    def recv_into(self, buffer: Any, nbytes: int = 0, _flags: int = 0) -> int:
+        try:
+            count: int = self._run(lambda: self._tls.read(nbytes or len(buffer), buffer))
+        except ssl.SSLEOFError:  # many servers close without saying so by TLS
+            return 0
+        return count
+
+    def sendall(self, data: Any, _flags: int = 0) -> None:
+        self._run(lambda: self._tls.write(data))
+
+    def _run(self, step: Callable[[], Any]) -> Any:
+        """Repeats the step until OpenSSL has received what it needs."""
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                pass
+            finally:
+                # After an error this is the alert that tells the pod why.
+                if waiting := self._to_send.read():
+                    super().sendall(waiting)
+            part = bytearray(_TLS_PART_BYTES)
+            if count := super().recv_into(part):
+                self._received.write(memoryview(part)[:count])
+            else:
+                self._received.write_eof()
 
 
 class _Connection(HTTPConnection):
     """A connection to a pod that is open, and is not opened again."""
 
-    def __init__(self, host: str, port: int, connected: _Socket | _TlsSocket) -> None:
+    def __init__(self, host: str, port: int, connected: _Socket) -> None:
         super().__init__(host, port)
         self.auto_open = 0
         self.sock = connected
@@ -161,24 +206,21 @@ class PodPages:
             former[1].close()
 
     def _connected(self, source: PageSource, host: str, port: int, work: Reading) -> _Connection:
-        context = self._context(source) if source.is_tls else None
-        plain = _Socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        connected = (
+            _TlsSocket(family, self._context(source), source.server_name or host) if source.is_tls else _Socket(family)
+        )
         try:
             with work.waits() as seconds:
-                plain.settimeout(seconds)
+                connected.settimeout(seconds)
                 try:
-                    plain.connect((host, port))
+                    connected.connect((host, port))
                 except TimeoutError:
                     raise
                 except OSError as error:
                     raise NoAnswerError("Unreachable", unreachable(os.strerror(error.errno or 0)), str(error)) from None
-                connected: _Socket | _TlsSocket = plain
-                if context is not None:
-                    plain.settimeout(work.seconds_left())
-                    connected = context.wrap_socket(plain, server_hostname=source.server_name or host)  # type: ignore[assignment]  # the context's sslsocket_class
-            connected.bounds = _Bounds()
         except BaseException:
-            plain.close()
+            connected.close()
             raise
         return _Connection(host, port, connected)
 
@@ -193,7 +235,6 @@ class PodPages:
                     raise
                 except OSError as error:
                     raise NoAnswerError("Misconfigured", FILE_UNREADABLE, str(error)) from None
-                context.sslsocket_class = _TlsSocket
                 if len(self._contexts) >= _CONTEXTS_MAX:
                     self._contexts.clear()
                 self._contexts[source.id] = context
@@ -203,7 +244,6 @@ class PodPages:
         is_kept = False
         try:
             connection.bounds.begin_head(work)
-            connection.sock.settimeout(work.seconds_left())
             connection.request("GET", source.path, headers=_headers(source.timeout_seconds))
             # Where the pod says that it closes, the socket is the response's, and ends with it alone.
             with closing(connection.getresponse()) as response:

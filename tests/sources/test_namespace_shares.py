@@ -86,7 +86,7 @@ def test_a_namespace_that_used_its_cpu_time_up_is_refused_and_the_next_one_is_no
 
 
 def test_work_is_charged_though_its_thread_does_not_get_the_turn_back():
-    """What a handshake of TLS used while others had the turn."""
+    """What a read of the network used while others had the turn."""
     clock, cpu = Periods(), Periods()
     share, budget = NamespaceShare(clock), scrape_budget(1.0, 0, clock)
     with suppress(TimeoutError), Reading(share, budget, 1.0, clock, cpu) as work, work.waits():

@@ -5,6 +5,7 @@ import socket
 import ssl
 import zlib
 from contextlib import contextmanager, nullcontext
+from functools import partial
 
 import pytest
 import trustme
@@ -36,6 +37,26 @@ class Ticking:
 
 def source(**fields):
     return PageSource(id=1, metric="inflight", path="/metrics", labels={}, timeout_seconds=1.0, **fields)
+
+
+@pytest.fixture
+def trusted(tmp_path):
+    """The context of pods by TLS, and a source that trusts them."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "trusted"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("pod.example").configure_cert(context)
+    return context, source(is_tls=True, server_name="pod.example", ca_file=str(tmp_path / "trusted"))
+
+
+@pytest.fixture(params=["plain", "TLS 1.2", "TLS 1.3"])
+def by(request, trusted):
+    """Pods, and how a page of theirs is read, by each transport."""
+    context, of = trusted
+    if request.param == "plain":
+        return raw_pods, source()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2 if request.param == "TLS 1.2" else ssl.TLSVersion.TLSv1_3
+    return partial(raw_pods, tls=context), of
 
 
 @contextmanager
@@ -84,9 +105,10 @@ def chunked(*chunks):
     ],
     ids=["length", "until the end", "chunks", "gzip", "two members", "parts", "continue"],
 )
-def test_a_page_is_read_in_each_way_of_http(answer):
-    with raw_pods(answer) as pods:
-        assert 7 == number(pods.port)
+def test_a_page_is_read_in_each_way_of_http(by, answer):
+    served, of = by
+    with served(answer) as pods:
+        assert 7 == number(pods.port, of=of)
 
 
 CUT = gzip.compress(b"inflight 1\ninflight 2\n")[:-4]
@@ -117,9 +139,10 @@ BOMB = b"".join([*(COMPRESSION.compress(bytes(MIB)) for _ in range(64)), COMPRES
     ids=["continue", "headers", "lines", "bytes", "chunk extensions", "bomb", "packed lines", "cut", "cut chunk",
          "cut gzip", "no gzip", "brotli", "no http", "nothing", "status", "redirect"],
 )  # fmt: skip
-def test_what_is_no_whole_page_is_refused_with_the_reason(answer, words):
-    with raw_pods(*answer) as pods, pytest.raises(NoAnswerError) as refused:
-        read(pods.port)
+def test_what_is_no_whole_page_is_refused_with_the_reason(by, answer, words):
+    served, of = by
+    with served(*answer) as pods, pytest.raises(NoAnswerError) as refused:
+        read(pods.port, of=of)
 
     assert words in refused.value.message
 
@@ -148,13 +171,14 @@ def test_a_page_of_any_form_ends_with_the_cpu_time_of_its_scrape(parts):
     assert cpu.now < 0.6
 
 
-def test_a_connection_is_used_again_and_a_new_one_is_made_where_the_pod_closed_it():
-    with raw_pods(plain(b"inflight 7\n"), closes=False) as pods, kept_pages() as (pages, _):
-        assert [7, 7, 7] == [number(pods.port, pages=pages) for _ in range(3)]
+def test_a_connection_is_used_again_and_a_new_one_is_made_where_the_pod_closed_it(by):
+    served, of = by
+    with served(plain(b"inflight 7\n"), closes=False) as pods, kept_pages() as (pages, _):
+        assert [7, 7, 7] == [number(pods.port, pages=pages, of=of) for _ in range(3)]
         assert 1 == pods.accepted
 
-    with raw_pods(plain(b"inflight 7\n")) as pods, kept_pages() as (pages, _):
-        assert [7, 7, 7] == [number(pods.port, pages=pages) for _ in range(3)]
+    with served(plain(b"inflight 7\n")) as pods, kept_pages() as (pages, _):
+        assert [7, 7, 7] == [number(pods.port, pages=pages, of=of) for _ in range(3)]
         assert 3 == pods.accepted
 
 
@@ -210,6 +234,25 @@ def test_by_tls_a_pod_is_trusted_by_the_stated_authority_alone(tmp_path):
             read(pods.port, of=of("ca", "else.example"))
         with pytest.raises(NoAnswerError, match="a file that its login or its TLS needs cannot be read"):
             read(pods.port, of=of("none"))
+
+
+def test_messages_of_tls_are_bounded_as_the_page_is(trusted):
+    """
+    Before the page come 1,000 session tickets of 255 bytes, 255 kB: more than the 16 + 128 KiB of a head by TLS. At two
+    looks for each 8 KiB they are more than 60 looks at the CPU time, of which 20 at 10 ms are a fifth of 1 s.
+    """
+    context, of = trusted
+    context.num_tickets = 1000
+    with raw_pods(plain(b"inflight 7\n"), tls=context) as pods:
+        with pytest.raises(NoAnswerError, match="its headers are longer than 16384 bytes"):
+            read(pods.port, of=of)
+        with pytest.raises(TooCostlyError, match="CPU time of more than 20% of its period"):
+            read(pods.port, of=of, cpu=Ticking(0.01))
+
+
+def test_a_pod_that_does_not_shake_hands_is_given_up_at_the_deadline(trusted):
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError):
+        read(silent.getsockname()[1], of=trusted[1], deadline=0.05)
 
 
 HEADS = st.sampled_from(
