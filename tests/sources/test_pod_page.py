@@ -161,14 +161,17 @@ def test_what_is_no_whole_page_is_refused_with_the_reason(by, answer, words):
 )
 def test_a_page_of_any_form_ends_with_the_cpu_time_of_its_scrape(parts):
     """
-    The CPU time is looked at for each 8 KiB that are received and 64 KiB that are unpacked: here each look is 0.1 s
-    after the one before, of 0.2 s and a millisecond.
+    The CPU time is looked at for each read of the network and for 64 KiB that are unpacked: here each look is 22.5 ms
+    after the one before, of 0.2 s and a millisecond. A page of one line has the eight looks that it needs.
     """
-    cpu = Ticking(0.1)
+    with raw_pods(plain(b"inflight 7\n")) as pods:
+        assert 7 == number(pods.port, cpu=Ticking(0.0225))
+
+    cpu = Ticking(0.0225)
     with raw_pods(*parts) as pods, pytest.raises(TooCostlyError, match="CPU time of more than 20% of its period"):
         read(pods.port, cpu=cpu)
 
-    assert cpu.now < 0.6
+    assert cpu.now < 0.25
 
 
 def test_a_connection_is_used_again_and_a_new_one_is_made_where_the_pod_closed_it(by):
