@@ -15,6 +15,7 @@ import socket
 import sys
 import threading
 from array import array
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic  # noqa: TID251 - this process makes its own clock
@@ -36,13 +37,18 @@ from cronhpa.sources.pod_page import PageSource, PodPages
 # Concurrent requests of all sources: each has a socket and a thread, which takes some 40 kB.
 _REQUESTS_AT_ONCE = 384
 _STACK_BYTES = 2**18
-# The process takes some 30 MB; the stacks count as well.
+# The process takes some 30 MB; the stacks, of 96 MiB, count as well.
 _MEMORY_MAX = 384 * 2**20
+# For the counters of all objects: those of 100,000 pods take 75 MB at ten a pod.
+_REMEMBERED_BYTES = 96 * 2**20
+# An object, or a pod, without its counters; and a counter.
+_ENTRY_BYTES = 600
+_COUNTER_BYTES = 16
 # Other threads get the interpreter after so long, and a read of the network is a request for it.
 _SWITCH_SECONDS = 0.0005
 # Less urgent than the event loop, more so than forecasts.
 _NICENESS = 5
-# How long an object's last scrapes are remembered.
+# How much longer than its period an object's last scrapes are remembered, and a namespace's share.
 _REMEMBERED_SECONDS = 600.0
 _TICK_SECONDS = 1.0
 _LENGTH_BYTES = 4
@@ -120,6 +126,10 @@ class PodRates:
     def __init__(self) -> None:
         self._before: _Counts | None = None
 
+    @property
+    def counters(self) -> int:
+        return 0 if self._before is None else len(self._before.keys)
+
     def rates(self, samples: tuple[PageSample, ...], at: float) -> tuple[list[float], float] | None:
         """
         The rate of each counter per second, and the seconds between the two scrapes; None at the first scrape.
@@ -150,7 +160,13 @@ class _Remembered:
 
     def __init__(self) -> None:
         self.rates: dict[tuple[str, int], PodRates] = {}
-        self.at = 0.0
+        self.until = 0.0
+
+    @property
+    def bytes(self) -> int:
+        # A list is made at once; threads add pods meanwhile.
+        pods = list(self.rates.values())
+        return _ENTRY_BYTES * (1 + len(pods)) + _COUNTER_BYTES * sum(pod.counters for pod in pods)
 
     def of(self, pod: PageAddress, pods_max: int) -> PodRates:
         """Remembers at most so many pods, those that were asked last."""
@@ -159,6 +175,16 @@ class _Remembered:
         while len(self.rates) > pods_max:
             del self.rates[next(iter(self.rates))]
         return rates
+
+
+class _Namespace:
+    """Its share, and what is remembered of its objects."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.share = NamespaceShare(clock)
+        self.until = 0.0
+        self.objects: dict[tuple[int, str], _Remembered] = {}
+        """By source and name, those first that were asked longest ago."""
 
 
 class _Scrape:
@@ -178,18 +204,24 @@ class _Scrape:
 
 
 class ScrapeServer:
-    """Answers requests that come as bytes. connected: the socket to the operator. clock: seconds."""
+    """
+    Answers requests that come as bytes.
 
-    def __init__(self, connected: socket.socket, clock: Callable[[], float]) -> None:
+    connected: the socket to the operator. clock: seconds. remembered_bytes: of the counters of all objects.
+    """
+
+    def __init__(
+        self, connected: socket.socket, clock: Callable[[], float], remembered_bytes: int = _REMEMBERED_BYTES
+    ) -> None:
         self._connected = connected
         self._clock = clock
+        self._remembered_bytes = remembered_bytes
         self._pages = PodPages(clock)
         self._queue: FairQueue[tuple[_Scrape, int]] = FairQueue(_REQUESTS_AT_ONCE)
         self._threads = 0
         self._lock = threading.Lock()
         self._scrapes: list[_Scrape] = []
-        self._shares: dict[str, NamespaceShare] = {}
-        self._remembered: dict[tuple[int, str, str], _Remembered] = {}
+        self._namespaces: dict[str, _Namespace] = {}
 
     def run(self) -> None:
         """Until the operator ends."""
@@ -210,6 +242,8 @@ class ScrapeServer:
             if self._clock() - swept > _TICK_SECONDS:
                 swept = self._clock()
                 self._pages.close_idle()
+                self._forget_old()
+                self._forget_most()
 
     def _seconds_to_wait(self) -> float:
         with self._lock:
@@ -217,13 +251,12 @@ class ScrapeServer:
         return max(0.001, min([*deadlines, _TICK_SECONDS]))
 
     def _begin(self, request: ScrapeRequest) -> None:
-        if request.namespace not in self._shares:
-            self._forget_old()
-            self._shares[request.namespace] = NamespaceShare(self._clock)
-        key = (request.source.id, request.namespace, request.name)
-        remembered = self._remembered.setdefault(key, _Remembered())
-        remembered.at = self._clock()
-        scrape = _Scrape(request, self._shares[request.namespace], remembered, self._clock)
+        namespace = self._namespaces.setdefault(request.namespace, _Namespace(self._clock))
+        key = (request.source.id, request.name)
+        remembered = namespace.objects[key] = namespace.objects.pop(key, _Remembered())
+        namespace.until = self._clock() + _REMEMBERED_SECONDS
+        remembered.until = namespace.until + request.period_seconds
+        scrape = _Scrape(request, namespace.share, remembered, self._clock)
         with self._lock:
             self._scrapes.append(scrape)
         if not request.pods:
@@ -237,13 +270,28 @@ class ScrapeServer:
             self._threads += 1
 
     def _forget_old(self) -> None:
-        """A namespace's share is forgotten after its objects' scrapes, when its budget has long been full again."""
+        """A namespace's share is forgotten when its budget has long been full again."""
         now = self._clock()
-        self._remembered = {
-            key: remembered for key, remembered in self._remembered.items() if now - remembered.at < _REMEMBERED_SECONDS
+        for namespace in self._namespaces.values():
+            namespace.objects = {key: kept for key, kept in namespace.objects.items() if kept.until > now}
+        self._namespaces = {
+            name: namespace
+            for name, namespace in self._namespaces.items()
+            if namespace.objects or namespace.until > now
         }
-        namespaces = {namespace for _, namespace, _ in self._remembered}
-        self._shares = {namespace: share for namespace, share in self._shares.items() if namespace in namespaces}
+
+    def _forget_most(self) -> None:
+        """Where there is too much, the namespace with most loses what it asked longest ago."""
+        sizes = {
+            name: {key: remembered.bytes for key, remembered in namespace.objects.items()}
+            for name, namespace in self._namespaces.items()
+        }
+        totals = Counter({name: sum(of.values()) for name, of in sizes.items()})
+        while totals.total() > self._remembered_bytes:
+            ((most, _),) = totals.most_common(1)
+            oldest = next(iter(sizes[most]))
+            totals[most] -= sizes[most].pop(oldest)
+            del self._namespaces[most].objects[oldest]
 
     def _work(self) -> None:
         while True:

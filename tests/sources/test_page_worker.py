@@ -5,6 +5,7 @@ import threading
 from contextlib import contextmanager
 
 import msgspec
+import pytest
 
 from cronhpa.sources.page_worker import (
     FIRST_SCRAPE,
@@ -37,10 +38,10 @@ class Operator:
 
 
 @contextmanager
-def working(clock):
+def working(clock, **bounds):
     """A worker by a clock that stands still; it ends when the operator does."""
     ours, theirs = socket.socketpair()
-    thread = threading.Thread(target=ScrapeServer(theirs, clock).run, daemon=True)
+    thread = threading.Thread(target=ScrapeServer(theirs, clock, **bounds).run, daemon=True)
     thread.start()
     with ours:
         yield Operator(ours)
@@ -101,6 +102,45 @@ def test_a_counter_is_a_rate_from_the_second_scrape_on_and_a_new_pod_of_its_name
 
     assert [PodNumber(problem=FIRST_SCRAPE)] == first == replaced
     assert [PodNumber(20.0, 2.0)] == second
+
+
+@pytest.mark.parametrize("period", [15.0, 3600.0])
+def test_an_objects_counters_are_forgotten_ten_minutes_after_it_was_due(period):
+    """Though its namespace goes on asking for another object, as whose request comes the worker looks."""
+    clock = Periods()
+    with working(clock) as operator, raw_pods(plain(b"# TYPE inflight counter\ninflight 10\n")) as pods:
+
+        def number_after(seconds):
+            clock.now += seconds
+            operator.scrape(at(pods.port), name="other")
+            (number,) = operator.scrape(at(pods.port), period_seconds=period).numbers
+            return number
+
+        numbers = [number_after(seconds) for seconds in (2.0, period + 599.0, period + 601.0)]
+
+    first = PodNumber(problem=FIRST_SCRAPE)
+    assert [first, PodNumber(0.0, period + 599.0), first] == numbers
+
+
+def test_of_too_many_counters_the_namespace_with_most_loses_those_of_the_object_that_it_asked_longest_ago():
+    """
+    A pod of 100 counters takes 600 + 100 * 16 = 2,200 bytes and its object 600: of 6,000 bytes there is place for two.
+    The first of three objects is that of a namespace that has no other.
+    """
+    clock = Periods()
+    page = b"# TYPE inflight counter\n" + b"".join(b'inflight{a="%d"} 1\n' % number for number in range(100))
+    with working(clock, remembered_bytes=6000) as operator, raw_pods(plain(page)) as pods:
+
+        def number_of(namespace, name):
+            clock.now += 2.0
+            (number,) = operator.scrape(at(pods.port), namespace=namespace, name=name).numbers
+            return number
+
+        for namespace, name in (("prod", "shop"), ("dev", "old"), ("dev", "new")):
+            number_of(namespace, name)
+        numbers = [number_of("prod", "shop"), number_of("dev", "new"), number_of("dev", "old")]
+
+    assert [PodNumber(0.0, 6.0), PodNumber(0.0, 4.0), PodNumber(problem=FIRST_SCRAPE)] == numbers
 
 
 def test_a_sample_that_is_too_old_by_the_operators_clock_is_refused():
