@@ -290,8 +290,8 @@ class World(ModelApi):
         super()._changed(plural, before, resource)
 
     def snapshot(self) -> Backup:
-        """What etcd has now, but for Leases: a restored Lease that names another live replica is not judged here."""
-        return Backup(self.version, {plural: copied(self.objects[plural]) for plural in sorted(_WATCHED)})
+        """What etcd has now."""
+        return Backup(self.version, {plural: copied(self.objects[plural]) for plural in (*sorted(_WATCHED), LEASES)})
 
     def restore(self, backup: Backup) -> None:
         """Puts etcd back to a backup: objects and versions are as they were then, and every watch breaks."""
