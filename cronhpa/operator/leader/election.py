@@ -11,8 +11,8 @@ Three rules are stricter than client-go's:
   leader may be the one whose Lease somebody deleted: it takes the Lease back at its next renewal, and if it cannot,
   its fence closes in time. Where every object names another Lease, nobody can have led by this one: the replica leads
   at once.
-- A Lease that named another replica, and names this one without its doing, comes from a restored store. It is waited
-  for like any other: whoever led meanwhile may still write, and knows more.
+- A Lease that names this replica, and has changed without its doing, comes from a restored store. It is waited for
+  like any other: whoever led meanwhile may still write, and knows more.
 """
 
 from __future__ import annotations
@@ -423,10 +423,9 @@ class Elector:
     def _note(self, lease: Lease) -> None:
         # Only the record counts, as in client-go: an edit of a label is no sign of life.
         if self._lease is None or lease.spec != self._lease.spec:
-            former = "" if self._record is None else self._record.holder
-            was_of_another = former not in {"", UNKNOWN, self._identity}
-            is_named = lease.spec.holder == self._identity and not self._is_unanswered
-            self._is_restored = is_named and was_of_another
+            is_changed = self._record is not None and lease.spec != self._record and not self._leads_still()
+            is_ours = lease.spec.holder == self._identity
+            self._is_restored = is_ours and is_changed and not self._is_unanswered
             self._seen_at = self._clock.monotonic()
             self._is_overdue = False
         self._lease, self._record = lease, lease.spec

@@ -227,10 +227,14 @@ def test_a_lease_taken_back_by_a_write_whose_answer_was_lost_was_another_ones_in
 
 @pytest.mark.parametrize("away", [0.5, 3, 6, 9, 12, 60])
 @pytest.mark.parametrize("phase", [0, 0.7, 1.4])
-def test_a_restored_lease_that_names_a_replica_that_waits_lets_no_two_write(away, phase):
+@pytest.mark.parametrize("was_frozen", [False, True], ids=["waits", "was frozen"])
+def test_a_restored_lease_that_names_a_replica_that_led_once_lets_no_two_write(away, phase, was_frozen):
     """
     Two leads at the backup; one took over at 20 s, and leads at the restore. Found: two took the Lease at once, while
     one wrote for another second, and went on with what it knew at the backup.
+
+    was_frozen: from before one took over until after the restore, so that two never saw that. It renewed the Lease
+    after the backup: the restored one is not what it wrote last.
     """
 
     async def scenario():
@@ -239,17 +243,25 @@ def test_a_restored_lease_that_names_a_replica_that_waits_lets_no_two_write(away
         frozen = asyncio.create_task(two.run())
         await until(5)
         backup, version = leases.lease, leases.version
+        await until(8)
         two.is_dead = True
         await frozen
         tasks = [asyncio.create_task(one.run())]
+
+        def thaw():
+            two.is_dead = False
+            tasks.append(asyncio.create_task(two.run()))
+
         await until(40)
-        two.is_dead = False
-        tasks.append(asyncio.create_task(two.run()))
+        if not was_frozen:
+            thaw()
         await until(100 + phase)
         led = one.may_write, two.may_write
         leases.trouble = lambda: ("refused", 0.0)
         await asyncio.sleep(away)
         leases.lease, leases.version, leases.trouble = backup, version, lambda: ("", 0.0)
+        if was_frozen:
+            thaw()
         both = 0
         for _ in range(6000):
             await asyncio.sleep(0.005)
