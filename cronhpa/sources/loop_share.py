@@ -33,13 +33,18 @@ _PIECE_SECONDS = 0.001
 
 class LoopShare:
     """
-    The CPU time that the answers of one server may take.
+    The CPU time that the answers of one server may take, or other work of one kind.
 
-    clock: seconds. cpu_clock: seconds of CPU time of the calling thread.
+    clock: seconds. cpu_clock: seconds of CPU time of the calling thread. share: of the time that passes.
     """
 
-    def __init__(self, clock: Callable[[], float], cpu_clock: Callable[[], float] = time.thread_time) -> None:
-        self._clock, self._cpu_clock = clock, cpu_clock
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        cpu_clock: Callable[[], float] = time.thread_time,
+        share: float = LOOP_SHARE,
+    ) -> None:
+        self._clock, self._cpu_clock, self._share = clock, cpu_clock, share
         self._left, self._at = MOST_SECONDS, 0.0
 
     def add_request(self) -> None:
@@ -52,7 +57,12 @@ class LoopShare:
     def seconds_to_wait(self) -> float:
         """Until something is left; 0 if something is."""
         left = self._add(0.0)
-        return 0.0 if left > 0 else (_PIECE_SECONDS - left) / LOOP_SHARE
+        return 0.0 if left > 0 else (_PIECE_SECONDS - left) / self._share
+
+    async def available(self) -> None:
+        """Returns once something is left."""
+        while seconds := self.seconds_to_wait():  # noqa: ASYNC110 - time passes without an event
+            await asyncio.sleep(seconds)
 
     def called(self, work: Callable[[], T]) -> T:
         """What `work` returns; its CPU time counts."""
@@ -85,7 +95,7 @@ class LoopShare:
 
     def _add(self, seconds: float) -> float:
         now = self._clock()
-        self._left = min(MOST_SECONDS, self._left + (now - self._at) * LOOP_SHARE + seconds)
+        self._left = min(MOST_SECONDS, self._left + (now - self._at) * self._share + seconds)
         self._at = now
         return self._left
 

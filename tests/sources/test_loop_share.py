@@ -38,6 +38,20 @@ def test_a_share_is_used_up_and_grows_with_time_and_requests():
     assert 0 == share.seconds_to_wait()
 
 
+async def test_whoever_waits_for_a_share_goes_on_once_something_is_left():
+    """10 ms too much, at half of the time: 20 ms."""
+    clock = asyncio.get_running_loop().time
+    share = LoopShare(clock, share=0.5)
+    await share.available()
+    begun = clock()
+    share.spend(MOST_SECONDS + 0.01)
+
+    await share.available()
+
+    assert 0 == share.seconds_to_wait()
+    assert 0.02 <= clock() - begun
+
+
 async def test_the_steps_of_a_coroutine_count_and_its_waits_do_not():
     clock, steps = Periods(), count()
     share = LoopShare(clock, lambda: next(steps) * 0.001)
