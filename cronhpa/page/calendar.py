@@ -7,23 +7,26 @@ Each caller sees the edges of the objects that they may get.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cronhpa.core.model.calendar import Calendar
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.page.event_lanes import event_lanes
-from cronhpa.page.objects import LiveObject, Objects
+from cronhpa.page.loop_time import SharedWork, in_slices, page_share
+from cronhpa.page.objects import LiveObject, ObjectMark, Objects
 from cronhpa.page.questions import ENCODER, SPAN, BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
 from cronhpa.page.rights import Scope
 from cronhpa.page.worker_pools import PageWorker
+from cronhpa.ports.fair_places import FairPlaces
+from cronhpa.sources.loop_share import LoopShare
 
 _FRESH: Nanoseconds = 15 * MINUTE
 # Edges of one minute fall together: their pods are asked for within a sync period or two.
@@ -40,15 +43,15 @@ _ENCODER = msgspec.json.Encoder()
 class _FleetEdges(Struct, frozen=True):
     """The edges of the objects, computed at an instant."""
 
-    digest: bytes
-    """Digest of the objects and their generations."""
+    schedules: list[tuple[Any, ...]]
+    """The marks of the objects, without their versions."""
     at: Nanoseconds
     objects: list[ScheduledObject]
     answer: EdgesAnswer
 
 
 class FleetCalendar:
-    """options: by which the operator decides."""
+    """options: by which the operator decides. share: of the event loop, for the edges of all objects."""
 
     def __init__(
         self,
@@ -56,33 +59,47 @@ class FleetCalendar:
         worker: PageWorker,
         now: Callable[[], Nanoseconds],
         options: ControllerOptions,
+        share: LoopShare,
     ) -> None:
         self._objects, self._worker, self._now = objects, worker, now
         self._options = options
         self._newest: _FleetEdges | None = None
-        self._work: asyncio.Task[_FleetEdges] | None = None
+        self._work = SharedWork(self._refresh, share)
         self._done = 0.0
+        # A thread that encodes an answer takes the loop's time, too: both need the interpreter.
+        self._encoding, self._turns = page_share(), FairPlaces(1)
 
-    async def answer(self, scope: Scope) -> bytes:
-        """JSON of the coming week; {"done": share} while it is computed. Raises BusyError, UnavailableError."""
-        live = sorted(self._objects.all(), key=lambda one: one.key)
-        digest = hashlib.blake2b(
-            repr([(one.key, one.uid, one.generation, one.events, *map(hash, one.calendars)) for one in live]).encode()
-        ).digest()
+    async def answer(self, scope: Scope, account: str = "") -> bytes:
+        """
+        JSON of the coming week; {"done": share} while it is computed. account: among what answers are shared out.
+
+        Raises BusyError, UnavailableError.
+        """
+        if not await self._work.is_done(_PATIENCE_SECONDS) or self._newest is None:
+            return _ENCODER.encode({"done": self._done})
+        newest = self._newest
+        async with self._turns.place(account):
+            await self._encoding.available()
+            return await self._encoding.in_thread(partial(_encoded, newest.objects, newest.answer, scope, newest.at))
+
+    async def _refresh(self) -> None:
+        marks = sorted([mark async for mark in in_slices(self._objects.marks())], key=lambda mark: mark.key)
+        schedules = [(mark.key, mark.uid, mark.generation, mark.schedules) for mark in marks]
         now, newest = self._now(), self._newest
-        if newest is None or newest.digest != digest or not 0 <= now - newest.at < _FRESH:
-            if self._work is None or self._work.done():
-                self._work = asyncio.create_task(self._edges(live, digest, now), name="calendar")
-            await asyncio.wait((self._work,), timeout=_PATIENCE_SECONDS)
-            if not self._work.done():
-                return _ENCODER.encode({"done": self._done})
-            newest = self._newest = self._work.result()
-        return await asyncio.to_thread(_encoded, newest.objects, newest.answer, scope, newest.at)
+        if newest is None or newest.schedules != schedules or not 0 <= now - newest.at < _FRESH:
+            objects, answer = await self._edges(marks, now)
+            self._newest = _FleetEdges(schedules, now, objects, answer)
 
-    async def _edges(self, live: Sequence[LiveObject], digest: bytes, now: Nanoseconds) -> _FleetEdges:
+    async def _edges(self, marks: Sequence[ObjectMark], now: Nanoseconds) -> tuple[list[ScheduledObject], EdgesAnswer]:
         """Computes the edges of a thousand objects at a time, so that views of single objects come in between."""
-        objects = [scheduled(one) for one in live if one.spec]
-        calendars = tuple({calendar.name: calendar for one in live for calendar in one.calendars}.values())
+        objects: list[ScheduledObject] = []
+        named: dict[str, Calendar] = {}
+        async for mark in in_slices(marks):
+            live = self._objects.get(*mark.key)
+            if live is not None and live.spec:
+                objects.append(scheduled(live))
+                named.update((calendar.name, calendar) for calendar in live.calendars)
+        calendars = tuple(named.values())
         edges: list[BoundsEdge] = []
         minimums: list[int] = []
         open_now: list[tuple[str, ...]] = []
@@ -95,12 +112,10 @@ class FleetCalendar:
             minimums += part.minimums
             open_now += part.open_now
             unread, cut = unread + part.unread, cut + part.cut
-        return _FleetEdges(digest, now, objects, EdgesAnswer(edges, minimums, open_now, unread, cut))
+        return objects, EdgesAnswer(edges, minimums, open_now, unread, cut)
 
     async def close(self) -> None:
-        if self._work is not None:
-            self._work.cancel()
-            await asyncio.gather(self._work, return_exceptions=True)
+        await self._work.close()
 
 
 def scheduled(live: LiveObject) -> ScheduledObject:

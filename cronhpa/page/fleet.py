@@ -1,13 +1,11 @@
 """
 Every object as a row of the table: built once for each version, and sent again only if it changed.
 
-A row is an array, encoded when it is built: an answer about 10,000 objects joins bytes. Rows are built in slices, so
-that decisions do not wait for a page.
+A row is an array, encoded when it is built: an answer about 10,000 objects joins bytes.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import secrets
@@ -21,6 +19,7 @@ from cronhpa.api.explained.explanation import current_explanation, next_change
 from cronhpa.api.explained.object_rows import row_of
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.printable import shortened
+from cronhpa.page.loop_time import in_slices
 from cronhpa.page.objects import LiveObject, Objects
 from cronhpa.page.rights import Scope
 
@@ -34,7 +33,6 @@ COLUMNS = (
     "nextAt", "nextWhat", "forecast", "forecastActs", "used", "budget", "target", "targets", "notes", "worth", "mode",
 )  # fmt: skip
 
-_SLICE = 50
 _TEXT_MAX = 400
 _NOTES_MAX = 6
 _ENCODER = msgspec.json.Encoder()
@@ -63,12 +61,33 @@ class FleetRows:
         self._rows: dict[Key, _Row] = {}
         self._gone: dict[Key, int] = {}
         self._sequence = 0
-        self._lock = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """Builds the rows of the objects that changed."""
-        async with self._lock:
-            await self._refresh()
+        """Builds the rows of the objects that changed. It runs once at a time."""
+        now, sequence = self._now(), self._sequence + 1
+        keys: set[Key] = set()
+        is_changed = False
+        async for mark in in_slices(self._objects.marks()):
+            keys.add(mark.key)
+            row = self._rows.get(mark.key)
+            version = (mark.version, mark.generation, mark.uid)
+            if row is not None and row.version == version and (row.until is None or now < row.until):
+                continue
+            live = self._objects.get(*mark.key)
+            if live is None:  # deleted meanwhile: the next refresh misses it
+                continue
+            version = (live.version, live.generation, live.uid)
+            self._rows[mark.key] = _Row(version, sequence, *encoded_row(live, now))
+            self._gone.pop(mark.key, None)
+            is_changed = True
+        for key in [key for key in self._rows if key not in keys]:
+            del self._rows[key]
+            self._gone[key] = sequence
+            is_changed = True
+        while len(self._gone) > _GONE_MAX:
+            del self._gone[next(iter(self._gone))]
+        if is_changed:
+            self._sequence = sequence
 
     def answer(self, scope: Scope, since: int | None) -> bytes:
         """
@@ -104,29 +123,6 @@ class FleetRows:
 
     def _gone_since(self, since: int, scope: Scope) -> Iterator[Key]:
         return (key for key, sequence in self._gone.items() if sequence > since and key[0] in scope)
-
-    async def _refresh(self) -> None:
-        live_by_key = {live.key: live for live in self._objects.all()}
-        now, sequence = self._now(), self._sequence + 1
-        changed = 0
-        for key, live in live_by_key.items():
-            version = (live.version, live.generation, live.uid)
-            row = self._rows.get(key)
-            if row is not None and row.version == version and (row.until is None or now < row.until):
-                continue
-            self._rows[key] = _Row(version, sequence, *encoded_row(live, now))
-            self._gone.pop(key, None)
-            changed += 1
-            if changed % _SLICE == 0:
-                await asyncio.sleep(0)
-        for key in [key for key in self._rows if key not in live_by_key]:
-            del self._rows[key]
-            self._gone[key] = sequence
-            changed += 1
-        while len(self._gone) > _GONE_MAX:
-            del self._gone[next(iter(self._gone))]
-        if changed:
-            self._sequence = sequence
 
 
 def encoded_row(live: LiveObject, now: Nanoseconds) -> tuple[Nanoseconds | None, bytes]:

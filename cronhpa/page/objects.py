@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +14,18 @@ from cronhpa.core.model.calendar import Calendar
 Json = dict[str, Any]
 STATED_DEFAULTS = "statedDefaults"
 """Where `body` has them in the metadata: no field of the API."""
+
+
+class ObjectMark(NamedTuple):
+    """What tells whether an object changed; it costs far less than the object."""
+
+    key: tuple[str, str]
+    uid: str
+    generation: int
+    version: int
+    """Changes with the status."""
+    schedules: Any
+    """Equal while the spec, and the planned events and calendars of the object, ask for the same."""
 
 
 class LiveObject(Struct, frozen=True, gc=False):
@@ -68,7 +80,7 @@ class Leader(Struct, frozen=True):
 class Objects(Protocol):
     """The live objects; in a replica that does not lead, as its watches deliver them."""
 
-    def all(self) -> Iterable[LiveObject]: ...
+    def marks(self) -> Iterable[ObjectMark]: ...
 
     def get(self, namespace: str, name: str) -> LiveObject | None: ...
 

@@ -40,6 +40,7 @@ from cronhpa.page.authentication import (
 )
 from cronhpa.page.calendar import FleetCalendar
 from cronhpa.page.fleet import FleetRows
+from cronhpa.page.loop_time import SharedWork, page_share
 from cronhpa.page.objects import LiveObject, Objects
 from cronhpa.page.questions import (
     ENCODER,
@@ -123,9 +124,10 @@ class PageServer:
     ) -> None:
         self._settings, self._objects, self._rights, self._now = settings, objects, rights, now
         self._fleet = FleetRows(objects, now)
+        self._rows_work = SharedWork(self._fleet.refresh, page_share())
         self._views = PageWorker(_VIEWS_WAITING, _VIEW_SECONDS, ProcessPool(1, "cronhpa.page.object_view"))
         self._runs = PageWorker(RUNS_MAX, _RUN_SECONDS)
-        self._calendar = FleetCalendar(objects, self._views, now, settings.options)
+        self._calendar = FleetCalendar(objects, self._views, now, settings.options, page_share())
         self._what_if = WhatIf(self._runs)
         self._assets = load_assets(settings.authentication.mode)
         self._server: web.Server | None = None
@@ -144,6 +146,7 @@ class PageServer:
         try:
             await self._connections.run()
         finally:
+            await self._rows_work.close()
             await self._calendar.close()
             await self._what_if.close()
             await self._views.close()
@@ -218,13 +221,17 @@ class PageServer:
 
     async def _has_turn(self, request: web.Request) -> bool:
         """Waits until a request may be answered. False if very many of the same account or address wait already."""
-        peer = _peer(request)
-        account = self._settings.authentication.account(request.headers, self._rights, peer)
-        pace, key = (self._others, peer.address) if account is None else (self._known, account)
+        pace, key = self._pace_of(request)
         if pace.waiting(key) >= _REQUESTS_WAITING:
             return False
         async with pace.turn(key):
             return True
+
+    def _pace_of(self, request: web.Request) -> tuple[FairPace, str]:
+        """Among whom a request has its turn, and as whose: an account, or an address."""
+        peer = _peer(request)
+        account = self._settings.authentication.account(request.headers, self._rights, peer)
+        return (self._others, peer.address) if account is None else (self._known, account)
 
     async def _caller(self, request: web.Request) -> Caller:
         return await self._settings.authentication.caller(request.headers, self._rights, _peer(request))
@@ -260,7 +267,7 @@ class PageServer:
     async def _rows(self, request: web.Request) -> web.Response:
         caller = await self._caller(request)
         scope = await scope_of(self._rights, caller, self._objects.namespaces())
-        await self._fleet.refresh()
+        await self._rows_work.is_done()
         query = request.query
         since: int | None = _number(query.get("since"))
         if since is not None and not self._fleet.is_known(
@@ -300,7 +307,8 @@ class PageServer:
     async def _coming(self, request: web.Request) -> web.Response:
         caller = await self._caller(request)
         scope = await scope_of(self._rights, caller, self._objects.namespaces())
-        return await answered(request, await self._calendar.answer(scope))
+        _, account = self._pace_of(request)
+        return await answered(request, await self._calendar.answer(scope, account))
 
     async def _begin_run(self, request: web.Request) -> web.Response:
         if request.content_type != "application/json":

@@ -29,7 +29,7 @@ from cronhpa.history.past.decisions import KeptDecision
 from cronhpa.history.past.past_decision import PastDecision
 from cronhpa.history.store import Store
 from cronhpa.operator.writes.decision_recorder import point_of
-from cronhpa.page.objects import Leader, LiveObject
+from cronhpa.page.objects import Leader, LiveObject, ObjectMark
 from cronhpa.page.questions import ENCODER
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import Trajectory
@@ -207,8 +207,11 @@ class MadeObjects:
         self.items = {manifest.key: manifest for manifest in objects}
         self.known_leader = leader or Leader(leads=True)
 
-    def all(self):
-        return tuple(self.items.values())
+    def marks(self):
+        return [
+            ObjectMark(one.key, one.uid, one.generation, one.version, (one.spec, one.events, one.calendars))
+            for one in self.items.values()
+        ]
 
     def get(self, namespace, name):
         return self.items.get((namespace, name))

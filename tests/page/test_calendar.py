@@ -14,6 +14,7 @@ from cronhpa.page.calendar import FleetCalendar
 from cronhpa.page.edges import EDGES_MAX
 from cronhpa.page.questions import ENCODER, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
 from cronhpa.page.rights import Scope, UnavailableError
+from cronhpa.sources.loop_share import LoopShare
 from page.made_fleet import COMPANY, MARKETING, NOW, OF_CALENDARS, SPEC, MadeObjects, live, sale
 
 ALL = Scope(None)
@@ -52,8 +53,14 @@ def fleet():
     )
 
 
+def shown_by(made, worker=None, **options):
+    """The CPU time of the test's own worker does not count."""
+    share = LoopShare(lambda: 0.0, lambda: 0.0)
+    return FleetCalendar(made, worker or Inline(), lambda: NOW, ControllerOptions(**options), share)
+
+
 async def told(made, scope=ALL, worker=None):
-    return json.loads(await FleetCalendar(made, worker or Inline(), lambda: NOW, ControllerOptions()).answer(scope))
+    return json.loads(await shown_by(made, worker).answer(scope))
 
 
 async def test_the_edges_of_leads_are_those_of_the_operators_own_settings():
@@ -62,7 +69,7 @@ async def test_the_edges_of_leads_are_those_of_the_operators_own_settings():
     made = MadeObjects([live("prod", "shop", {**SPEC, "minReplicas": 2, "schedules": [day]}, {})])
 
     async def first(**options):
-        shown = FleetCalendar(made, Inline(), lambda: NOW, ControllerOptions(**options))
+        shown = shown_by(made, **options)
         return next(instant["at"] for instant in json.loads(await shown.answer(ALL))["instants"] if instant["leads"])
 
     assert 120 <= await first() - await first(sync_period=3 * MINUTE)
@@ -105,7 +112,7 @@ async def test_objects_that_cannot_be_read_are_counted_and_cost_the_others_nothi
 
 async def test_the_edges_are_worked_out_again_only_where_objects_changed():
     made, worker = fleet(), Inline()
-    shown = FleetCalendar(made, worker, lambda: NOW, ControllerOptions())
+    shown = shown_by(made, worker)
     await shown.answer(ALL)
     made.items["prod", "shop"] = live("prod", "shop", spec(10), {"desiredReplicas": 4}, version=7)
     await shown.answer(ALL)
@@ -120,7 +127,7 @@ async def test_whoever_asks_meanwhile_is_told_how_far_it_is(monkeypatch):
     monkeypatch.setattr(calendar, "_PATIENCE_SECONDS", 0.05)
     worker = Inline()
     worker.goes_on.clear()
-    shown = FleetCalendar(fleet(), worker, lambda: NOW, ControllerOptions())
+    shown = shown_by(fleet(), worker)
 
     assert {"done": 0.0} == json.loads(await shown.answer(ALL))
     worker.goes_on.set()
@@ -128,9 +135,23 @@ async def test_whoever_asks_meanwhile_is_told_how_far_it_is(monkeypatch):
     assert json.loads(await shown.answer(ALL))["instants"]
 
 
+async def test_accounts_take_turns_at_the_answers():
+    """One asks twenty times, then another once: of 21 answers the other's is the third."""
+    shown, answered = shown_by(fleet()), []
+    await shown.answer(ALL)
+
+    async def ask(account):
+        await shown.answer(ALL, account)
+        answered.append(account)
+
+    await asyncio.gather(*(ask("mallory") for _ in range(20)), ask("anna"))
+
+    assert ["mallory", "mallory", "anna"] == answered[:3]
+
+
 async def test_a_worker_that_fails_is_asked_again_by_the_next_caller():
     worker = Inline(UnavailableError("it died"))
-    shown = FleetCalendar(fleet(), worker, lambda: NOW, ControllerOptions())
+    shown = shown_by(fleet(), worker)
     with pytest.raises(UnavailableError):
         await shown.answer(ALL)
     worker.error = None
@@ -207,7 +228,7 @@ async def test_an_event_counts_in_the_sums_of_the_calendar():
 
 async def test_the_calendar_is_worked_out_again_when_an_event_was_edited():
     made, worker = fleet(), Inline()
-    shown = FleetCalendar(made, worker, lambda: NOW, ControllerOptions())
+    shown = shown_by(made, worker)
     await shown.answer(ALL)
     made.items["prod", "shop"] = live("prod", "shop", spec(10), {}, events=[sale()])
 
@@ -240,7 +261,7 @@ async def test_calendars_count_in_the_sums_of_the_calendar():
 
 async def test_the_calendar_is_worked_out_again_when_somebody_edits_a_calendar():
     made = MadeObjects([of_calendars()])
-    shown = FleetCalendar(made, Inline(), lambda: NOW, ControllerOptions())
+    shown = shown_by(made)
     before = json.loads(await shown.answer(ALL))["instants"]
     made.items["prod", "shop"] = of_calendars((COMPANY, Calendar("marketing", (), begin=NOW - DAY)))
 

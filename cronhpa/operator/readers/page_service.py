@@ -17,7 +17,7 @@ from cronhpa.operator.objects.object_state import ObjectState
 from cronhpa.operator.readers.access import AccessReviews, User, Verdict
 from cronhpa.operator.settings import Settings
 from cronhpa.page.authentication import Authentication, AuthenticationMode
-from cronhpa.page.objects import Leader, LiveObject
+from cronhpa.page.objects import Leader, LiveObject, ObjectMark
 from cronhpa.page.questions import ENCODER
 from cronhpa.page.rights import AllRights, BusyError, Caller, NotAuthenticatedError, Rights, UnavailableError
 from cronhpa.page.server import PageServer, PageSettings
@@ -35,8 +35,11 @@ class InventoryObjects:
     def __init__(self, inventory: Inventory, replica: Replica) -> None:
         self._inventory, self._replica = inventory, replica
 
-    def all(self) -> Iterable[LiveObject]:
-        return map(self._live, self._inventory)
+    def marks(self) -> Iterable[ObjectMark]:
+        return (
+            ObjectMark(state.key, state.uid, state.served.generation, state.served.version, state.served.spec)
+            for state in self._inventory
+        )
 
     def get(self, namespace: str, name: str) -> LiveObject | None:
         state = self._inventory.items.get((namespace, name))

@@ -19,10 +19,12 @@ from cronhpa.core.model.spec import ControllerOptions, OnceWindow, Schedule
 from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.leader.replica import OnlyReplica
 from cronhpa.operator.objects.inventory import Inventory
+from cronhpa.operator.readers import page_service
 from cronhpa.operator.readers.access import AccessReviews
 from cronhpa.operator.readers.page_service import InventoryObjects, ReviewedRights, page_server
 from cronhpa.operator.settings import Settings
 from cronhpa.page.effective_spec import effective_spec
+from cronhpa.page.objects import LiveObject
 from cronhpa.page.rights import BusyError, NotAuthenticatedError, UnavailableError
 from page.made_fleet import COMPANY, MARKETING, OF_CALENDARS
 
@@ -100,11 +102,41 @@ def test_the_page_shows_what_the_watches_told():
 
     shown = InventoryObjects(inventory, OnlyReplica())
 
-    (live,) = shown.all()
-    assert live == shown.get("prod", "shop")
+    (mark,) = shown.marks()
+    live = shown.get(*mark.key)
+    assert (live.key, live.uid, live.generation, live.version) == mark[:4]
     assert ("Asia/Kolkata", 3, {"currentReplicas": 2}) == (live.zone, live.generation, live.body()["status"])
     assert SPEC.items() <= live.body()["spec"].items()
     assert (None, {"prod"}, True) == (shown.get("prod", "none"), shown.namespaces(), shown.leader().leads)
+
+
+@pytest.mark.parametrize("path", ["/api/fleet", "/api/calendar"])
+async def test_a_hundred_requests_of_an_account_without_rights_make_each_object_once(path, monkeypatch):
+    """20 objects: they were made anew at each request, 2,000 times."""
+    made = []
+
+    def live_object(*fields):
+        made.append(fields)
+        return LiveObject(*fields)
+
+    monkeypatch.setattr(page_service, "LiveObject", live_object)
+    meta = {"uid": "u", "creationTimestamp": "2026-11-23T08:00:00Z", "resourceVersion": "7", "generation": 3}
+    bodies = [
+        {"metadata": {**meta, "name": f"shop-{number}", "namespace": f"team-{number % 4}"}, "spec": SPEC, "status": {}}
+        for number in range(20)
+    ]
+    page = opened(*bodies, reviews=Reviews({"t-anna": ANNA}), page_port=0)
+    running = asyncio.create_task(page.run())
+    try:
+        async with aiohttp.ClientSession(headers={"Authorization": "Bearer t-anna"}) as client:
+            for _ in range(100):
+                async with client.get(f"http://127.0.0.1:{page.address[1]}{path}") as got:
+                    assert (200, False) == (got.status, b"shop" in await got.read())
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    assert 20 == len(made)
 
 
 # --- settings ---------------------------------------------------------------------------------------------------
@@ -129,12 +161,12 @@ def test_settings_of_the_page_that_protect_nothing_are_refused(stated, told):
         Settings(page_port=0, **stated)
 
 
-def opened(*bodies, **stated):
+def opened(*bodies, reviews=None, **stated):
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
     for body in bodies:
         inventory.put(body)
     objects = InventoryObjects(inventory, OnlyReplica())
-    return page_server(Settings(**stated), objects, AccessReviews(Reviews(), Clock()), lambda: SECOND, 1024)
+    return page_server(Settings(**stated), objects, AccessReviews(reviews or Reviews(), Clock()), lambda: SECOND, 1024)
 
 
 def test_without_a_port_there_is_no_page():
@@ -204,7 +236,7 @@ def test_the_page_knows_the_calendars_that_an_object_names_and_tells_its_events_
 
     shown = InventoryObjects(inventory, OnlyReplica())
 
-    (live,) = shown.all()
+    live = shown.get("prod", "shop")
     assert (COMPANY, MARKETING) == live.calendars
     assert (event,) == msgspec.msgpack.decode(live.events, type=tuple[Schedule, ...])
     assert {"company", "marketing", "other"} == {calendar.name for calendar in shown.calendars()}
