@@ -57,6 +57,7 @@ from cronhpa.page.worker_pools import PageWorker
 from cronhpa.ports.connections import ConnectionLimits, Connections
 from cronhpa.ports.fair_places import FairPace
 from cronhpa.ports.token_bucket import Pace
+from cronhpa.sources.loop_share import LoopShare
 
 LOG = logging.getLogger(__name__)
 
@@ -108,6 +109,22 @@ class _RunText(Struct, frozen=True, forbid_unknown_fields=True):
 _RUN_TEXTS = msgspec.json.Decoder(_RunText)
 
 
+class _Callers(Struct, frozen=True):
+    """Callers that share turns, by number and by work."""
+
+    pace: FairPace
+    share: LoopShare
+    """The CPU time of their requests in the event loop."""
+
+    async def has_turn(self, key: str) -> bool:
+        """Waits until a request may be answered. False if very many of the same account or address wait already."""
+        if self.pace.waiting(key) >= _REQUESTS_WAITING:
+            return False
+        async with self.pace.turn(key):
+            await self.share.available()
+            return True
+
+
 class PageServer:
     """
     `server = PageServer(settings, objects, rights, now)` is bound; `await server.run()` serves until cancelled.
@@ -131,8 +148,8 @@ class PageServer:
         self._what_if = WhatIf(self._runs)
         self._assets = load_assets(settings.authentication.mode)
         self._server: web.Server | None = None
-        self._known = FairPace(_KNOWN)
-        self._others = FairPace(_OTHERS)
+        self._known = _Callers(FairPace(_KNOWN), page_share())
+        self._others = _Callers(FairPace(_OTHERS), page_share())
         self._connections = Connections(settings.host, settings.port, self._protocol, settings.tls, settings.limits)
 
     @property
@@ -187,10 +204,11 @@ class PageServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Paces requests, refuses foreign hosts and sites, and turns what a handler raises into a response."""
+        """Paces requests, and refuses foreign hosts and sites."""
         if request.version not in {HttpVersion10, HttpVersion11}:
             return malformed()
-        if not await self._has_turn(request):
+        callers, key = self._callers_of(request)
+        if not await callers.has_turn(key):
             return refused(429, _BUSY, {"Retry-After": "1"})
         if self._settings.authentication.mode is AuthenticationMode.NONE and not is_local_host(
             request.headers.get("Host", "")
@@ -198,6 +216,10 @@ class PageServer:
             return refused(421, "without authentication this page answers to 127.0.0.1 and localhost alone")
         if request.method == "POST" and not is_same_origin(request.headers):
             return refused(403, "another site may not ask")
+        return await callers.share.awaited(self._answer(request, handler))
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The response of a handler, also to what it raises."""
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 return await handler(request)
@@ -219,15 +241,7 @@ class PageServer:
             LOG.exception("the page cannot answer %s", request.path)
             return refused(500, "the operator's log says why")
 
-    async def _has_turn(self, request: web.Request) -> bool:
-        """Waits until a request may be answered. False if very many of the same account or address wait already."""
-        pace, key = self._pace_of(request)
-        if pace.waiting(key) >= _REQUESTS_WAITING:
-            return False
-        async with pace.turn(key):
-            return True
-
-    def _pace_of(self, request: web.Request) -> tuple[FairPace, str]:
+    def _callers_of(self, request: web.Request) -> tuple[_Callers, str]:
         """Among whom a request has its turn, and as whose: an account, or an address."""
         peer = _peer(request)
         account = self._settings.authentication.account(request.headers, self._rights, peer)
@@ -307,7 +321,7 @@ class PageServer:
     async def _coming(self, request: web.Request) -> web.Response:
         caller = await self._caller(request)
         scope = await scope_of(self._rights, caller, self._objects.namespaces())
-        _, account = self._pace_of(request)
+        _, account = self._callers_of(request)
         return await answered(request, await self._calendar.answer(scope, account))
 
     async def _begin_run(self, request: web.Request) -> web.Response:

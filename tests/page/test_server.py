@@ -9,13 +9,16 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from itertools import count
 from urllib.parse import quote
 
 import pytest
 
 from cli.glance import named
+from cronhpa.page import server
 from cronhpa.page.authentication import Authentication, AuthenticationMode
 from cronhpa.ports.connections import ConnectionLimits
+from cronhpa.sources.loop_share import LoopShare
 from page.made_fleet import MadeObjects, live
 from page.served_page import served
 from page.test_rights import Told
@@ -304,3 +307,29 @@ def test_requests_without_a_known_token_are_answered_at_a_pace_and_known_callers
     assert 1.4 < seconds
     assert {b"401"} == statuses
     assert answered > 10
+
+
+def test_requests_that_take_long_are_answered_at_a_pace_and_accounts_take_turns(monkeypatch):
+    """
+    Each takes 10 ms of CPU at least, 50 ms may be used at once, and a tenth of the time from then on: three connections
+    with 10 requests each take 2.5 s at least, but for those under way. Anna, on one, has half of the turns meanwhile.
+    """
+    readings = count()
+    monkeypatch.setattr(server, "page_share", lambda: LoopShare(time.monotonic, lambda: next(readings) * 0.01, 0.1))
+
+    class Known(Told):
+        def account(self, token):
+            return token
+
+    settings = {"authentication": Authentication(), "limits": ConnectionLimits(life_seconds=600)}
+    begun = time.monotonic()
+    with served(objects(), rights=Known(), **settings) as url, concurrent.futures.ThreadPoolExecutor(3) as pool:
+        flooding = [pool.submit(flood, url, "/api/session", {"Authorization": "Bearer bob"}, 10) for _ in range(3)]
+        answered = 0
+        while not all(each.done() for each in flooding):
+            assert 200 == ask(url, "/api/session", ANNA)[0]
+            answered += 1
+
+    assert {b"401"} == set().union(*(each.result()[1] for each in flooding))
+    assert 2 < time.monotonic() - begun
+    assert answered >= 10
