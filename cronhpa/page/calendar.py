@@ -22,7 +22,7 @@ from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.page.event_lanes import event_lanes
 from cronhpa.page.loop_time import SharedWork, in_slices, page_share
 from cronhpa.page.objects import LiveObject, ObjectMark, Objects
-from cronhpa.page.questions import ENCODER, SPAN, BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
+from cronhpa.page.questions import SPAN, BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
 from cronhpa.page.rights import Scope
 from cronhpa.page.worker_pools import PageWorker
 from cronhpa.ports.fair_places import FairPlaces
@@ -107,7 +107,7 @@ class FleetCalendar:
         for first in range(0, len(objects), _AT_ONCE):
             self._done = first / len(objects)
             question = EdgesQuestion(objects[first : first + _AT_ONCE], now, now + SPAN, self._options, calendars)
-            part = _ANSWERS.decode(await self._worker.run(coming_edges, ENCODER.encode(question)))
+            part = _ANSWERS.decode(await self._worker.run(coming_edges, question))
             edges += [replace(edge, object=edge.object + first) for edge in part.edges]
             minimums += part.minimums
             open_now += part.open_now

@@ -43,7 +43,6 @@ from cronhpa.page.fleet import FleetRows
 from cronhpa.page.loop_time import SharedWork, page_share
 from cronhpa.page.objects import LiveObject, Objects
 from cronhpa.page.questions import (
-    ENCODER,
     DecisionQuestion,
     RerunQuestion,
     ViewQuestion,
@@ -306,7 +305,7 @@ class PageServer:
             live.events,
             live.calendars,
         )
-        return await answered(request, await self._views.run(object_view, ENCODER.encode(question), namespace))
+        return await answered(request, await self._views.run(object_view, question, namespace))
 
     async def _decision(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
@@ -316,7 +315,7 @@ class PageServer:
         _, live = await self._allowed(request, namespace, name)
         zone, now = _zone(request, live), self._now()
         question = DecisionQuestion(self._store, namespace, name, zone, at * SECOND, now)
-        return await answered(request, await self._views.run(past_decision, ENCODER.encode(question), namespace))
+        return await answered(request, await self._views.run(past_decision, question, namespace))
 
     async def _coming(self, request: web.Request) -> web.Response:
         caller = await self._caller(request)

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from cronhpa.page.questions import ENCODER, RerunQuestion, rerun
+from cronhpa.page.questions import RerunQuestion, rerun
 from cronhpa.page.rights import BusyError, UnavailableError
 from cronhpa.page.worker_pools import PageWorker
 
@@ -61,7 +61,7 @@ class WhatIf:
         if len(self._runs) >= RUNS_MAX:
             self._runs.pop(self._giving_way(rerun_question.namespace)).end()
         path = _progress_file()
-        question = ENCODER.encode(replace(rerun_question, progress="" if path is None else str(path)))
+        question = replace(rerun_question, progress="" if path is None else str(path))
         task = asyncio.create_task(self._worker.run(rerun, question, rerun_question.namespace), name="what if")
         if path is not None:
             # Not within the task: a task that is cancelled before its first step runs none of its code.

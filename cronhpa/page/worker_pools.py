@@ -10,8 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
+
+from msgspec import Struct
 
 from cronhpa.forecasting.pool import ProcessPool, WorkerError, WorkerPool
+from cronhpa.page.loop_time import page_share
+from cronhpa.page.questions import ENCODER
 from cronhpa.page.rights import BusyError, UnavailableError
 from cronhpa.ports.fair_places import FairPlaces
 
@@ -31,11 +36,14 @@ class PageWorker:
         # The tasks that wait or run, by namespace.
         self._tasks: Counter[str] = Counter()
         self._places = FairPlaces(1)
+        self._encoding = page_share()
         self._end: asyncio.TimerHandle | None = None
 
-    async def run(self, task: Callable[[bytes], bytes], payload: bytes, namespace: str = "") -> bytes:
+    async def run(self, task: Callable[[bytes], bytes], question: Struct, namespace: str = "") -> bytes:
         """
         The result of the task. namespace: of its object; empty for a task of the whole fleet.
+
+        A question may hold ten megabytes of calendars: it is encoded when it has its place.
 
         Raises BusyError, and UnavailableError for a task without a result.
         """
@@ -46,6 +54,8 @@ class PageWorker:
             self._end.cancel()
         try:
             async with self._places.place(namespace):
+                await self._encoding.available()
+                payload = self._encoding.called(partial(ENCODER.encode, question))
                 return await self._pool.run(task, payload, self._seconds)
         except WorkerError as problem:
             raise UnavailableError(f"this could not be computed: {problem}") from problem

@@ -28,12 +28,12 @@ class Inline:
         self.goes_on = asyncio.Event()
         self.goes_on.set()
 
-    async def run(self, task, payload):
+    async def run(self, task, question):
         self.asked += 1
         await self.goes_on.wait()
         if self.error is not None:
             raise self.error
-        return task(payload)
+        return task(ENCODER.encode(question))
 
 
 def spec(minimum, start="0 8 * * *"):

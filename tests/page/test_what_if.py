@@ -14,6 +14,7 @@ from cronhpa.core.model.instant import DAY
 from cronhpa.core.model.prices import Prices
 from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.forecasting.pool import WorkerError
+from cronhpa.page import worker_pools
 from cronhpa.page.questions import ENCODER, RerunQuestion, rerun
 from cronhpa.page.rerun import NotReadableError, spec_of
 from cronhpa.page.rights import BusyError, UnavailableError
@@ -335,6 +336,25 @@ async def test_a_run_whose_process_dies_says_so():
 
     assert ["this could not be computed: no answer within 180 s"] == json.loads(
         runs.answer("anna", name))["result"]["problems"]  # fmt: skip
+
+
+async def test_a_run_is_encoded_when_it_has_its_place(monkeypatch):
+    """Each holds all calendars, some ten megabytes: of 20 runs one is encoded, and 19 wait."""
+    encoded = []
+
+    class Counted:
+        def encode(self, question):
+            encoded.append(question.namespace)
+            return b""
+
+    monkeypatch.setattr(worker_pools, "ENCODER", Counted())
+    runs = WhatIf(PageWorker(32, 1.0, Pool()))
+    for number in range(20):
+        runs.begin(f"anna {number}", asked_by(f"team-{number}"))
+    await asyncio.sleep(0.01)
+
+    assert ["team-0"] == encoded
+    await runs.close()
 
 
 async def test_a_worker_refuses_what_would_wait_too_long():
