@@ -6,13 +6,14 @@ import asyncio
 import gzip
 import logging
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from cronhpa.page.fleet import etag_of
+from cronhpa.page.paced_tls import PIECE_BYTES
 
 LOG = logging.getLogger(__name__)
 
@@ -87,6 +88,12 @@ class PageProtocol(RequestHandler):
     ) -> None:
         super().__init__(server, loop=loop, **options)
         self._kept_until = loop.time() + kept_seconds
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if transport.get_extra_info("sslcontext") is not None:
+            # What arrives while nobody reads the body of a request is decrypted in one callback afterwards.
+            cast("Any", transport).set_read_buffer_limits(PIECE_BYTES)
 
     def handle_error(
         self,

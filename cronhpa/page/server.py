@@ -42,6 +42,7 @@ from cronhpa.page.calendar import FleetCalendar
 from cronhpa.page.fleet import FleetRows
 from cronhpa.page.loop_time import SharedWork, page_share
 from cronhpa.page.objects import LiveObject, Objects
+from cronhpa.page.paced_tls import paced_tls
 from cronhpa.page.questions import (
     DecisionQuestion,
     RerunQuestion,
@@ -149,7 +150,8 @@ class PageServer:
         self._server: web.Server | None = None
         self._known = _Callers(FairPace(_KNOWN), page_share())
         self._others = _Callers(FairPace(_OTHERS), page_share())
-        self._connections = Connections(settings.host, settings.port, self._protocol, settings.tls, settings.limits)
+        self._connections = Connections(settings.host, settings.port, self._protocol, settings.limits)
+        self._reading = page_share()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -169,9 +171,9 @@ class PageServer:
             await self._runs.close()
             await runner.cleanup()
 
-    def _protocol(self) -> asyncio.Protocol:
+    def _protocol(self) -> asyncio.BaseProtocol:
         assert self._server is not None, "connections are accepted after the setup"
-        return PageProtocol(
+        protocol = PageProtocol(
             self._server,
             loop=asyncio.get_running_loop(),
             access_log=None,
@@ -180,6 +182,8 @@ class PageServer:
             kept_seconds=self._settings.limits.life_seconds - _KEEPALIVE_SECONDS - _REQUEST_SECONDS,
             max_field_size=_HEAD_BYTES,
         )
+        tls = self._settings.tls
+        return protocol if tls is None else paced_tls(protocol, tls, self._reading)
 
     def _application(self) -> web.Application:
         application = web.Application(middlewares=[self._guard], client_max_size=_BODY_MAX)

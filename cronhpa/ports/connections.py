@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 import struct
 from collections.abc import Callable
 
@@ -17,7 +16,6 @@ from msgspec import Struct
 
 from cronhpa.ports.accepting import accepted, gives_way, listening_socket
 
-_HANDSHAKE_SECONDS = 5.0
 # Makes the kernel drop a connection that is closed early at once, with its unsent data.
 _RESET = struct.pack("ii", 1, 0)
 
@@ -61,18 +59,17 @@ class Connections:
     """
     `connections = Connections(host, port, factory)` is bound; `await connections.run()` accepts until cancelled.
 
-    factory: makes the protocol of a connection. tls: None for clear text. Raises OSError if it cannot be bound.
+    factory: makes the protocol of a connection. Raises OSError if it cannot be bound.
     """
 
     def __init__(
         self,
         host: str,
         port: int,
-        factory: Callable[[], asyncio.Protocol],
-        tls: ssl.SSLContext | None = None,
+        factory: Callable[[], asyncio.BaseProtocol],
         limits: ConnectionLimits | None = None,
     ) -> None:
-        self._factory, self._tls, self._limits = factory, tls, limits or ConnectionLimits()
+        self._factory, self._limits = factory, limits or ConnectionLimits()
         self.dropped = 0
         """Number of connections closed before their end: for a new one, or because they lasted too long."""
         self._socket = listening_socket(host, port)
@@ -118,14 +115,8 @@ class Connections:
     async def _serve(self, connection: _Connection) -> None:
         loop = asyncio.get_running_loop()
         try:
-            connection.transport, _ = await loop.connect_accepted_socket(
-                self._factory,
-                connection.socket,
-                ssl=self._tls,
-                ssl_handshake_timeout=None if self._tls is None else _HANDSHAKE_SECONDS,
-            )
-        except (OSError, ssl.SSLError, TimeoutError):
-            # No handshake: a port scan, or a client without TLS.
+            connection.transport, _ = await loop.connect_accepted_socket(self._factory, connection.socket)
+        except OSError:
             connection.socket.close()
             if connection in self._open:
                 self._open.remove(connection)
