@@ -4,8 +4,8 @@ Sources that ask one server: what all of them state, their connections, and the 
 Requests: TLS, login, deadline, size. No redirect is followed, no cookie is kept. An error's text fits into a condition:
 it is the same each time, and names no address that the operator uses.
 
-Objects share answers, and namespaces share connections. The deadline of a request begins when it has a connection, so
-that requests whose answers hang take no time of others.
+Objects of one namespace share answers, and namespaces share connections. The deadline of a request begins when it has a
+connection, so that requests whose answers hang take no time of others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cronhpa.ports.fair_places import FairPlaces
 from cronhpa.sources.loop_share import LOOP_SHARE, LoopShare, PacedConnector
 from cronhpa.sources.no_answer import BROKEN, FILE_UNREADABLE, UNTRUSTED, NoAnswerError, no_answer_within, unreachable
 from cronhpa.sources.shared import SharedAnswers
-from cronhpa.sources.source import MeasuredObject, TlsDefinition, TlsFields
+from cronhpa.sources.source import MeasuredObject, TlsDefinition, TlsFields, differs_by_object
 from cronhpa.sources.tls import client_context
 
 LOG = logging.getLogger(__name__)
@@ -308,7 +308,7 @@ class ServerSource(Generic[T]):
         """host: names the server in the log. placeholders: those of the query or the URL."""
         self._connection = SourceConnection(definition, connections_max=REQUESTS_AT_ONCE)
         self._requests: SharedRequests[T] = SharedRequests(name, host, definition.timeout_seconds)
-        self._is_of_a_namespace = "namespace" in placeholders
+        self._is_of_object = differs_by_object(placeholders)
 
     @property
     def requests(self) -> int:
@@ -317,10 +317,10 @@ class ServerSource(Generic[T]):
 
     async def ask(self, question: str, measured: MeasuredObject, send: Callable[[], Awaitable[T]]) -> T | NoAnswerError:
         """The answer to a question, by one of the connections of the object's namespace."""
-        # Several namespaces share a question that names none. As a request of the first one, it would wait behind the
-        # others of that namespace.
-        account = measured.namespace if self._is_of_a_namespace else question
-        return await self._requests.ask(question, measured, account, send)
+        # Namespaces share the one question of all objects alone. Another one, as a request of the namespace that asks
+        # it first, would wait behind the others of that namespace.
+        account = measured.namespace if self._is_of_object else ""
+        return await self._requests.ask((account, question), measured, account, send)
 
     async def close(self) -> None:
         await self._connection.close()

@@ -7,7 +7,7 @@ A new kind is one file with both, and its line in `registry`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Protocol, Self
 
@@ -151,10 +151,17 @@ def text_of(parse: Callable[[str], object]) -> AfterValidator:
     return AfterValidator(check)
 
 
-def requests_of(placeholders: Iterable[str]) -> str:
+def differs_by_object(placeholders: Collection[str]) -> bool:
+    """Whether objects ask different questions by a text with these placeholders: $metric is the source's own name."""
+    return not {*placeholders} <= {"metric"}
+
+
+def requests_of(placeholders: Collection[str]) -> str:
     """For a summary: how many requests a source sends each period whose text has these placeholders."""
-    names = ", ".join(sorted(placeholders))
-    return f"a request for each {names}" if names else "one request for all objects"
+    if not differs_by_object(placeholders):
+        return "one request for all objects"
+    names = ", ".join(sorted({"namespace", *placeholders} - {"metric"}))
+    return f"a request for each {names}"
 
 
 # Of Prometheus' data model.

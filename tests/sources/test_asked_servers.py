@@ -44,10 +44,15 @@ SERVERS = {
     "prometheus": (PrometheusValues, {"url": "/base", "query": 'sum(load{namespace="$namespace",of="$target"})'}),
     "url": (UrlValues, {"url": "/scale?ns=$namespace&of=$target", "value": "length"}),
 }
+# A text that names the target alone: the answer's series, or the server, tells namespaces apart.
+OF_TARGET = {
+    "prometheus": {"query": 'sum by (of) (load{app="$target"})', "join": {"namespace": "of"}},
+    "url": {"url": "/scale?of=$target"},
+}
 # Both kinds read the number 42 in this.
 NUMBER = {
     "status": "success",
-    "data": {"resultType": "vector", "result": [{"metric": {}, "value": [NOON // 10**9, "42"]}]},
+    "data": {"resultType": "vector", "result": [{"metric": {"of": "prod"}, "value": [NOON // 10**9, "42"]}]},
     "length": 42,
 }
 
@@ -59,7 +64,8 @@ def kind(request):
 
 def source_of(kind, port, **more):
     make, fields = SERVERS[kind]
-    stated = {**fields, "url": f"http://127.0.0.1:{port}{fields['url']}", **more}
+    stated = {**fields, **more}
+    stated["url"] = f"http://127.0.0.1:{port}{stated['url']}"
     definition = parse_sources(json.dumps({"sources": {"number": {kind: stated}}}), "test")["number"]
     return make("number", definition, lambda: NOON)
 
@@ -128,29 +134,32 @@ async def test_a_status_other_than_200_is_no_value_and_no_redirect_is_followed(k
     assert 1 == len(asked)
 
 
-def numbers_beside(kind, hanging, *, answers):
+def numbers_beside(kind, hanging, *, answers, **more):
     """
     What an object of `prod` gets, one answer after the other, and when it had all of them, beside objects whose
     answers hang for a second each. It asks in the middle of that second.
     """
-    return serve_in_time(_numbers_beside(kind, hanging, answers))
+    return serve_in_time(_numbers_beside(kind, hanging, answers, more))
 
 
-async def _numbers_beside(kind, hanging, answers):
+async def _numbers_beside(kind, hanging, answers, more):
     never = asyncio.Event()
 
     async def answer(request):
         text = request.path_qs + (await request.post()).get("query", "")
-        if "prod" not in text:
+        if "hostile" in text or "slow" in text:
             await never.wait()
         return web.json_response(NUMBER)
 
     async with serving(answer) as port:
-        source = source_of(kind, port, timeoutSeconds=1)
+        source = source_of(kind, port, timeoutSeconds=1, **more)
 
         async def ask_on(of):
             while True:
+                began = asyncio.get_running_loop().time()
                 await source.value(of)
+                if asyncio.get_running_loop().time() == began:
+                    await asyncio.sleep(0.01)  # else the clock would stand still for ever
 
         asking = [asyncio.create_task(ask_on(of)) for of in hanging]
         await asyncio.sleep(0.5)
@@ -174,6 +183,20 @@ def test_a_hundred_objects_whose_answers_hang_take_no_number_of_another_namespac
     ]
 
     got, at = numbers_beside(kind, hanging, answers=30)
+
+    assert [42_000] * 30 == got
+    assert 1 > at
+
+
+def test_a_hundred_objects_take_no_number_of_another_namespace_where_the_text_names_the_target_alone(kind):
+    """
+    Each of them asks a question of its own. Found: it had a share of its own with it, and a hundred had all 32
+    connections. One asks what `prod` asks, and waits behind the others of its namespace, as their 24 connections hang.
+    """
+    names = [*(f"slow-{number}" for number in range(100)), "shop"]
+    hanging = [measured(namespace="hostile", target=TargetRef("apps/v1", "Deployment", name)) for name in names]
+
+    got, at = numbers_beside(kind, hanging, answers=30, **OF_TARGET[kind])
 
     assert [42_000] * 30 == got
     assert 1 > at

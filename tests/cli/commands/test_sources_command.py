@@ -17,8 +17,10 @@ GOOD = """sources:
     url: {url: "http://queues/$namespace/$target", value: length}
   own:
     prometheus: {url: "http://prometheus:9090", query: 'sum(requests{namespace="$namespace", app="$target"})'}
+  named:
+    url: {url: "http://queues/$metric/$target", format: text}
   total:
-    url: {url: "http://queues/total", format: text}
+    url: {url: "http://queues/total/$metric", format: text}
 """
 
 
@@ -33,10 +35,11 @@ def test_each_source_is_told_with_the_type_by_which_an_object_asks_for_it():
     assert 0 == done.exit_code
     assert [
         "inflight: type: Pods, http_requests_in_flight at port metrics/metrics of each pod",
+        "named: type: External, text from http://queues/$metric/$target, a request for each namespace, target",
         "own: type: External, from http://prometheus:9090, a request for each namespace, target",
         "queue: type: External, json from http://queues/$namespace/$target, a request for each namespace, target",
         f"requests: type: External, from http://prometheus:9090, one request for all objects: {joined}",
-        "total: type: External, text from http://queues/total, one request for all objects",
+        "total: type: External, text from http://queues/total/$metric, one request for all objects",
     ] == done.stdout.splitlines()
 
 
