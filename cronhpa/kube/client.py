@@ -25,10 +25,11 @@ from yarl import URL
 
 from cronhpa.core.model.printable import shortened, without_url_secrets
 from cronhpa.kube.depth import decoded
-from cronhpa.kube.errors import UNREADABLE, ClusterError, FieldCause, text_of
+from cronhpa.kube.errors import UNREADABLE, ClusterError, FieldCause
 from cronhpa.kube.fence import FENCED, NOT_LEADING, Fence, FencedBody, unfenced
 from cronhpa.kube.session import CONNECT_SECONDS, USER_AGENT, ApiSession
 from cronhpa.kube.throttles import Throttles, retry_after
+from cronhpa.ports.client_errors import error_text
 
 LOG = logging.getLogger(__name__)
 
@@ -240,7 +241,7 @@ class Client:
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 if isinstance(error, aiohttp.ClientSSLError):
                     await self._session.follow_rotation()
-                raise ClusterError(0, "Unreachable", f"watch of {path}: {text_of(error)}") from error
+                raise ClusterError(0, "Unreachable", f"watch of {path}: {error_text(error)}") from error
 
     def _url(self, path: str) -> URL:
         """The URL of a path that `path_of` has quoted already."""
@@ -311,7 +312,7 @@ class Client:
                 if isinstance(error, aiohttp.ClientSSLError):
                     await self._session.follow_rotation()
                 self.requests[method, "error"] += 1
-                raise ClusterError(0, "Unreachable", f"{method} {path}: {text_of(error)}") from error
+                raise ClusterError(0, "Unreachable", f"{method} {path}: {error_text(error)}") from error
         raise AssertionError("every attempt returns or raises")
 
 

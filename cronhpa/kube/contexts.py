@@ -16,8 +16,9 @@ from msgspec import Struct
 
 from cronhpa.core.model.printable import shortened
 from cronhpa.kube.credentials import pod_namespace
-from cronhpa.kube.errors import ClusterError, text_of
+from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.kubeconfig import KubeconfigError, configure, default_location, files_of, read_kubeconfig
+from cronhpa.ports.client_errors import error_text
 
 _DEFAULT_NAMESPACE = "default"
 # Contexts that an error names; a list of a hundred helps nobody.
@@ -60,7 +61,7 @@ def find_access(kubeconfig: str | None = None, context: str | None = None) -> Ac
         configure(configuration, merged, current)
     # The package raises anything for a file that is no kubeconfig: TypeError, KeyError, ...
     except Exception as error:
-        raise _no_way(f"{location}: {text_of(error)}") from error
+        raise _no_way(f"{location}: {error_text(error)}") from error
     return Access(configuration, _namespace_of(named[current]), current)
 
 

@@ -11,8 +11,9 @@ import aiohttp
 import kubernetes.config
 from kubernetes.client import Configuration
 
-from cronhpa.kube.errors import ClusterError, text_of
+from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.kubeconfig import KubeconfigError, configure, default_location, read_kubeconfig
+from cronhpa.ports.client_errors import error_text
 
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -35,7 +36,7 @@ def load_configuration(kubeconfig: str | None = None, context: str | None = None
     # The package raises anything for a file that is no kubeconfig: TypeError, KeyError, ...
     except Exception as error:
         where = "" if isinstance(error, KubeconfigError) else f"{kubeconfig or 'the default kubeconfig'}: "
-        problem = " ".join(f"{where}{text_of(error)}".split())
+        problem = " ".join(f"{where}{error_text(error)}".split())
         otherwise = "run in a cluster, or " if kubeconfig is None and context is None else ""
         remedy = f"{otherwise}name a kubeconfig with --kubeconfig, and its context with CRONHPA_CONTEXT"
         message = f"no way to the Kubernetes API: {problem}; {remedy}"

@@ -6,8 +6,6 @@ from http import HTTPStatus
 
 from msgspec import Struct
 
-from cronhpa.core.model.printable import without_url_secrets
-
 # Errors of decoding somebody else's answer: msgspec's own, and those of text that is not UTF-8, are ValueErrors; deeply
 # nested lists end in a RecursionError.
 UNREADABLE = (ValueError, RecursionError)
@@ -57,8 +55,3 @@ def is_missing(error: ClusterError) -> bool:
 def is_ambiguous(error: ClusterError) -> bool:
     """Whether a write that ended in this error may have been done: no answer, or an internal error of the server."""
     return error.status == 0 or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-
-
-def text_of(error: BaseException) -> str:
-    """The text of an error without passwords of URLs; its type if it has no text, such as that of a timeout."""
-    return without_url_secrets(str(error)) or type(error).__name__

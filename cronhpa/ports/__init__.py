@@ -1,1 +1,1 @@
-"""What many share: places and turns, and connections to our own ports, for /metrics, probes and the page."""
+"""What many share: places and turns, connections to our own ports (/metrics, probes, the page), the words of errors."""

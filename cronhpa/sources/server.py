@@ -25,7 +25,8 @@ from pydantic import AfterValidator, Field, model_validator
 from yarl import URL
 
 from cronhpa.core.model.instant import SECOND
-from cronhpa.core.model.printable import secret_of, without_secrets, without_url_secrets
+from cronhpa.core.model.printable import secret_of, without_secrets
+from cronhpa.ports.client_errors import error_text
 from cronhpa.ports.fair_places import FairPlaces
 from cronhpa.sources.loop_share import LOOP_SHARE, LoopShare, PacedConnector
 from cronhpa.sources.no_answer import BROKEN, FILE_UNREADABLE, UNTRUSTED, NoAnswerError, no_answer_within, unreachable
@@ -150,7 +151,7 @@ class SourceConnection:
                         take(part)
                     return response
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _no_answer(error, definition.timeout_seconds) from None
+            raise _no_answer(error, definition.timeout_seconds, self._secrets) from None
 
     async def read(
         self, method: str, url: URL, *, bytes_max: int, headers: Mapping[str, str], form: Any = None
@@ -238,8 +239,8 @@ def _read(path: Path) -> str:
     return secret_of(path.read_text(), path)
 
 
-def _no_answer(error: Exception, seconds: float) -> NoAnswerError:
-    cause = without_url_secrets(str(error)) or type(error).__name__
+def _no_answer(error: Exception, seconds: float, secrets: tuple[str, ...]) -> NoAnswerError:
+    cause = error_text(error, secrets)
     if isinstance(error, TimeoutError):
         return NoAnswerError("Timeout", no_answer_within(seconds), cause)
     if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):

@@ -258,6 +258,21 @@ async def test_the_address_of_a_feed_may_be_a_secret(followed, path, server, tmp
     assert ["Closed"] == followed.titles()
 
 
+async def test_a_secret_address_is_in_no_log_where_its_server_answers_no_http(followed, path, tmp_path, caplog):
+    async def garbage(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 what\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(garbage, "127.0.0.1", 0) as server:
+        (tmp_path / "address").write_text(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/private-1234/c.ics")
+        path.write_text(f"calendars: {{company: {{urlFile: {tmp_path / 'address'}}}}}")
+        await followed.becomes("the connection broke before the answer was whole", of=followed.problem_if_any)
+
+    assert "(ClientResponseError: Bad status line)" in caplog.text
+    assert "private-" not in caplog.text
+
+
 @pytest.mark.parametrize("secret", ["s3cr$t", "$3cret", "s3cret$"])
 async def test_a_secret_address_that_cannot_be_used_is_told_to_nobody(followed, path, tmp_path, caplog, secret):
     """Found: tenants read the whole path of an address with a dollar sign in the conditions of their objects."""

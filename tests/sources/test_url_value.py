@@ -173,20 +173,28 @@ async def test_a_server_is_trusted_by_the_stated_authority_alone_and_gets_our_ce
         assert "Untrusted" == (await valued(port, scheme="https")).reason
 
 
-async def test_an_answer_that_is_no_http_is_logged_without_the_query(caplog):
-    async def garbage(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 what\r\n\r\n")
+async def test_an_answer_that_is_no_http_is_logged_without_the_query_and_the_token_that_it_repeats(tmp_path, caplog):
+    (tmp_path / "token").write_text("t0k3n")
+
+    async def echo(reader, writer):
+        writer.write(await reader.readuntil(b"\r\n\r\n"))
         writer.close()
 
-    async with await asyncio.start_server(garbage, "127.0.0.1", 0) as server:
-        asked = source(server.sockets[0].getsockname()[1], path="/a?key=s3cr3t&of=$name")
-        await asked.value(measured("a"))
-        await asked.close()
+    async def echo_headers(reader, writer):
+        request = await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nyou sent " + request.partition(b"\r\n")[2])
+        writer.close()
 
-    (told,) = [record.getMessage() for record in caplog.records if record.name.startswith("cronhpa.sources")]
-    assert "the connection broke" in told
-    assert "s3cr3t" not in told
+    for answer in (echo, echo_headers):
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            await valued(port, path="/a?key=s3cr3t&of=$name", tokenFile=str(tmp_path / "token"))
+
+    broken = "source length: the connection broke before the answer was whole"
+    assert [
+        f"{broken} (ClientResponseError: Bad status line)",
+        f"{broken} (ClientResponseError: Invalid header token)",
+    ] == [record.getMessage() for record in caplog.records if record.name.startswith("cronhpa.sources")]
 
 
 async def test_a_trouble_is_logged_once_and_names_no_more_than_the_host(caplog):

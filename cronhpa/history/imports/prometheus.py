@@ -22,9 +22,10 @@ from msgspec import Struct
 from yarl import URL
 
 from cronhpa.core.model.instant import DAY, MINUTE, SECOND, Nanoseconds
-from cronhpa.core.model.printable import secret_of, shortened, without_secrets, without_url_secrets
+from cronhpa.core.model.printable import secret_of, shortened, without_secrets
 from cronhpa.core.model.spec import TargetRef
 from cronhpa.history.imports.promql import ContainerName, Names, QueryError, QueryTemplate
+from cronhpa.ports.client_errors import error_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -275,9 +276,8 @@ class Prometheus:
             told = f"{where}: no whole answer within {_TIMEOUT_SECONDS} s: one that answers sooner is needed"
             raise PrometheusUnusableError(told) from None
         except (aiohttp.ClientError, OSError, ValueError) as problem:
-            # aiohttp's error texts may quote the request, down to a header.
-            text = without_url_secrets(str(problem)) or type(problem).__name__
-            raise PrometheusUnusableError(f"{where}: {shortened(text, _TEXT_MAX)}: is that a Prometheus?") from None
+            text = shortened(error_text(problem, self._secrets), _TEXT_MAX)
+            raise PrometheusUnusableError(f"{where}: {text}: is that a Prometheus?") from None
 
 
 def prometheus_url(text: str) -> URL:

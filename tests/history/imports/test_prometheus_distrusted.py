@@ -242,6 +242,23 @@ async def test_user_and_password_of_the_url_are_sent_and_told_to_nobody(store, c
     assert PASSWORD not in caplog.text
 
 
+async def test_a_token_that_a_server_repeats_in_a_line_that_is_no_http_is_told_to_nobody(tmp_path):
+    (tmp_path / "token").write_text(PASSWORD)
+
+    async def echo(reader, writer):
+        request = await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nyou sent " + request.partition(b"\r\n")[2])
+        writer.close()
+
+    async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(PrometheusError) as raised:
+            await loaded(url, token_file=tmp_path / "token")
+
+    told = f"{url}/api/v1/query_range: ClientResponseError: Invalid header token: is that a Prometheus?"
+    assert told == str(raised.value)
+
+
 @pytest.mark.parametrize(
     "url",
     [
