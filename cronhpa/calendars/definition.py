@@ -11,16 +11,14 @@ from pydantic.alias_generators import to_camel
 from yarl import URL
 
 from cronhpa.core.model.nearest import nearest
-from cronhpa.core.model.printable import printable, shortened, without_url_secrets
 from cronhpa.history.imports.promql import QueryError
-from cronhpa.sources.parse import SourcesError, line_at, loaded_yaml
+from cronhpa.sources.parse import SourcesError, line_at, loaded_yaml, refusal
 from cronhpa.sources.server import ServerFields
 from cronhpa.sources.source import StrictModel, text_of
 from cronhpa.sources.url_template import UrlTemplate
 
 CALENDARS_MAX = 100
 """The most calendars: each is read by itself."""
-_INPUT_MAX = 200
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _PLACES = ("file", "url", "urlFile")
 
@@ -31,7 +29,7 @@ def checked_url(text: str) -> URL:
         raise ValueError("write https:// in place of webcal://")
     try:
         has_placeholders = bool(UrlTemplate(text).names)
-    except QueryError:  # its words repeat the address, which may be a secret, and tenants read why
+    except QueryError:
         has_placeholders = True
     if has_placeholders:
         raise ValueError("it holds a $: a calendar's address has no placeholders, write %24")
@@ -52,7 +50,7 @@ class CalendarDefinition(ServerFields):
     )
     url_file: Path | None = Field(None, description="a file with the address of a feed, where the address is a secret")
     refresh_seconds: int = Field(
-        900, ge=60, le=86_400, description="how often a feed is read: a whole number of seconds from 60 to 86400"
+        900, ge=60, le=86_400, description="a whole number of seconds from 60 to 86400: how often a feed is read"
     )
 
     @model_validator(mode="after")
@@ -80,20 +78,19 @@ def parse_calendars(text: str, where: str) -> dict[str, CalendarDefinition]:
     """
     body, node, repeated = loaded_yaml(text, where)
     problems = [f"{where}:{key.line}: {key.key} stands here twice: each name once is accepted" for key in repeated]
+    accepted = {one.alias or name: one.description for name, one in CalendarDefinition.model_fields.items()}
     try:
         file = _File.model_validate(body)
     except ValidationError as error:
         for found in error.errors():
             path = tuple(part for part in found["loc"] if part != "[key]")
             field = ".".join(map(str, path)) or "the file"
-            problem = found["msg"].removeprefix("Value error, ")
+            problem = refusal(found, path)
             if found["type"] == "extra_forbidden":
-                names = [one.alias or name for name, one in CalendarDefinition.model_fields.items()]
-                meant = nearest(str(path[-1]), names)
-                problem = f"there is no such field: {f'did you mean {meant}?' if meant else ', '.join(names)}"
-            elif isinstance(found["input"], str | int | float):
-                shown = printable(shortened(without_url_secrets(repr(found["input"])), _INPUT_MAX))
-                problem = f"{shown}: {problem}"
+                meant = nearest(str(path[-1]), accepted)
+                problem = f"there is no such field: {f'did you mean {meant}?' if meant else ', '.join(accepted)}"
+            elif path[2:] and accepted.get(path[2]):
+                problem = f"{problem}: accepted is {accepted[path[2]]}"
             problems.append(f"{where}:{line_at(node, path)}: {field}: {problem}")
     if problems:
         raise SourcesError(tuple(problems))

@@ -23,6 +23,8 @@ from cronhpa.sources.source import Definition, StrictModel, text_of
 BYTES_MAX = 2**20
 _NODES_MAX = 50_000
 _INPUT_MAX = 200
+# An address or a user name that is refused may hold a password where nothing tells it from the rest.
+_NOT_SHOWN = {"url", "urlFile", "username"}
 
 
 class SourcesError(ValueError):
@@ -120,24 +122,25 @@ def _told(error: ErrorDetails, node: Any, where: str) -> str:
     # pydantic adds the branch of a union to the path; no field of the file has such a name.
     path = tuple(part for part in path if not isinstance(part, str) or "[" not in part)
     field = ".".join(("", *map(str, path)))[1:] or "the file"
-    kind, message = error["type"], error["msg"].removeprefix("Value error, ")
-    if kind in {"model_type", "dict_type"}:
-        message = "fields by name are accepted here"
     line = line_at(node, path)
-    if kind == "missing":
+    if error["type"] == "missing":
         return f"{where}:{line}: {field}: it is missing{_accepted(path)}"
-    if kind == "extra_forbidden":
+    if error["type"] == "extra_forbidden":
         fields = _fields(path[:-1])
         meant = nearest(str(path[-1]), fields)
         accepted = f"{', '.join(fields)} are accepted" if meant is None else f"did you mean {meant}?"
         return f"{where}:{line}: {field}: there is no such field: {accepted}"
-    value = error["input"]
-    shown = (
-        ""
-        if isinstance(value, dict | BaseModel)
-        else f"{printable(shortened(without_url_secrets(repr(value)), _INPUT_MAX))}: "
-    )
-    return f"{where}:{line}: {field}: {shown}{message}{_accepted(path)}"
+    return f"{where}:{line}: {field}: {refusal(error, path)}{_accepted(path)}"
+
+
+def refusal(error: ErrorDetails, path: tuple[Any, ...]) -> str:
+    """What was found at a path of a settings file, and why it is refused."""
+    if error["type"] in {"model_type", "dict_type"}:
+        return "it has no fields: fields by name are accepted here"
+    message, value = error["msg"].removeprefix("Value error, "), error["input"]
+    if isinstance(value, dict | BaseModel) or path[-1] in _NOT_SHOWN:
+        return message
+    return f"{printable(shortened(without_url_secrets(repr(value)), _INPUT_MAX))}: {message}"
 
 
 def _model(path: tuple[Any, ...]) -> type[BaseModel] | None:

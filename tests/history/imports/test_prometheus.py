@@ -137,7 +137,7 @@ async def test_an_unreachable_prometheus_is_named_with_its_address():
     ("metric", "queries", "said"),
     [
         ("requests", {}, "there is no query for requests, only for cpu, memory: add one for this metric"),
-        ("cpu", {"cpu": "load{$cluster}"}, "the query for cpu: $cluster is unknown: $namespace, $name"),
+        ("cpu", {"cpu": "load{$cluster}"}, "the query for cpu: a dollar sign begins no known name: $namespace, $name"),
     ],
 )
 def test_a_query_that_is_missing_or_holds_an_unknown_name_is_told(metric, queries, said):
