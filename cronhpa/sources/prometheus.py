@@ -6,7 +6,7 @@ Answers are distrusted: anything but one finite, recent number of 0 or more for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -28,7 +28,10 @@ from cronhpa.sources.source import Label, MeasuredObject, SourceContext, request
 
 # 20,000 objects of one query, and more labels than they need.
 _ANSWER_BYTES = 2**23
+# A dozen labels each. Eight mebibytes of nothing but commas would be 300 MB once decoded.
+_COMMAS_MAX = 300_000
 _AT_ONCE_BYTES = 2**17
+_TOO_MANY = "its answer has more series or labels than 20,000 objects need: sum by (namespace, deployment), for example"
 _TEXT_MAX = 300
 
 # (seconds since the epoch, number as text).
@@ -52,7 +55,9 @@ class _Answer(Struct, frozen=True, rename="camel"):
 
 
 _ANSWER = msgspec.json.Decoder(_Answer)
-_VECTOR = msgspec.json.Decoder(list[_Series])
+# msgspec keeps the interpreter until it has decoded a text: series are decoded one by one.
+_VECTOR = msgspec.json.Decoder(list[msgspec.Raw])
+_ONE_SERIES = msgspec.json.Decoder(_Series)
 _SCALAR = msgspec.json.Decoder(_Point)
 
 
@@ -179,6 +184,8 @@ class PrometheusValues(ServerSource[Vector]):
 
 def read_vector(body: bytes, labels: Sequence[str]) -> Vector:
     """The numbers of an answer. Raises NoAnswerError for an answer of another API, and for an error of Prometheus."""
+    if body.count(b",") > _COMMAS_MAX:
+        raise NoAnswerError("TooLarge", _TOO_MANY)
     try:
         answer = _ANSWER.decode(body)
         if answer.status == "error" or answer.error:
@@ -190,7 +197,7 @@ def read_vector(body: bytes, labels: Sequence[str]) -> Vector:
             case "scalar":
                 return Vector((), {(): _SCALAR.decode(answer.data.result)})
             case "vector":
-                return Vector(labels, _by_labels(_VECTOR.decode(answer.data.result), labels))
+                return Vector(labels, _by_labels(map(_ONE_SERIES.decode, _VECTOR.decode(answer.data.result)), labels))
             case other:
                 reason = printable(shortened(other, _TEXT_MAX))
                 raise NoAnswerError("NoNumbers", f"its query gives a {reason}: an instant vector or a scalar is needed")
@@ -198,7 +205,7 @@ def read_vector(body: bytes, labels: Sequence[str]) -> Vector:
         raise NoAnswerError("Malformed", "its answer is none of Prometheus' HTTP API") from None
 
 
-def _by_labels(series: list[_Series], labels: Sequence[str]) -> dict[tuple[str, ...], _Point | None]:
+def _by_labels(series: Iterable[_Series], labels: Sequence[str]) -> dict[tuple[str, ...], _Point | None]:
     """A point for each combination of label values, None where several series have it. A histogram's is no number."""
     points: dict[tuple[str, ...], _Point | None] = {}
     for one in series:

@@ -1,6 +1,7 @@
 """cronhpa.sources.prometheus: the number of an object in a Prometheus answer, or why there is none."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -87,6 +88,40 @@ def test_where_one_number_is_meant_two_series_are_none():
 
     assert isinstance(number, Absent)
     assert "several series where one is meant, such as a sum(...) of them" in number.message
+
+
+def many(series, count):
+    return vector().replace(b"[]", b"[" + b",".join([series] * count) + b"]")
+
+
+def test_a_series_of_a_dozen_labels_for_each_of_twenty_thousand_objects_is_read():
+    """Of a series 11 commas between labels, one before its value and one in it, and one behind it: 14 x 20,000."""
+    labels = ",".join(f'"label{number}":"x"' for number in range(12))
+    body = many(f'{{"metric":{{{labels}}},"value":[1,"2"]}}'.encode(), 20_000)
+
+    assert 14 * 20_000 == pytest.approx(body.count(b","), abs=3)
+    assert "NotOne" == value(body, ("label0",), ("x",)).reason
+
+
+def test_an_answer_of_more_series_than_twenty_thousand_objects_have_is_not_decoded():
+    """Found: eight mebibytes of `{}` took 286 MiB, and kept the interpreter for 0.3 s."""
+    with pytest.raises(NoAnswerError, match="its answer has more series or labels than 20,000 objects need") as raised:
+        read_vector(many(b"{}", 300_002), LABELS)
+
+    assert "TooLarge" == raised.value.reason
+
+
+def test_series_are_decoded_one_by_one():
+    """A series that is not decoded yet takes 65 bytes with its place in the list. All of them decoded took 455 each."""
+    body = many(b'{"metric":{"namespace":"prod","deployment":"shop"},"value":[1772366400,"42"]}', 20_000)
+    tracemalloc.start()
+    try:
+        read_vector(body, LABELS)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 2 * 65 * 20_000
 
 
 JSON = st.recursive(
