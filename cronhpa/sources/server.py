@@ -43,6 +43,8 @@ REQUESTS_AT_ONCE = 32
 _OF_ONE_NAMESPACE = REQUESTS_AT_ONCE * 3 // 4
 # The part of its deadline after which an answer is slow.
 _SLOW_SHARE = 1 / 5
+# A Prometheus may refuse each query in other words.
+_TROUBLES_MAX = 10
 # Logins are rotated files; they are read again this often.
 _LOGIN_SECONDS = 5.0
 TOO_COSTLY = f"to parse its answers takes more than {LOOP_SHARE:.0%} of a CPU: shorten them, or ask less often"
@@ -264,7 +266,7 @@ class SharedRequests(Generic[T]):
         self._timeout_seconds = timeout_seconds
         self._answers: SharedAnswers[T | NoAnswerError] = SharedAnswers(lambda: asyncio.get_running_loop().time())
         self._places = FairPlaces(REQUESTS_AT_ONCE, _OF_ONE_NAMESPACE, timeout_seconds * _SLOW_SHARE)
-        # The messages of the errors since the last answer, so that each problem is logged once.
+        # The first messages of errors since the last answer, so that each problem is logged once.
         self._troubles: set[str] = set()
 
     async def ask(
@@ -282,9 +284,9 @@ class SharedRequests(Generic[T]):
         try:
             answer = await self._connected(account, send)
         except NoAnswerError as error:
-            if error.message not in self._troubles:
+            if error.message not in self._troubles and len(self._troubles) < _TROUBLES_MAX:
                 LOG.warning("source %s: %s (%s)", self._source, error.message, error.cause or self._host)
-            self._troubles.add(error.message)
+                self._troubles.add(error.message)
             return error
         if self._troubles:
             LOG.info("source %s answers again", self._source)

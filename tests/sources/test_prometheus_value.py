@@ -169,6 +169,25 @@ async def test_a_server_is_trusted_by_the_stated_authority_alone_and_gets_our_ce
         assert "Untrusted" == (await valued(port, scheme="https")).reason
 
 
+async def test_of_troubles_whose_words_differ_ten_are_logged_until_an_answer(caplog):
+    """Found: all words of a Prometheus that refuses each query in other ones were kept, and logged."""
+    words = iter([*"abcdefghijkl", None, "m"])
+
+    async def answer(request):
+        word = next(words)
+        refusal = web.json_response({"status": "error", "error": word}, status=400)
+        return vector(({}, "1")) if word is None else refusal
+
+    async with serving(answer) as port:
+        asked = source(port)
+        for name in "abcdefghijklmn":
+            await asked.value(measured(target=TargetRef("apps/v1", "Deployment", name)))
+        await asked.close()
+
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [f"source requests: it refused the query: {word} (127.0.0.1)" for word in "abcdefghijm"] == told
+
+
 async def test_each_trouble_is_logged_once_and_its_end_too(caplog):
     works = False
 
