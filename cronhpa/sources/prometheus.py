@@ -219,7 +219,8 @@ def milli_value(point: _Point, now: Nanoseconds, max_age_seconds: int) -> int | 
     """A number with its instant in milli-units, or why it is no value."""
     at, text = point
     try:
-        value = float(text)
+        # Python reads 1_000, too, and the digits of every script.
+        value = float(text if text.isascii() and "_" not in text else "")
     except ValueError:
         return Absent("NoNumber", f"{printable(shortened(text, _TEXT_MAX))!r} is no number")
     if not isfinite(at) or abs(now / SECOND - at) > max_age_seconds:

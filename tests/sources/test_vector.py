@@ -56,6 +56,8 @@ def test_of_an_answer_about_many_objects_each_gets_its_own():
         (vector(shop("+Inf")), "NoNumber", "its number is inf"),
         (vector(shop("-Inf")), "NoNumber", "its number is -inf"),
         (vector(shop("many")), "NoNumber", "'many' is no number"),
+        (vector(shop("1_000")), "NoNumber", "'1_000' is no number"),
+        (vector(shop("\u0664\u0662")), "NoNumber", "is no number"),
         (vector(shop("-0.001")), "Negative", "below zero"),
         (vector(shop("1e17")), "TooLarge", "larger than any quantity"),
         (vector(shop("3", age=121)), "Stale", "more than 120 s away from the operator's clock"),
