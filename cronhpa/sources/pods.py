@@ -47,10 +47,18 @@ _IDS = count()
 
 Address = IPv4Address | IPv6Address
 # Metadata services whose address is not link-local: AWS and Google by IPv6, Alibaba, Azure, Oracle. And NAT64
-# (RFC 6052), behind which any address of IPv4 is.
+# (RFC 6052, RFC 8215), behind which any address of IPv4 is.
 _NO_PODS = tuple(
     ip_network(text)
-    for text in ("fd00:ec2::/32", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.0/24", "64:ff9b::/96")
+    for text in (
+        "fd00:ec2::/32",
+        "fd20:ce::254",
+        "100.100.100.200",
+        "168.63.129.16",
+        "192.0.0.0/24",
+        "64:ff9b::/96",
+        "64:ff9b:1::/48",
+    )
 )
 _Z, _ERROR = 1.96, 0.05
 POPULATION_MIN = 30

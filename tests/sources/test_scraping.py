@@ -178,7 +178,7 @@ async def test_of_many_alike_pods_a_sample_is_asked_and_the_sum_is_right_to_five
     "ip",
     ["127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "0.0.0.0",
      "224.0.0.1", "::", "localhost", "10.0.0.1/", "10.0.0.1:22", "10.0.0.1@evil", "1", "0x7f.1", "", "fe80::1%eth0",
-     "fd00:ec2::254", "100.100.100.200", "64:ff9b::a9fe:a9fe"],
+     "fd00:ec2::254", "100.100.100.200", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe"],
 )  # fmt: skip
 def test_an_address_that_is_no_pods_is_not_asked(ip):
     with pytest.raises(NoAnswerError, match=r"its IP is none of|it has no IP"):
