@@ -89,8 +89,8 @@ def parse_calendars(text: str, where: str) -> dict[str, CalendarDefinition]:
             if found["type"] == "extra_forbidden":
                 meant = nearest(str(path[-1]), accepted)
                 problem = f"there is no such field: {f'did you mean {meant}?' if meant else ', '.join(accepted)}"
-            elif path[2:] and accepted.get(path[2]):
-                problem = f"{problem}: accepted is {accepted[path[2]]}"
+            elif path[2:] and (description := accepted.get(str(path[2]))):
+                problem = f"{problem}: accepted is {description}"
             problems.append(f"{where}:{line_at(node, path)}: {field}: {problem}")
     if problems:
         raise SourcesError(tuple(problems))

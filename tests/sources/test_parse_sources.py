@@ -176,7 +176,7 @@ SECRET_URLS = [
 
 @pytest.mark.parametrize(("kind", "rest"), [("prometheus", "query: up"), ("url", "value: a")])
 @pytest.mark.parametrize("address", SECRET_URLS)
-def test_a_secret_in_a_url_that_is_refused_is_told_to_nobody(kind, rest, address):
+def test_a_password_in_a_url_is_told_to_nobody(kind, rest, address):
     """Found: what a pattern took for no password, or for the end of a query, was told."""
     (told,) = problems(f"sources: {{one: {{{kind}: {{url: '{address}', {rest}}}}}}}")
 
