@@ -19,7 +19,7 @@ from copied import copied
 from lives import CPU, cronhpa, deployment
 from model_api import START
 from simulated_invariants import OPEN_END, YOUNGER_FLOOR, Judge
-from simulated_replica import LEASE, OTHER_LEASE, SimulatedReplica
+from simulated_replica import LEASE, OTHER_LEASE, TIMING, SimulatedReplica
 from simulated_shards import SHARDS, SimulatedShardReplica
 from simulated_world import Violation, World
 from virtual_time import live
@@ -538,7 +538,21 @@ class Hour:
         self.judge.stir("edit undone")
         self.world.counts["restores"] += 1
         self.judge.spec = spec
-        self.world.restore(backup)
+        self.world.restore(backup, with_leases=self._know_the_leader)
+
+    @property
+    def _know_the_leader(self) -> bool:
+        """
+        Whether every process has looked at the Leases since one was taken last. Else a restored one can be what it saw
+        last: it is taken at once, beside whoever took it meanwhile (docs/engineering/reliability.md).
+        """
+        looked = 4 * TIMING.retry
+        troubles = ("freeze", "partition", "outage", "storm", "slowness")
+        return (
+            self.world.seconds() - self.world.taken_at > looked
+            and not any(trouble.startswith(troubles) for trouble in self.judge.since)
+            and not any(self.judge.stirred(trouble, looked) for trouble in troubles)
+        )
 
     async def _clock(self) -> None:
         step = self.dice.choice([-1, 1]) * self.dice.choice([7.0, 90.0, 900.0, 7200.0])

@@ -149,6 +149,7 @@ class World(ModelApi):
         self.renewed: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_RENEWALS_KEPT))
         # By the same text, when somebody last took it after a release.
         self.taken_free: dict[str, float] = {}
+        self.taken_at = 0.0
         self._log: dict[str, list[tuple[int, str, bytes]]] = defaultdict(list)
         self._news: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._epochs: dict[str, int] = defaultdict(int)
@@ -293,10 +294,12 @@ class World(ModelApi):
         """What etcd has now."""
         return Backup(self.version, {plural: copied(self.objects[plural]) for plural in (*sorted(_WATCHED), LEASES)})
 
-    def restore(self, backup: Backup) -> None:
+    def restore(self, backup: Backup, *, with_leases: bool) -> None:
         """Puts etcd back to a backup: objects and versions are as they were then, and every watch breaks."""
         self.version = backup.version
         for plural, objects in backup.objects.items():
+            if plural == LEASES and not with_leases:
+                continue
             self.objects[plural] = copied(objects)
             self._log[plural] = [entry for entry in self._log[plural] if entry[0] <= backup.version]
             self.cut_watches(plural)
@@ -350,6 +353,8 @@ class World(ModelApi):
                 namespace, name = resource["metadata"]["namespace"], resource["metadata"]["name"]
                 if holder:
                     self.renewed[f"{namespace}/{name}"].appendleft(self.seconds())
+                    if self.led_last.get((namespace, name)) != holder:
+                        self.taken_at = self.seconds()
                     if self.led_last.get((namespace, name)) == "":
                         self.taken_free[f"{namespace}/{name}"] = self.seconds()
                 self.led_last[namespace, name] = holder

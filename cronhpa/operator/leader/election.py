@@ -11,8 +11,8 @@ Three rules are stricter than client-go's:
   leader may be the one whose Lease somebody deleted: it takes the Lease back at its next renewal, and if it cannot,
   its fence closes in time. Where every object names another Lease, nobody can have led by this one: the replica leads
   at once.
-- A Lease that names this replica, and has changed without its doing, comes from a restored store. It is waited for
-  like any other: whoever led meanwhile may still write, and knows more.
+- A Lease whose version fell comes from a restored store. It is waited for, whomever it names: whoever led since the
+  backup may still write, and knows more.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from msgspec.structs import replace
 
 from cronhpa.core.metrics.arithmetic import INT32_MAX
 from cronhpa.kube.clock import Clock
-from cronhpa.kube.errors import ClusterError, is_ambiguous
+from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import Lease, LeaseName, LeaseSpec, micro_time
+from cronhpa.kube.resource_versions import version_number
 
 LOG = logging.getLogger(__name__)
 
@@ -175,6 +176,7 @@ class Elector:
         self._lease: Lease | None = None
         # Of the last Lease that there was. Empty: this replica did not see it. None: there was none at any look.
         self._record: LeaseSpec | None = None
+        self._version = 0
         # When this replica saw the record change last.
         self._seen_at = -math.inf
         self._is_overdue = False
@@ -226,9 +228,11 @@ class Elector:
         if self.leadership.is_leading:
             return self._identity
         spec = None if self._lease is None else self._lease.spec
-        if spec is None or spec.holder == self._identity or not self._is_live(spec):
+        if spec is None or not self._is_live(spec):
             return ""
-        return spec.holder
+        if self._is_restored:
+            return UNKNOWN
+        return "" if spec.holder == self._identity else spec.holder
 
     @property
     def is_deleted(self) -> bool:
@@ -341,7 +345,8 @@ class Elector:
             leadership.ended(spec.holder)
             if self._is_restored:
                 LOG.warning(
-                    "Lease %s: it was put back to a time at which this replica led: it takes it in %.0f s",
+                    "Lease %s: its version fell, as after a restore: whoever led since may still write: "
+                    "a replica takes it in %.0f s",
                     self._name,
                     free_at - self._clock.monotonic(),
                 )
@@ -387,12 +392,8 @@ class Elector:
 
     async def _answered(self, writing: Awaitable[Lease]) -> Lease:
         """The answer to a write of the Lease. A write without an answer may have succeeded."""
-        was_unanswered, self._is_unanswered = self._is_unanswered, True
-        try:
-            answer = await writing
-        except ClusterError as error:
-            self._is_unanswered = was_unanswered or is_ambiguous(error)
-            raise
+        self._is_unanswered = True
+        answer = await writing
         self._is_unanswered = False
         return answer
 
@@ -423,18 +424,19 @@ class Elector:
     def _note(self, lease: Lease) -> None:
         # Only the record counts, as in client-go: an edit of a label is no sign of life.
         if self._lease is None or lease.spec != self._lease.spec:
-            is_changed = self._record is not None and lease.spec != self._record and not self._leads_still()
-            is_ours = lease.spec.holder == self._identity
-            self._is_restored = is_ours and is_changed and not self._is_unanswered
+            is_older = version_number(lease.version) < self._version
+            self._is_restored = is_older and not self._leads_still()
             self._seen_at = self._clock.monotonic()
             self._is_overdue = False
-        self._lease, self._record = lease, lease.spec
+        self._lease, self._record, self._version = lease, lease.spec, version_number(lease.version)
 
     def _is_live(self, spec: LeaseSpec) -> bool:
         return self._clock.monotonic() < self._seen_at + self._respected_seconds(spec)
 
     def _respected_seconds(self, spec: LeaseSpec) -> float:
-        return respected_seconds(spec, self._timing.lease)
+        seconds = respected_seconds(spec, self._timing.lease)
+        # A Lease that was free at the backup states a second.
+        return max(seconds, self._timing.lease) if self._is_restored else seconds
 
     def _spec(self, before: LeaseSpec) -> LeaseSpec:
         now = micro_time(self._clock.now())
