@@ -211,6 +211,36 @@ def test_who_leads_after_it_was_cut_off_waits_for_the_planned_events_that_it_may
     assert down_at >= 300
 
 
+def test_who_leads_after_it_was_frozen_waits_for_the_hpa_that_its_watch_never_told_of():
+    """
+    From 100 s on its watch tells nothing, and at 150 s somebody makes an HPA. The watch breaks as it wakes, at 195 s,
+    and lists fail until 215 s. Found: it scaled beside the HPA at once, as it had lost the watch 5 s before.
+    """
+
+    async def scenario():
+        api = shop(2, 1000)
+        replica = SometimesLeader()
+        async with Life(api, replica=replica):
+            await until(100)
+            replica.end()
+            await until(150)
+            ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+            rival = {"metadata": {"namespace": "prod", "name": "rival", "resourceVersion": "9"}}
+            api.objects["horizontalpodautoscalers"]["prod", "rival"] = {**rival, "spec": {"scaleTargetRef": ref}}
+            await until(195)
+            api.faults = [Fault("GET", "/horizontalpodautoscalers$", status=503, times=None)]
+            api.cut_watches("horizontalpodautoscalers")
+            await until(200)
+            api.load["prod", "shop"] = 9000
+            replica.lead_again(others_led=True)
+            await until(215)
+            api.faults = []
+            await until(300)
+        return timeline(api), condition(api, "Ready")["reason"]
+
+    assert ([], "OtherOwner") == live(scenario)
+
+
 HASTY = {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 9, "periodSeconds": 15}]}
 
 
@@ -358,6 +388,11 @@ def test_what_became_due_while_another_replica_led_is_no_lateness_of_this_one():
         api, replica = shop(4, 2000), SometimesLeader()
         replica.end()
         async with Life(api, replica=replica) as life:
+            await until(590)
+            # The model sends no bookmarks, by which a watch tells each minute that it lives.
+            api.create(
+                "horizontalpodautoscalers", "other", "any", spec={"scaleTargetRef": {"kind": "Pump", "name": "x"}}
+            )
             await until(600)
             api.latency = lambda _method, path: 10.0 if path.endswith("/cronhpas") else 0.001
             replica.lead_again(others_led=True)

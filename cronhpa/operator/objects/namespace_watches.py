@@ -17,6 +17,8 @@ from cronhpa.operator.objects.owners import Hpa
 
 LOG = logging.getLogger(__name__)
 
+# A watch is told of a version each minute.
+_HEARD_SECONDS = 90.0
 _HPAS_UNKNOWN = Absent(
     "OwnersUnknown",
     "the HorizontalPodAutoscalers cannot be listed or watched, and one of them may scale the target too: the metrics"
@@ -92,9 +94,12 @@ class NamespaceWatches:
         return min(counting, default=sys.maxsize)
 
     def doubt_hpas(self) -> None:
-        """Where HorizontalPodAutoscalers cannot be believed, a namespace counts as listed after their next list."""
+        """
+        Where HorizontalPodAutoscalers cannot be believed, a namespace counts as listed after their next list: so where
+        this process was frozen, and its watch told nothing.
+        """
         for pair in self._pairs.values():
-            pair.hpas.doubt()
+            pair.hpas.doubt(_HEARD_SECONDS)
 
     def pods_unknown(self, namespace: str) -> Absent | None:
         """Why the pods of a namespace are no longer known; None while they are known."""
