@@ -14,8 +14,12 @@ _INSTANT = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z
 
 
 def local(at: Nanoseconds, zone: str) -> datetime:
-    """The datetime of an instant in a zone."""
-    return to_datetime(at).astimezone(ZoneInfo(zone))
+    """The datetime of an instant in a zone; in UTC where it would lie beyond the year 9999, as an end for ever may."""
+    moment = to_datetime(at)
+    try:
+        return moment.astimezone(ZoneInfo(zone))
+    except OverflowError:
+        return moment
 
 
 def format_moment(at: Nanoseconds, zone: str) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from cronhpa.core.model.instant import DAY, parse_instant
-from cronhpa.core.model.local_time import format_ahead, format_length, local_times
+from cronhpa.core.model.local_time import format_ahead, format_length, format_moment, local_times
 
 MONDAY = parse_instant("2026-11-23T10:00:00Z")
 
@@ -31,6 +31,18 @@ def test_instants_in_the_words_of_others_are_told_on_the_same_clocks():
 
     assert "from 18:00 +01:00 until Tue 2026-11-24 18:00:05 +01:00" == local_times(text, "Europe/Berlin", MONDAY)
     assert "v2026-11-23T17:00:00Zx" == local_times("v2026-11-23T17:00:00Zx", "Europe/Berlin", MONDAY)
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        ("9999-12-31T22:59:59Z", "Fri 9999-12-31 23:59:59 +01:00"),
+        ("9999-12-31T23:00:00Z", "Fri 9999-12-31 23:00 +00:00"),
+    ],
+)
+def test_an_end_for_ever_is_told_in_utc_where_the_zone_has_no_year_for_it(at, shown):
+    """Berlin is an hour ahead. Found: an override until the end of 9999 ended each reconciliation of its object."""
+    assert shown == format_moment(parse_instant(at), "Europe/Berlin")
 
 
 @pytest.mark.parametrize(("days", "told"), [(729, "729 d"), (730, "2 years"), (2518, "6 years")])
