@@ -237,8 +237,6 @@ class Reconciler:
         )
         self.crowds.note_decision(state.key, spec, decision, record.memory, scales=reconciliation.scales)
         if not reconciliation.scales:
-            if state.due.retry_after is None:
-                state.due.refusals = 0
             # Not that of the record: the clock may have been set during a decision in a thread.
             memory = state.memory_after(lambda before: before.after(decision, Withheld(), spec, record.observation))
             reconciliation = replace(reconciliation, memory=memory)

@@ -247,17 +247,19 @@ class Due(Struct):
     retry_after: Nanoseconds | None = None
     """How long after the reconciliation the object is due again if it failed: a period may be an hour."""
     refusals: int = 0
-    """How many times in a row it failed."""
+    """How many times in a row the API server wanted it later."""
     trace: Context | None = None
     """The context of the reconciliation under way, while it is traced."""
 
     def retry(self, seconds: float | None = None) -> None:
         """
-        The object is due again after at least so long, by default after a period of the upstream. Each pause is twice
-        the last: the API server is busy.
+        The object is due again after a period of the upstream, or as long as the API server wants at least: then each
+        pause is twice the last, because it is busy.
         """
-        pause = _PERIOD if seconds is None else round(seconds * SECOND)
-        self.retry_after = max(pause, _RETRIED_AFTER << min(self.refusals, _DOUBLINGS))
+        if seconds is None:
+            self.retry_after = _PERIOD
+            return
+        self.retry_after = max(round(seconds * SECOND), _RETRIED_AFTER << min(self.refusals, _DOUBLINGS))
         self.refusals += 1
 
 

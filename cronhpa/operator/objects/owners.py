@@ -121,7 +121,7 @@ def former_owner(namespace: str, spec: msgspec.Raw, status: Status) -> Spec | No
         return None
     ref = named.scale_target_ref
     owned = any(
-        one.get("type") == "TargetOwned" and one.get("status") == "True" for one in status.get("conditions", ())
+        one.get("type") == "TargetOwned" and one.get("status") == "True" for one in status.get("conditions") or ()
     )
     if not owned or named.mode != Mode.ACTIVE.value or status.get("target") != f"{ref.kind}/{ref.name}":
         return None

@@ -167,10 +167,12 @@ class Writer:
                 async with self._place(state, _urgency(reconciliation)):
                     is_old = decision.desired < decision.current and _since(handed_over) > _OLD_SECONDS
                     if is_old:
-                        state.due.retry(0)
+                        state.due.retry_after = SECOND
                     is_begun = not is_old and self._may_act(state, reconciliation)
                     if is_begun:
                         outcome = await self._act(state, reconciliation, handed_over)
+            else:
+                state.due.retry()
         finally:
             if is_begun and outcome is None:
                 # The term ended meanwhile: it may have been done. The memory is kept if this replica leads again.
@@ -421,7 +423,7 @@ class Writer:
         is_conflict = _is_conditional(patch) and error.status == HTTPStatus.CONFLICT
         state.writes.status_unknown = is_ambiguous(error) or is_conflict
         # Not for every status: those of a whole fleet may be refused at once.
-        if _is_conditional(patch):
+        if _intends(patch):
             state.due.retry(error.retry_after)
         # Once, not at every reconciliation: a right that was taken away is missing for every object.
         if not is_conflict and state.writes.failure != error.message:

@@ -174,6 +174,24 @@ def test_one_request_that_fails_at_an_edge_costs_no_window_of_an_object_with_a_l
     assert [(1215, 2, 4), (2400, 4, 2)] == live(story)
 
 
+def test_how_long_a_target_was_away_delays_no_write_that_is_refused_once():
+    """A period of an hour. Found: after a quarter of an hour the next try came 1024 s later."""
+
+    async def story():
+        api = ModelApi()
+        target = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "shop"}
+        cronhpa(api, scaleTargetRef=target, metrics=None, minReplicas=4, syncPeriodSeconds=3600)
+        async with Life(api):
+            await until(900)
+            api.create("widgets", "prod", "shop", spec={"replicas": 2})
+            fault = Fault("PATCH", "/scale$", status=429)
+            api.faults = [fault]
+            await until(930)
+        return fault.met, [change[1:] for change in timeline(api)]
+
+    assert (1, [(2, 4)]) == live(story)
+
+
 def test_a_target_that_is_gone_at_a_start_is_told_of_though_the_first_status_is_in_doubt():
     """Found: the next period took that status for one of the process before, which would have told of its change."""
 
