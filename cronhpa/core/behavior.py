@@ -403,14 +403,13 @@ def _starts(rules: ScalingRules, current: int, memory: Memory, now: Nanoseconds,
     """
     For each policy the count at the begin of its period: current - pods added + pods removed within the period.
 
-    is_up: whether the policies limit scale-ups. Events that are `assumed` count for their own direction alone.
+    is_up: whether the policies limit scale-ups. Pods that are only assumed to be new count for scale-ups alone.
     """
-    came, went = memory.scale_ups, memory.scale_downs
-    return [
-        current - _changed(came, since, of_limited=is_up) + _changed(went, since, of_limited=not is_up)
-        for since in (now - policy.period for policy in rules.policies)
-    ]
+    came = memory.scale_ups if is_up else tuple(event for event in memory.scale_ups if not event.assumed)
+    went = memory.scale_downs
+    sinces = [now - policy.period for policy in rules.policies]
+    return [current - _changed(came, since) + _changed(went, since) for since in sinces]
 
 
-def _changed(events: Iterable[ScaleEvent], since: Nanoseconds, *, of_limited: bool) -> int:
-    return sum(event.change for event in events if event.at > since and (of_limited or not event.assumed))
+def _changed(events: Iterable[ScaleEvent], since: Nanoseconds) -> int:
+    return sum(event.change for event in events if event.at > since)

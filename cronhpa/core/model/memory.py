@@ -45,8 +45,8 @@ class ScaleEvent(Struct, frozen=True, gc=False, omit_defaults=True):
     outdated: bool = False
     """A new event may take its slot."""
     assumed: bool = False
-    """The pods came or went at an earlier time, or it is only assumed that the operator added them. The event limits
-    changes of its own direction alone: a policy also lets a change undo recent ones, and this one may be old."""
+    """It is not known that the operator added these pods, or when. They count for scale-up policies, and not for
+    scale-down policies, which let a scale-down undo recent additions: these pods may be old."""
 
 
 class Intent(Struct, frozen=True):
@@ -109,7 +109,8 @@ class Memory(Struct, frozen=True):
         The memory at the begin of a reconciliation, once the current count is known.
 
         If the count is still the one before the intended change, the change was not made: its event is dropped. Entries
-        in the future (the clock stepped back) move to now, and nobody knows how old they are.
+        in the future (the clock stepped back) move to now. Of pods that may not have come, or long ago, the event is
+        `assumed`.
         """
         memory = self
         intent = self.intent
@@ -124,6 +125,8 @@ class Memory(Struct, frozen=True):
                     zero=True if intent.before == 0 else False if self.zero else self.zero,
                     scheduled_zero=intent.from_scheduled_zero,
                 )
+            elif current != intent.after:  # somebody else has scaled meanwhile
+                memory = replace(memory, scale_ups=tuple(_doubted(entry, intent.at) for entry in self.scale_ups))
         if memory.unmeasured_since is not None and memory.unmeasured_since > now:
             memory = replace(memory, unmeasured_since=now)
         events = (*memory.scale_ups, *memory.scale_downs)
@@ -132,8 +135,10 @@ class Memory(Struct, frozen=True):
         return replace(
             memory,
             recommendations=tuple(_at_most(entry, now) for entry in memory.recommendations),
-            scale_ups=tuple(_moved(entry, now) for entry in memory.scale_ups),
-            scale_downs=tuple(_moved(entry, now) for entry in memory.scale_downs),
+            scale_ups=tuple(
+                entry if entry.at <= now else replace(entry, at=now, assumed=True) for entry in memory.scale_ups
+            ),
+            scale_downs=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_downs),
         )
 
     def shifted(self, step: Nanoseconds) -> Memory:
@@ -384,8 +389,8 @@ def _put(entries: tuple[T, ...], slot: int | None, entry: T) -> tuple[T, ...]:
     return (*entries, entry) if slot is None else (*entries[:slot], entry, *entries[slot + 1 :])
 
 
-def _moved(entry: ScaleEvent, now: Nanoseconds) -> ScaleEvent:
-    return entry if entry.at <= now else replace(entry, at=now, assumed=True)
+def _doubted(entry: ScaleEvent, at: Nanoseconds) -> ScaleEvent:
+    return replace(entry, assumed=True) if entry.at == at else entry
 
 
 def _is_seed(entry: Recommendation) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ from cronhpa.core.behavior import limit_down, limit_up, resume, stabilize
 from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import BY_NOBODY, Failed, Recommendation, Scaled, Withheld
 from cronhpa.core.model.instant import MINUTE, SECOND
-from cronhpa.core.model.memory import Memory, ScaleEvent
+from cronhpa.core.model.memory import Intent, Memory, ScaleEvent
 from cronhpa.core.model.spec import ControllerOptions, Override
 from cronhpa.core.reasons import reason
 from cronhpa.operator.writes.written_status import StatusWrite, needed_between
@@ -323,20 +324,27 @@ def test_a_step_that_is_only_assumed_frees_no_scale_down():
     assert "limited to 7: scaleDown allows 1 pod fewer than 8 in 60 s" in down
 
 
-def test_changes_of_the_future_are_undone_by_no_policy_and_limit_their_own_direction():
+def test_pods_that_came_in_the_future_are_undone_by_no_policy():
     """
-    Four pods a minute may come and one may go. Two came, or three went, at 10:15 of a clock that was set back to 10:00:
-    nobody knows how long ago. Counted as changes of this minute, the two let 8 - 2 - 1 = 5 remain, and the three let
-    5 + 3 + 4 = 12 be.
+    Four pods a minute may come and one may go. Two came at 10:15 of a clock that was set back to 10:00: nobody knows
+    how long ago. Counted as pods of this minute they let 8 - 2 - 1 = 5 remain.
+    """
+    came = replace(written_down(8), scale_ups=(ScaleEvent(2, at("10:15")),)).settled(8, NOW)
+
+    assert 8 - 1 == limit_down(FOUR_A_MINUTE.behavior, 8, came, NOW)
+    assert 8 - 2 + 4 == limit_up(FOUR_A_MINUTE.behavior, 8, came, NOW)
+
+
+@pytest.mark.parametrize(("found", "allowed"), [(4, 4 - 1), (7, 7 - 3 - 1), (9, 9 - 1)], ids=["no", "yes", "not known"])
+def test_a_step_of_which_nobody_knows_whether_it_was_made_is_undone_by_no_policy(found, allowed):
+    """
+    One pod a minute may go, and whatever came within it. From 4 to 7 was intended; then 4, 7 or, by somebody else's
+    doing, 9 pods are found. Found: of the 9 three more went than the policy allows.
     """
     behavior = FOUR_A_MINUTE.behavior
-    came = replace(written_down(8), scale_ups=(ScaleEvent(2, at("10:15")),)).settled(8, NOW)
-    went = replace(written_down(5), scale_downs=(ScaleEvent(3, at("10:15")),)).settled(5, NOW)
+    doubt = replace(written_down(7), scale_ups=(ScaleEvent(3, NOW),), intent=Intent(before=4, after=7, at=NOW))
 
-    assert 8 - 1 == limit_down(behavior, 8, came, NOW)
-    assert 8 - 2 + 4 == limit_up(behavior, 8, came, NOW)
-    assert 5 + 4 == limit_up(behavior, 5, went, NOW)
-    assert 5 + 3 - 1 == limit_down(behavior, 5, went, NOW)
+    assert allowed == limit_down(behavior, found, doubt.settled(found, NOW + SECOND), NOW + SECOND)
 
 
 def test_a_rise_that_the_policies_did_not_allow_was_made_by_somebody_else():
