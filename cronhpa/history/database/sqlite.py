@@ -42,8 +42,9 @@ def backup(path: Path, copy: Path) -> Path:
     return copy
 
 
-# SQLite has no checksums. A damaged file gives names that are not UTF-8, text in place of a number, or half a blob.
-_UNREADABLE = (sqlite3.Error, msgspec.MsgspecError, TypeError, ValueError)
+# SQLite has no checksums. A damaged file gives names that are not UTF-8, text in place of a number, or half a blob. An
+# OverflowError is a number to be written that has more than 64 bits.
+_UNREADABLE = (sqlite3.Error, msgspec.MsgspecError, TypeError, ValueError, OverflowError)
 
 LOCK_TIMEOUT: Nanoseconds = 10 * SECOND
 

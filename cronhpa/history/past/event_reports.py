@@ -15,6 +15,7 @@ import msgspec
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.core.model.levelled import levelled
 from cronhpa.history.database.forgetting import forget
+from cronhpa.history.database.series import INSTANT_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -69,8 +70,21 @@ class EventReports:
         self._reports_max = reports_max
 
     def record(self, batch: Iterable[PastReport]) -> Fault | None:
-        """Keep reports; a report of the same event and start replaces the former one."""
-        rows = [(one.namespace, one.name, one.opened, msgspec.json.encode(one.body).decode()) for one in batch]
+        """
+        Keep reports; a report of the same event and start replaces the former one.
+
+        A window may open in any year from 1 to 9999, a database has integers from 1970 to 2262: others are kept as of
+        the nearest. The body has the true start.
+        """
+        rows = [
+            (
+                one.namespace,
+                one.name,
+                min(max(one.opened, 0), INSTANT_END - 1),
+                msgspec.json.encode(one.body).decode(),
+            )
+            for one in batch
+        ]
         insert = """
             INSERT INTO report (namespace, name, opened, body) VALUES (?, ?, ?, ?)
             ON CONFLICT (namespace, name, opened) DO UPDATE SET body = excluded.body

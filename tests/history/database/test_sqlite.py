@@ -265,6 +265,17 @@ def test_a_value_that_does_not_fit_its_column_is_a_fault_and_leaves_the_file_to_
     other.close()
 
 
+def test_a_number_of_more_than_64_bits_is_a_fault_and_the_next_write_goes_on(store):
+    """Found: such an instant in a tenant's event raised OverflowError, by which the operator closed its store."""
+    insert = "INSERT INTO report VALUES ('prod', 'sale', ?, '{}')"
+
+    outcome = store.database.write(lambda db: db.execute(insert, (-(2**63) - 1,)))
+
+    assert isinstance(outcome, Fault)
+    assert "nothing was recorded" in outcome.message
+    assert RecordedBatch(1) == store.loads.record([sample(0, 1.0)])
+
+
 def test_a_file_with_damaged_names_is_no_store(tmp_path):
     path = tmp_path / "history.db"
     Store(path).close()

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from cronhpa.core.model.instant import DAY, HOUR
+from cronhpa.core.model.instant import DAY, HOUR, parse_instant
 from cronhpa.history.past.event_reports import REPORTS_OF_EVENT, EventReports, PastReport, WaitingReports
 from cronhpa.history.store import Store
 from history.samples import NOON
@@ -37,6 +37,19 @@ def test_a_report_that_is_written_again_replaces_the_former_one(store):
     store.reports.record([report(NOON, peak=9)])
 
     assert [*others, report(NOON, peak=9)] == store.reports.newest()
+
+
+@pytest.mark.parametrize(("window_from", "kept_as"), [("1600-01-01T00:00:00Z", 0), ("9998-12-31T00:00:00Z", 2**63 - 1)])
+def test_a_report_of_any_year_is_kept_and_costs_no_other_one(store, window_from, kept_as):
+    """
+    Found: a tenant's window `from: 1600-01-01T00:00` is -11,676,096,000 s, -1.17e19 ns, and an integer of a database
+    has 64 bits: 9.22e18. The report waited on, and with each flush the store of all was closed for a minute.
+    """
+    old = report(parse_instant(window_from))
+
+    assert store.reports.record([report(NOON), old, report(NOON + HOUR)]) is None
+
+    assert {kept_as, NOON, NOON + HOUR} == {one.opened for one in store.reports.newest()}
 
 
 def test_an_event_that_opens_each_hour_displaces_its_own_reports_alone(store):
