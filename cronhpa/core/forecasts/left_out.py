@@ -55,8 +55,9 @@ def _spans(spec: Spec, around: Span) -> Iterator[Span]:
 
 
 def _within(span: Span, around: Span) -> Iterator[Span]:
-    if span.begin < span.end and span.end > around.begin and span.begin < around.end:
-        yield span
+    begin, end = max(span.begin, around.begin), min(span.end, around.end)
+    if begin < end:
+        yield Span(begin, end)
 
 
 def _midnight(day: date, zone: str) -> Nanoseconds:

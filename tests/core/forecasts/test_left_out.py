@@ -93,6 +93,20 @@ def test_what_is_older_than_any_history_is_not_told():
     assert [] == spans(Schedule("sale", old, floor=9), office(exclude=days("2026-01-01", "2026-10-31")))
 
 
+def test_what_began_long_before_is_cut_to_the_span():
+    """
+    Found: a fit keeps it by MessagePack, whose integers have 64 bits. An object with a window from the year 1600 was
+    never fitted, and once cost the fits of its task. The span is from 45 days before the 28th to two behind it.
+    """
+    ancient, endless = (
+        Schedule("sale", OnceWindow(opens, closes, "UTC"), floor=9)
+        for opens, closes in (("1600-01-01T00:00", "2026-12-20T00:00"), ("2026-12-27T00:00", "9998-12-31T00:00"))
+    )
+    today = parse_instant("2026-12-28T00:00:00Z")
+
+    assert [(text(today - 45 * DAY), "20T00"), ("27T00", text(today + 2 * DAY))] == spans(ancient, endless)
+
+
 def test_all_day_the_answer_is_the_same_and_is_computed_once():
     spec = replace(SHOP, schedules=(Schedule("sale", SALE, floor=9),))
 
