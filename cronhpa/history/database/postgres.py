@@ -167,6 +167,9 @@ class PostgresDatabase:
                 db.execute("COMMIT")
             except (*_UNREADABLE, StoreError) as problem:
                 self._undo()
+                if isinstance(problem, psycopg.errors.ReadOnlySqlTransaction):
+                    # A standby, to which a name led during a failover. A new connection finds where it leads by now.
+                    self._drop()
                 return Fault(f"{self._words(problem)}: nothing was recorded")
             except BaseException:
                 self._undo()

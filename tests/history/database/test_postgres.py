@@ -313,6 +313,26 @@ def test_a_standby_that_an_address_names_alone_is_read_and_written_once_it_is_pr
             assert RecordedBatch(1) == store.loads.record([sample(120, 3.0)])
 
 
+def test_a_session_that_may_only_read_is_left_for_one_that_may_write(postgres, new_schema):
+    """
+    As where a name led to a standby for a moment: the role's sessions are read-only if they begin before RESET. Found:
+    the store stayed in such a session for ever.
+    """
+    schema = new_schema().url.rpartition("%3D")[2]
+    postgres.execute(f"DROP ROLE IF EXISTS moved; CREATE ROLE moved LOGIN; GRANT ALL ON SCHEMA {schema} TO moved")
+    address = PostgresAddress(postgres.url(schema, user="moved"))
+    Store(address).close()
+    postgres.execute("ALTER ROLE moved SET default_transaction_read_only = on")
+    with closing(Store(address)) as store:
+        refused = store.loads.record([sample(0, 1.0)])
+        postgres.execute("ALTER ROLE moved RESET default_transaction_read_only")
+        again = [store.loads.record([sample(60 * i, 2.0)]) for i in (1, 2)]
+
+        assert "read-only transaction" in refused.message
+        assert [RecordedBatch(1)] * 2 == again
+    postgres.execute("REASSIGN OWNED BY moved TO postgres; DROP OWNED BY moved; DROP ROLE moved")
+
+
 @contextmanager
 def bouncer(server):
     """PgBouncer in session mode before a server; its port. PGBOUNCER names its program, where it is not in PATH."""
