@@ -200,13 +200,16 @@ def test_points_that_wait_for_a_full_disk_are_bounded_and_the_oldest_goes():
 
 
 def test_while_nothing_can_be_written_memory_is_bounded_and_what_is_lost_is_counted(tmp_path):
-    recorder = DecisionRecorder(decisions_max=2)
     full, _ = lived()
-    for change in full.take(100):
-        recorder.put_back([change])
+    changes = full.take(100)
+    recorder = DecisionRecorder(
+        bytes_max=sum(len(one.decision.body) + len(one.decision.inputs) for one in changes[-2:])
+    )
 
-    assert 2 == len(recorder.take(100))
-    assert recorder.dropped["queue"] > 0
+    recorder.put_back(changes)
+
+    assert changes[-2:] == recorder.take(100)
+    assert len(changes) - 2 == recorder.dropped["queue"] > 0
 
 
 def test_a_store_that_takes_nothing_changes_no_decision(tmp_path):

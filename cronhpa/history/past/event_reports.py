@@ -7,7 +7,6 @@ open each minute, and a tenant may make very many.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -16,9 +15,10 @@ from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.core.model.levelled import levelled
 from cronhpa.history.database.forgetting import forget
 from cronhpa.history.database.series import INSTANT_END
+from cronhpa.history.past.waiting import Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from cronhpa.history.database.database import Connection, Database, Fault
 
@@ -39,27 +39,11 @@ class PastReport(NamedTuple):
     """The report as in the status, with the event's reason and the number of its objects."""
 
 
-class WaitingReports:
-    """Reports that wait for the store. Of more than `most` the oldest of the namespace with the most give way."""
+class WaitingReports(Waiting[PastReport]):
+    """Reports that wait for the store, at most so many."""
 
     def __init__(self, most: int = REPORTS_WAITING) -> None:
-        self._most = most
-        self._reports: list[PastReport] = []
-
-    def __iter__(self) -> Iterator[PastReport]:
-        """Those that wait, the oldest first."""
-        return iter(self._reports)
-
-    def add(self, report: PastReport) -> None:
-        self._reports.append(report)
-        if len(self._reports) > self._most:
-            ((crowded, _),) = Counter(one.namespace for one in self._reports).most_common(1)
-            del self._reports[next(at for at, one in enumerate(self._reports) if one.namespace == crowded)]
-
-    def are_stored(self, batch: Iterable[PastReport]) -> None:
-        """These wait no longer."""
-        stored = {id(one) for one in batch}
-        self._reports = [one for one in self._reports if id(one) not in stored]
+        super().__init__(most, size=lambda _: 1)
 
 
 class EventReports:

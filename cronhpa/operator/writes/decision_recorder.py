@@ -3,7 +3,7 @@ Decisions on their way to the store: every change, and a point of each object ev
 
 `note` and `note_point` are called once in each reconciliation; they compare a tuple and a number. A change is encoded
 at once, because it waits as text; packing and writing happen in batches in a thread of the side job. Nothing here
-waits, and the queues are bounded: the oldest entries are dropped and counted.
+waits, and the queues are bounded: what is dropped is counted.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from cronhpa.core.model.spec import Spec
 from cronhpa.history.past.decisions import KeptDecision
 from cronhpa.history.past.past_decision import PastDecision
 from cronhpa.history.past.points import POINT_STEP, Point
+from cronhpa.history.past.waiting import Waiting
 from cronhpa.operator.objects.object_state import BURST, ObjectState, text_of
 
-# Room for an edge that 10,000 objects share, which is one change of each.
-_DECISIONS_MAX = 10_000
+# Of JSON: room for an edge that 9,000 objects of 7 kB share. A change of a large object has 440 kB.
+_WAITING_BYTES = 64 * 10**6
 # Three rounds of 10,000 objects.
 _POINTS_MAX = 30_000
 # After its burst an object may record one change a minute.
@@ -58,12 +59,12 @@ class DecisionRecorder:
     written.
     """
 
-    def __init__(self, decisions_max: int = _DECISIONS_MAX, points_max: int = _POINTS_MAX) -> None:
+    def __init__(self, bytes_max: int = _WAITING_BYTES, points_max: int = _POINTS_MAX) -> None:
         self.dropped = {"rate": 0, "queue": 0, "unwritable": 0}
         self.kept = 0
-        self._changes: deque[KeptDecision] = deque()
+        self._changes = Waiting[KeptDecision](bytes_max, size=_size)
         self._points: deque[tuple[str, str, Point]] = deque()
-        self._changes_max, self._points_max = decisions_max, points_max
+        self._points_max = points_max
 
     def note(self, state: ObjectState, reconciliation: Reconciliation, status: dict[str, Any]) -> None:
         """Records a decision if it differs from the last one. status: rendered from the reconciliation."""
@@ -88,7 +89,7 @@ class DecisionRecorder:
         if step != state.writes.change.step:
             state.writes.change.step = step
             self._points.append((state.namespace, state.name, point_of(record, decision)))
-            self._bound()
+            self._bound_points()
 
     def note_unreadable(self, state: ObjectState, status: dict[str, Any], now: Nanoseconds) -> None:
         """Records that nothing is decided, because the spec cannot be read."""
@@ -96,13 +97,12 @@ class DecisionRecorder:
         self._note_change(state, state.served.generation, key, now, status, None)
 
     def take(self, at_most: int) -> list[KeptDecision]:
-        """Removes and returns the oldest waiting changes."""
-        return [self._changes.popleft() for _ in range(min(at_most, len(self._changes)))]
+        """Removes and returns waiting changes, the oldest of each namespace first."""
+        return self._changes.take(at_most)
 
     def put_back(self, changes: Sequence[KeptDecision]) -> None:
         """Puts changes that could not be written back into the queue."""
-        self._changes.extendleft(reversed(changes))
-        self._bound()
+        self.dropped["queue"] += self._changes.put_back(changes)
 
     def take_points(self, at_most: int) -> list[tuple[str, str, Point]]:
         return [self._points.popleft() for _ in range(min(at_most, len(self._points)))]
@@ -110,7 +110,7 @@ class DecisionRecorder:
     def put_back_points(self, points: Sequence[tuple[str, str, Point]]) -> None:
         """Puts points that could not be written back into the queue."""
         self._points.extendleft(reversed(points))
-        self._bound()
+        self._bound_points()
 
     def _note_change(
         self,
@@ -151,17 +151,17 @@ class DecisionRecorder:
             return
         # With the uid: the first decision of an object that was deleted and created again is a new one, even if equal.
         digest = blake2b(repr((state.uid, *key)).encode(), digest_size=8).hexdigest()
-        self._changes.append(KeptDecision(state.namespace, state.name, digest, decision))
+        self.dropped["queue"] += self._changes.add(KeptDecision(state.namespace, state.name, digest, decision))
         noted.left_out = 0
-        self._bound()
 
-    def _bound(self) -> None:
-        while len(self._changes) > self._changes_max:
-            self._changes.popleft()
-            self.dropped["queue"] += 1
+    def _bound_points(self) -> None:
         while len(self._points) > self._points_max:
             self._points.popleft()
             self.dropped["queue"] += 1
+
+
+def _size(kept: KeptDecision) -> int:
+    return len(kept.decision.body) + len(kept.decision.inputs)
 
 
 def _body(state: ObjectState, generation: int, status: dict[str, Any]) -> Raw:

@@ -231,8 +231,18 @@ def test_a_change_that_waits_for_room_is_no_change_left_out_however_often_it_is_
     assert 61 == json.loads(bytes(change.decision.body))["metadata"]["generation"]
 
 
-def test_what_the_store_does_not_take_is_bounded_and_the_oldest_goes():
-    recorder, state = DecisionRecorder(decisions_max=3, points_max=2), shop()
+def json_of(changes):
+    """Bytes of JSON: what the operator holds while they wait."""
+    return sum(len(bytes(change.decision.body)) + len(bytes(change.decision.inputs)) for change in changes)
+
+
+# A change of the tests below has 1,552 bytes.
+ONE = 1600
+
+
+def test_what_the_store_does_not_take_is_bounded_by_its_bytes_and_the_oldest_goes():
+    """Five changes of 1.6 kB where 4.8 kB may wait."""
+    recorder, state = DecisionRecorder(bytes_max=3 * ONE, points_max=2), shop()
     for number in range(5):
         note(recorder, state, reconciliation(20 * number, load=2400 if number % 2 else 4800))
 
@@ -242,8 +252,26 @@ def test_what_the_store_does_not_take_is_bounded_and_the_oldest_goes():
     ]
 
 
+def test_large_changes_of_a_tenant_that_cannot_be_written_fit_a_bound_and_displace_none_of_others():
+    """
+    Found: the bound was 10,000 changes, and one of a large object has 440 kB: 100 objects held 2.6 GB while the store
+    could not be written. Here 30 of 10 kB come behind three of 1.6 kB, where 100 kB may wait: nine at most.
+    """
+    recorder, state, large = DecisionRecorder(bytes_max=100_000), shop(), ObjectState("tenant", "large", "uid-8", 0)
+    for number in range(30):
+        if number < 3:
+            note(recorder, state, reconciliation(number, load=2400 if number % 2 else 4800))
+        note(recorder, large, reconciliation(number), status={"filler": 10_000 * "x"}, generation=number)
+
+    changes = noted(recorder)
+    of_tenant = [change for change in changes if change.namespace == "tenant"]
+    assert json_of(changes) <= 100_000 < json_of([*changes, of_tenant[0]])
+    assert 3 == len(changes) - len(of_tenant)
+    assert (30 - len(of_tenant), 29) == (recorder.dropped["queue"], (of_tenant[-1].decision.at - NOW) // (15 * SECOND))
+
+
 def test_what_could_not_be_written_waits_in_its_order():
-    recorder, state = DecisionRecorder(decisions_max=3), shop()
+    recorder, state = DecisionRecorder(bytes_max=3 * ONE), shop()
     for number in range(3):
         note(recorder, state, reconciliation(number, load=2400 if number % 2 else 4800))
     taken = recorder.take(2)
