@@ -6,8 +6,9 @@ A decision is added to the newest block of its object (`past_decision`). A block
 day. New points are rows. Every six hours, each object at a minute of its own, `tidy` packs an object's points into days
 (`points`), thins those that are a week old, and forgets what is too old. So the work comes in small transactions.
 
-All decisions together take at most DECISIONS_BYTES_MAX. Beyond that the largest objects lose their oldest decisions: an
-object that changes its mind every second shortens its own past, not that of its neighbours.
+All decisions together take at most DECISIONS_BYTES_MAX. Beyond that the namespace with the most forgets the oldest of
+its largest object: an object that changes its mind every second shortens its own past, not that of its neighbours, and
+a tenant with very many objects that of their namespace.
 
 An object's past belongs to its name. After its deletion it is kept for as long as decisions are: a week.
 """
@@ -181,13 +182,14 @@ class DecisionHistory:
         return self._database.write(work)
 
     def _trim(self, db: Connection) -> None:
-        """Forget the oldest decisions of the objects that have the most, until all fit."""
-        largest = "SELECT id, bytes FROM object ORDER BY bytes DESC LIMIT 1"
-        (total,) = db.execute("SELECT coalesce(sum(bytes), 0) FROM object").fetchone()
+        """Forget the oldest decisions of the namespaces and objects that have the most, until all fit."""
+        largest = "SELECT id, bytes FROM object WHERE namespace = ? ORDER BY bytes DESC LIMIT 1"
+        sizes = dict(db.execute("SELECT namespace, sum(bytes) FROM object GROUP BY namespace").fetchall())
         for _ in range(_TRIMS_AT_ONCE):
-            if total <= self._bytes_max:
+            if sum(sizes.values()) <= self._bytes_max:
                 return
-            object_id, size = db.execute(largest).fetchone()
+            crowded = max(sizes, key=sizes.__getitem__)
+            object_id, size = db.execute(largest, (crowded,)).fetchone()
             rows = db.execute("SELECT first, length(packed) FROM decided WHERE object = ? ORDER BY first", (object_id,))
             gone: list[tuple[int, int]] = []
             freed = 0
@@ -201,7 +203,7 @@ class DecisionHistory:
                 freed = size
             db.executemany("DELETE FROM decided WHERE object = ? AND first = ?", gone)
             db.execute("UPDATE object SET bytes = bytes - ? WHERE id = ?", (freed, object_id))
-            total -= freed
+            sizes[crowded] -= freed
 
 
 def merge_blocks(db: Connection, rows: Sequence[Sequence[Any]]) -> None:

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.history.database.database import Fault, StoreError
-from cronhpa.history.past.decisions import KeptDecision
+from cronhpa.history.past.decisions import DecisionHistory, KeptDecision
 from cronhpa.history.past.past_decision import PastDecision, unpack
 from cronhpa.history.past.points import POINT_STEP, Point
 from cronhpa.history.store import Store
@@ -208,7 +208,6 @@ def test_an_operator_that_was_away_for_a_month_forgets_no_hours(store):
 def test_beyond_the_limit_the_objects_with_most_decisions_lose_their_oldest(tmp_path):
     """A noisy object shortens its own past: 300 decisions of a kilobyte beside ten, where 100 kB are allowed."""
     from cronhpa.history.database.sqlite import SqliteDatabase
-    from cronhpa.history.past.decisions import DecisionHistory
 
     database = SqliteDatabase.open(tmp_path / "history.db")
     history = DecisionHistory(database, bytes_max=100_000)
@@ -227,6 +226,28 @@ def test_beyond_the_limit_the_objects_with_most_decisions_lose_their_oldest(tmp_
     connection = sqlite3.connect(tmp_path / "history.db")
     assert connection.execute("SELECT sum(length(packed)) FROM decided").fetchone()[0] <= 100_000
     connection.close()
+
+
+def test_very_many_small_objects_of_a_tenant_take_nothing_of_the_large_ones_of_others(store):
+    """
+    Found: the objects of others were the largest, and lost all. Here 100 kB are allowed: two objects of others have 18
+    kB each, a tenant's 200 objects 0.7 kB each. 64 kB are left to the tenant, which are 90 of its objects.
+    """
+    history = DecisionHistory(store.database, bytes_max=100_000)
+    noise = random.Random(7)
+    others = ("web", "api")
+    for name in others:
+        history.record(
+            [kept(NOW + hour, hour, of=("prod", name), filler=noise.randbytes(500).hex()) for hour in range(30)]
+        )
+    one_each = [kept(NOW, 1, of=("tenant", f"x{number}"), filler=noise.randbytes(500).hex()) for number in range(200)]
+    history.record(one_each)
+
+    assert history.tidy(NOW) is None
+
+    assert [30, 30] == [len(history.between("prod", name, 0, NOW + DAY, 100)) for name in others]
+    of_tenant = sum(len(history.between("tenant", f"x{number}", 0, NOW + DAY, 100)) for number in range(200))
+    assert 88 <= of_tenant <= 92
 
 
 def test_any_span_is_answered(store):
