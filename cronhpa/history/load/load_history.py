@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, Nanoseconds
+from cronhpa.core.model.levelled import levelled
 from cronhpa.history.database.database import question_marks
 from cronhpa.history.database.forgetting import forget
 from cronhpa.history.database.series import (
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 _STEP_ROWS_KEPT: Nanoseconds = 2 * HOUR
 # Each forecast reads all minute rows of its object: a row costs far more than a minute of a packed day.
 MINUTE_ROWS_KEPT: Nanoseconds = HOUR
+
+# Five for each of 10,000 objects. One that was seen once takes 7.2 kB for 28 days: 360 MB in all.
+SERIES_MAX = 50_000
 
 # Stands for a time without a row. No load is negative.
 NO_ROW = -1.0
@@ -83,8 +87,9 @@ class PackedLoads(NamedTuple):
 class LoadHistory:
     """Records and reads loads. Instants are integer nanoseconds; every span is [since, until)."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, series_max: int = SERIES_MAX) -> None:
         self._database = database
+        self._series_max = series_max
 
     def record(self, batch: Iterable[LoadSample]) -> RecordedBatch | Fault:
         """Raise the maxima of the minute and the step of every sample, all in one transaction."""
@@ -246,6 +251,9 @@ class LoadHistory:
         """
         Move old rows into days, forget the oldest day if it is too old, and forget every series without a sample.
 
+        Of too many series those are forgotten, in the namespaces with the most, that were not seen for the longest
+        time; none of the last two hours, which objects have that exist.
+
         Part of `Store.compact`, which gives the transaction.
         """
         for table, oldest, per_day in (
@@ -258,12 +266,26 @@ class LoadHistory:
         # All at once: a backfill brings four weeks of them.
         db.execute("DELETE FROM minutes WHERE day < ?", ((now - MINUTES_KEPT) // DAY,))
         forget(db, "day", "day", (now - STEPS_KEPT) // DAY, 1)
+        self._share(db)
         db.execute("""
             DELETE FROM series WHERE id NOT IN (SELECT series FROM day) AND id NOT IN (SELECT series FROM step)
                 AND id NOT IN (SELECT series FROM minute)
         """)
         db.execute("DELETE FROM backfill WHERE series NOT IN (SELECT id FROM series)")
         self._database.ids.clear()
+
+    def _share(self, db: Connection) -> None:
+        unseen = """
+            SELECT day.series FROM day JOIN series ON series.id = day.series
+            WHERE namespace = ? AND day.series NOT IN (SELECT series FROM step)
+            GROUP BY day.series ORDER BY max(day), count(*), day.series LIMIT ?
+        """
+        counts = dict(db.execute("SELECT namespace, count(*) FROM series GROUP BY namespace").fetchall())
+        for namespace, kept in levelled(counts, self._series_max).items():
+            if kept < counts[namespace]:
+                gone = db.execute(unseen, (namespace, counts[namespace] - kept)).fetchall()
+                for table in ("day", "minutes"):
+                    db.executemany(f"DELETE FROM {table} WHERE series = ?", gone)  # noqa: S608 - one of two literals
 
 
 def _sorted_out(samples: Iterable[LoadSample]) -> tuple[list[LoadSample], tuple[LoadSample, ...]]:
