@@ -57,6 +57,11 @@ class ForecastTarget(Struct, frozen=True):
         """What is not learnt from."""
         return (*self.ignored, *self.left_out)
 
+    @property
+    def of_forecasts(self) -> ForecastTarget:
+        """What forecasts read of it. Fits alone read schedules, where the days of calendars may take megabytes."""
+        return replace(self, spec=replace(self.spec, schedules=(), schedules_from=(), calendar_spans=()), left_out=())
+
 
 class TrainingData(Struct, frozen=True):
     """The history of a subject."""

@@ -37,7 +37,7 @@ from cronhpa.history.load.fits import FitInfo
 from cronhpa.history.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 # Small enough that a crash loses a fraction of a second of work.
 FORECASTS_PER_TASK = 120
@@ -45,6 +45,9 @@ FORECASTS_PER_TASK = 120
 FITS_PER_TASK = 10
 # A cluster takes many at once; the process that waits for it holds the history of each.
 _FITS_PER_CLUSTER_TASK = 500
+# Of a fit's request for several series. With the days of calendars one spec may have megabytes: they are encoded where
+# the event loop waits, and decoded within the memory of a worker.
+_FIT_BYTES = 2**22
 # The wait of a series whose own task failed: a fit that hangs would occupy its worker again and again.
 _RETRY_AFTER: Nanoseconds = 10 * MINUTE
 # A series with too little history is tried again after this time, so that an imported past counts soon. With many such
@@ -198,6 +201,7 @@ class ForecastService:
                 if _has_come(self._next_fit_at.get(subject.series, now), now)
             ]
             tasks = self._split(chosen, FITS_PER_TASK if self._cluster is None else _FITS_PER_CLUSTER_TASK, now)
+            tasks = await asyncio.to_thread(lambda: [part for task in tasks for part in _of_few_bytes(task)])
             width = self._fit_workers.width
             self.work.waiting = sum(map(len, tasks))
             self._problems["fit"] = await _in_turn(tasks, width, lambda task: self._fit_and_rest(task, now))
@@ -284,7 +288,7 @@ class ForecastService:
         """Why the forecasts could not be made or stored; None if they were."""
         if self._unopened["forecast"]:
             return self._note_unopened(task, self._unopened["forecast"])
-        ask = _ASKS.encode(WorkerRequest(self._portable_store, task, now))
+        ask = _ASKS.encode(WorkerRequest(self._portable_store, [subject.of_forecasts for subject in task], now))
         began = self._monotonic()
         try:
             response = _ANSWERS.decode(await self._workers.run(self._forecast_task, ask, self._deadline_seconds))
@@ -377,6 +381,20 @@ class ForecastService:
 def _has_come(at: Nanoseconds, now: Nanoseconds) -> bool:
     """Whether the time has come. True also for times further ahead than any wait: the clock was set back since then."""
     return at <= now or at > now + _RETRY_AFTER
+
+
+def _of_few_bytes(task: list[ForecastTarget]) -> Iterator[list[ForecastTarget]]:
+    """A task in parts of at most _FIT_BYTES, or of one series. Runs in a thread: each series is encoded for it."""
+    part: list[ForecastTarget] = []
+    size = 0
+    for subject in task:
+        more = len(_ASKS.encode(subject))
+        if part and size + more > _FIT_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(subject)
+        size += more
+    yield part
 
 
 async def _in_turn(

@@ -3,16 +3,18 @@
 import sqlite3
 import time
 from contextlib import closing
+from datetime import date, timedelta
 
 import msgspec
 import pytest
 
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY, MINUTE, SECOND, parse_instant
-from cronhpa.core.model.spec import Mode, Override, Span
+from cronhpa.core.model.spec import CronWindow, DateRange, Days, Mode, Override, Schedule, Span
 from cronhpa.forecasting import messages as subject
-from cronhpa.forecasting.messages import DaskCluster, digest
+from cronhpa.forecasting.messages import DaskCluster, WorkerRequest, digest
 from cronhpa.forecasting.service import fit
+from cronhpa.history.database.series import Series
 from cronhpa.history.load.fits import Fit, FitInfo
 from cronhpa.history.store import Store
 from forecasting.worker_tasks import (
@@ -21,6 +23,7 @@ from forecasting.worker_tasks import (
     MIDNIGHT,
     WEB,
     dies_fitting_jobs,
+    fits_all,
     forecasts_all,
     gains_nothing_with_jobs,
     remember,
@@ -202,3 +205,61 @@ async def test_a_cluster_that_is_not_there_costs_no_forecast_that_there_is(path,
 
     assert stated(WEB, MIDNIGHT - MINUTE) == forecaster.latest(WEB)
     assert "Timed out trying to connect to tcp://127.0.0.1:9" in forecaster.problems[0]
+
+
+class Encoded:
+    """Workers that keep the requests to them, and answer as those of `worker_tasks` do."""
+
+    width = 1
+
+    def __init__(self):
+        self.fits, self.forecasts = [], []
+
+    async def run(self, task, payload, _seconds):
+        (self.fits if task is fits_all else self.forecasts).append(payload)
+        return task(payload)
+
+    async def close(self):
+        pass
+
+
+def of_calendars(*series):
+    """
+    50 schedules that share 250 days: as JSON 50 * 250 * 54 bytes, 675 kB a series.
+
+    In memory the days of a calendar are there once, whatever names them.
+    """
+    begin = date(2026, 1, 1)
+    days = Days(tuple(DateRange(day, day) for day in (begin + timedelta(2 * number) for number in range(250))))
+    schedules = tuple(
+        Schedule(f"s{n}", CronWindow("0 8 * * *", "UTC", end="0 9 * * *", exclude=days)) for n in range(50)
+    )
+    replace = msgspec.structs.replace
+    return [replace(one, spec=replace(one.spec, schedules=schedules)) for one in subjects(*series)]
+
+
+async def test_a_forecast_is_asked_without_the_days_that_schedules_have_of_calendars(path, made):
+    """Found: with three calendars an object of 11 kB took 2 MB of a request, and 120 of them all memory of a worker."""
+    workers = Encoded()
+    forecaster = made(path, workers=workers, forecast_task=forecasts_all)
+
+    await forecaster.fit(of_calendars(WEB, API), MIDNIGHT)
+    await forecaster.refresh(of_calendars(WEB, API), MIDNIGHT + MINUTE)
+
+    plain = [len(msgspec.json.encode(one)) for one in subjects(WEB, API)]
+    assert 2 == len(workers.forecasts)
+    assert all(len(payload) < sum(plain) + 500 for payload in workers.forecasts)
+
+
+async def test_a_task_of_fits_is_cut_where_its_series_take_megabytes(path, made):
+    """Ten of 0.7 MB, of which six are 4 MiB: the request of a cluster's 500 series would take 350 MB."""
+    workers = Encoded()
+    forecaster = made(path, workers=workers, forecast_task=forecasts_all)
+    ten = [Series("shop", f"web-{number}", "cpu") for number in range(10)]
+
+    await forecaster.fit(of_calendars(*ten), MIDNIGHT)
+
+    asked = [msgspec.json.decode(payload, type=WorkerRequest).subjects for payload in workers.fits]
+    assert ten == [one.series for task in asked for one in task]
+    assert all(len(payload) < 2**22 + 500 for payload in workers.fits)
+    assert 2 == len(workers.fits)

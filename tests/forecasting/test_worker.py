@@ -9,7 +9,7 @@ import pytest
 from cronhpa.core.model.forecast import Forecast
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE
 from cronhpa.core.model.observation import Absent
-from cronhpa.core.model.spec import ExternalMetric, MetricTarget, ResourceMetric, Span
+from cronhpa.core.model.spec import CronWindow, ExternalMetric, MetricTarget, ResourceMetric, Schedule, Span
 from cronhpa.forecasting import worker
 from cronhpa.forecasting.coverage import OUTCOMES_MIN
 from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest
@@ -182,6 +182,22 @@ def test_an_edit_of_the_spec_is_confirmed_anew(store):
     assert ["3 of 3 in 1 d", "NothingToGain", "3 of 3 in 1 d"] == [
         candidate.reason if isinstance(candidate, Absent) else in_words(candidate.track_record) for candidate in fits
     ]
+
+
+def test_forecasts_need_no_schedules(store):
+    """Fits do: they decide by them. What is ignored is read by both: here the two hours of the morning's rise."""
+    eight = MIDNIGHT + 8 * HOUR
+    remember(store, MIDNIGHT - 5 * DAY, eight)
+    plain = subject(WEB, Span(eight - 2 * HOUR, eight))
+    schedule = Schedule("office", CronWindow("0 8 * * *", "UTC", end="0 18 * * *"), floor=5)
+    spec = msgspec.structs.replace(plain.spec, schedules=(schedule,))
+    full = msgspec.structs.replace(plain, spec=spec, left_out=(Span(MIDNIGHT - 2 * DAY, MIDNIGHT - DAY),))
+    fit(store, MIDNIGHT, full)
+
+    made = forecast(store, eight, full)[WEB]
+
+    assert made == forecast(store, eight, full.of_forecasts)[WEB]
+    assert made != forecast(store, eight, subject(WEB))[WEB]
 
 
 def test_a_series_whose_target_says_nothing_of_a_pod_is_not_forecast(store):
