@@ -8,6 +8,7 @@ that `schedulesFrom` matches become schedules, called `Calendar/NAME/TITLE/START
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from fnmatch import translate
@@ -18,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.model.calendar import Calendar, CalendarEvent, Calendars
-from cronhpa.core.model.decision import CALENDAR_PREFIX
+from cronhpa.core.model.decision import CALENDAR_PREFIX, CLUSTER_EVENT_PREFIX, EVENT_PREFIX
 from cronhpa.core.model.instant import DAY, Nanoseconds, format_instant, from_datetime
 from cronhpa.core.model.nearest import nearest
 from cronhpa.core.model.planned_event import PlannedEvent
@@ -35,6 +36,13 @@ MAX_LOOKED_THROUGH = 10_000
 The most events that the days of an object are taken from, and the most titles that its patterns are compared with.
 
 Both are done where the event loop waits: 10,000 take some 40 ms, whatever titles and patterns are.
+"""
+MAX_RANGES = 10_000
+"""
+The most ranges of days that the schedules of an object take from calendars, those of each exception counted anew.
+
+So do records of decisions and requests of fits, which write them out with 440 bytes at most: 10,000 of the object, of
+the events of its namespace and of those of the cluster are 13 MB, and a record may have 16 MiB.
 """
 # From the day of the reading on: that day, one more by refreshSeconds, and a lead of a day.
 _SOON = 3 * DAY
@@ -71,13 +79,20 @@ def with_calendars(spec: Spec, calendars: Calendars) -> Spec:
     """
     if not spec.schedules_from and not any(unread(schedule.window) for schedule in spec.schedules):
         return spec
-    too_many = _too_many_days((schedule.window for schedule in spec.schedules), calendars)
+    too_many = {
+        whose: _too_many_days((one.window for one in spec.schedules if _whose(one) == whose), calendars)
+        for whose in {_whose(one) for one in spec.schedules}
+    }
     stale = {_told(calendars[name]) for name in calendars_of(spec) if _is_kept(calendars.get(name))}
     made = tuple(_uniquely_named(_made(spec, calendars)))
     return replace(
         spec,
         schedules=(
-            *(schedule_with_calendars(one, calendars, too_many) for one in spec.schedules if not _is_made(one)),
+            *(
+                schedule_with_calendars(one, calendars, too_many[_whose(one)])
+                for one in spec.schedules
+                if not _is_made(one)
+            ),
             *made,
         ),
         calendar_problems=tuple(sorted(stale.union(spec.calendar_problems))),
@@ -175,19 +190,33 @@ def calendar_problem(name: str, calendar: Calendar | None, calendars: Calendars)
     return None
 
 
+def _whose(schedule: Schedule) -> str:
+    """Whose days are counted together: those of an object's own windows displace no event of the cluster."""
+    prefixes = (CLUSTER_EVENT_PREFIX, EVENT_PREFIX)
+    return next((prefix for prefix in prefixes if schedule.name.startswith(prefix)), "")
+
+
 def _too_many_days(windows: Iterable[CronWindow | OnceWindow], calendars: Calendars) -> str | None:
-    """The problem of windows whose calendars hold too many events together; None if they do not."""
-    named = {
-        (name, window.zone) for window in windows for name in calendars_in(window) if isinstance(window, CronWindow)
-    }
-    read = ((calendar, zone) for name, zone in named if (calendar := calendars.get(name)) is not None)
-    count = sum(len(_covering(calendar)) for calendar, zone in {(of, _zone_of(of, zone)) for of, zone in read})
-    if count <= MAX_LOOKED_THROUGH:
-        return None
-    return (
-        f"the calendars named hold {count} events, those of each time zone counted anew: {MAX_LOOKED_THROUGH} are "
-        "accepted: name fewer calendars or time zones"
+    """The problem of windows that take too many days from calendars together; None if they do not."""
+    named = Counter(
+        (calendar, _zone_of(calendar, window.zone))
+        for window in windows
+        for name in calendars_in(window)
+        if (calendar := calendars.get(name)) is not None
     )
+    count = sum(len(_covering(calendar)) for calendar, _ in named)
+    if count > MAX_LOOKED_THROUGH:
+        return (
+            f"the calendars named hold {count} events, those of each time zone counted anew: {MAX_LOOKED_THROUGH} are "
+            "accepted: name fewer calendars or time zones"
+        )
+    count = sum(len(_whole_days(*of)) * times for of, times in named.items())
+    if count > MAX_RANGES:
+        return (
+            f"the calendars named hold {count} ranges of days, those of each exclude and only counted anew: "
+            f"{MAX_RANGES} are accepted: name fewer calendars, or in fewer schedules"
+        )
+    return None
 
 
 # Eight bytes for each event.

@@ -9,9 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.situations import seen
 from cronhpa.core.model.calendar import Calendar, CalendarEvent
 from cronhpa.core.model.instant import DAY, HOUR, MINUTE, format_instant, parse_instant
+from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
+from cronhpa.core.model.record import Record, encode
 from cronhpa.core.model.spec import (
     CalendarSchedules,
     CronWindow,
@@ -32,7 +35,8 @@ from cronhpa.core.schedules.calendar_days import (
     whole_days,
     with_calendars,
 )
-from cronhpa.core.schedules.events import phase
+from cronhpa.core.schedules.events import phase, with_events
+from cronhpa.history.past.json_lines import BYTES_MAX
 
 BERLIN = "Europe/Berlin"
 CLOSED = CalendarEvent("Closed", "2026-12-24T00:00", "2026-12-27T00:00")
@@ -432,6 +436,65 @@ def test_a_planned_event_with_crowded_calendars_is_refused():
     event = PlannedEvent("sale", "prod", schedules=tuple(map(EventSchedule, in_zones("c0").schedules)))
 
     assert "hold 130000 events" in event_with_calendars(event, known).problems[0]
+
+
+def single_days(count, title="Sale"):
+    """A calendar of single days, of which no two touch."""
+    begin = date(2026, 9, 20)
+    days = [begin + timedelta(2 * number) for number in range(count)]
+    return tuple(CalendarEvent(title, f"{day}T00:00", f"{day + timedelta(1)}T00:00") for day in days)
+
+
+def closed_and_open(count, name):
+    """Schedules that take the days of a calendar twice each."""
+    window = CronWindow(
+        "0 8 * * *", BERLIN, duration=HOUR, exclude=Days(calendars=(name,)), only=Days(calendars=(name,))
+    )
+    return [Schedule(f"s{number}", window, floor=9, problem=unread(window)) for number in range(count)]
+
+
+@pytest.mark.parametrize(("days", "ranges"), [(200, None), (201, 10_050)])
+def test_days_that_schedules_take_from_calendars_are_bounded_over_all_of_them(days, ranges):
+    """25 schedules that take them twice. Found: with 11 kB of an object each record of a decision took 2 MB, or 17."""
+    spec = with_calendars(shop(*closed_and_open(25, "sales")), {"sales": Calendar("sales", single_days(days))})
+
+    told = {schedule.problem for schedule in spec.schedules}
+    if ranges is None:
+        assert {None} == told
+    else:
+        (problem,) = told
+        assert f"hold {ranges} ranges of days, those of each exclude and only counted anew: 10000 are acc" in problem
+
+
+def of_event(name, namespace):
+    """The most that an event takes: ten schedules."""
+    return PlannedEvent(name, namespace, schedules=tuple(map(EventSchedule, closed_and_open(10, "c" * 63))))
+
+
+def test_the_days_of_an_object_its_events_and_those_of_the_cluster_fit_in_a_record():
+    """10,000 ranges of each, whose titles take four bytes a letter: 13 of 16 MiB."""
+    known = {"c" * 63: Calendar("c" * 63, single_days(200, "\N{FIRECRACKER}" * 80))}
+    own = with_calendars(shop(*closed_and_open(25, "c" * 63)), known)
+    events = [of_event(f"e{number}", namespace) for namespace in ("prod", "") for number in range(2)]
+    half = replace(of_event("half", ""), schedules=of_event("half", "").schedules[:5])
+    spec = with_calendars(with_events(own, [*events, half, replace(half, namespace="prod")]), known)
+
+    assert {None} == {schedule.problem for schedule in spec.schedules}
+    assert 75 == len(spec.schedules)
+    record = encode(Record(spec, seen(current=2), None, Memory(), NOON))
+    assert 12_000_000 < len(record.encode()) < BYTES_MAX - 2 * 1_500_000  # beside the object itself and its status
+
+
+def test_days_that_an_object_takes_displace_no_event_of_the_cluster():
+    """Else whoever may edit an object would be free of a maximum that the cluster states."""
+    known = {"c" * 63: Calendar("c" * 63, single_days(250))}
+    spec = with_events(shop(*closed_and_open(21, "c" * 63)), [of_event("sale", "prod"), of_event("sale", "")])
+
+    found = with_calendars(with_events(spec, [of_event(f"sale-{number}", "prod") for number in range(3)]), known)
+
+    unreadable = {schedule.name for schedule in found.schedules if schedule.problem}
+    assert 21 + 40 == len(unreadable)  # 21 * 2 * 250 = 10,500 and 40 * 2 * 250 = 20,000
+    assert not any(name.startswith("Event/cluster:") for name in unreadable)  # 10 * 2 * 250 = 5,000
 
 
 def test_hostile_patterns_over_five_thousand_titles_hold_the_event_loop_for_a_moment():
