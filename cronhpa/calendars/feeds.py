@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cronhpa.calendars.definition import CalendarDefinition, checked_url, parse_calendars
 from cronhpa.calendars.ics import BYTES_MAX, IcsError, around
-from cronhpa.calendars.ics_process import read_in_process
+from cronhpa.calendars.ics_process import UnansweredError, read_in_process
 from cronhpa.core.model.calendar import Calendar, CalendarEvent
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.core.schedules.calendar_days import forget
@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0
 """Between two looks at the files: the kubelet brings a ConfigMap's change within a minute or so."""
 AGAIN_SECONDS = 60.0
-"""After a feed could not be read."""
+"""After a feed could not be read, or the process that reads a text was killed: it may have taken all memory."""
 SLOW_SECONDS = 5.0
 """Of a calendar that takes longer than this, reading takes a twentieth of the time, however often it changes."""
 _SLOW_SHARE = 0.05
@@ -158,17 +158,16 @@ class _Feed:
     async def _follow(self) -> None:
         definition = self.definition
         while True:
-            took = await self._read()
+            rest = await self._read()
             self.was_tried = True
             is_far = definition.file is None and not self._calendar.problem
             pause = LOOK_SECONDS if definition.file is not None else AGAIN_SECONDS
-            rest = took / _SLOW_SHARE if took > SLOW_SECONDS else 0
             await asyncio.sleep(max(definition.refresh_seconds if is_far else pause, rest))
 
     async def _read(self) -> float:
-        """Returns for how many seconds a text was read."""
+        """Returns for how many seconds no text is to be read."""
         name = self._calendar.name
-        problem, events, took = "", self._calendar.events, 0.0
+        problem, events, rest = "", self._calendar.events, 0.0
         try:
             text = await self._text()
             digest = (hashlib.sha256(text).digest(), around(self._now()).begin)
@@ -177,6 +176,9 @@ class _Feed:
                 self._refused = str(found) if isinstance(found, IcsError) else ""
                 events = events if isinstance(found, IcsError) else found
                 self._seen = digest
+                rest = took / _SLOW_SHARE if took > SLOW_SECONDS else 0.0
+                if isinstance(found, UnansweredError):
+                    self._seen, rest = None, max(rest, AGAIN_SECONDS)
             problem = self._refused
         except NoAnswerError as error:
             problem = error.message
@@ -190,7 +192,7 @@ class _Feed:
             LOG.exception("calendar %s", name)
             problem = "reading it failed: the operator's log says why"
         self._note(events, problem)
-        return took
+        return rest
 
     def _note(self, events: tuple[CalendarEvent, ...] | None, problem: str) -> None:
         name, before = self._calendar.name, self._calendar

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 
 import msgspec
@@ -16,11 +17,16 @@ from cronhpa.core.model.spec import Span
 _WAIT_FACTOR = 3.0
 
 
+class UnansweredError(IcsError):
+    """The process did not say what is wrong, as one that the kernel kills for memory: the text may be a good one."""
+
+
 async def read_in_process(text: bytes, span: Span, *, seconds: int = SECONDS_MAX) -> tuple[CalendarEvent, ...]:
     """
     The events within a span. seconds: of the processor, at most.
 
-    Raises IcsError, also for a text whose reading takes too much time or memory, and OSError where no process starts.
+    Raises IcsError, also for a text whose reading takes too much time or memory; UnansweredError if another reading may
+    succeed; OSError where no process starts.
     """
     if len(text) > BYTES_MAX:
         raise IcsError(f"it has more than {BYTES_MAX >> 20} MiB: name a calendar with fewer events")
@@ -31,7 +37,9 @@ async def read_in_process(text: bytes, span: Span, *, seconds: int = SECONDS_MAX
         async with asyncio.timeout(_WAIT_FACTOR * seconds):
             written, _ = await process.communicate(text)
     except TimeoutError:
-        raise IcsError(_too_long(seconds)) from None
+        why = "see whether the operator's node is busy, or its limit of cpu low"
+        within = f"{seconds} s of the processor in {_WAIT_FACTOR * seconds:g} s"
+        raise UnansweredError(f"the process that reads it got less than {within}: {why}") from None
     finally:
         if process.returncode is None:
             process.kill()
@@ -39,13 +47,16 @@ async def read_in_process(text: bytes, span: Span, *, seconds: int = SECONDS_MAX
     try:
         answer = msgspec.json.decode(written, type=IcsAnswer)
     except msgspec.DecodeError:
-        # Killed by its limit.
-        is_killed = (process.returncode or 0) < 0
-        raise IcsError(_too_long(seconds) if is_killed else "the process that reads it failed") from None
+        if process.returncode == -signal.SIGXCPU:
+            rule = "shorten rules that begin long ago or recur by the hour"
+            raise IcsError(f"its events cannot be expanded within {seconds} s: {rule}") from None
+        raise UnansweredError(_unanswered(process.returncode or 0)) from None
     if answer.problem:
         raise IcsError(answer.problem)
     return answer.events
 
 
-def _too_long(seconds: int) -> str:
-    return f"its events cannot be expanded within {seconds} s: shorten rules that begin long ago or recur by the hour"
+def _unanswered(returncode: int) -> str:
+    if returncode == -signal.SIGKILL:
+        return "the process that reads it was killed: see whether the operator has enough memory"
+    return f"the process that reads it ended without an answer, with {returncode}: report it with the calendar's text"

@@ -28,9 +28,14 @@ class IcsAnswer(msgspec.Struct, frozen=True):
 def main() -> None:
     os.nice(_NICENESS)
     begin, end, seconds = map(int, sys.argv[1:])
-    for kind, bound in ((resource.RLIMIT_DATA, _MEMORY_MAX), (resource.RLIMIT_CPU, seconds)):
+    for kind, soft, hard in (
+        (resource.RLIMIT_DATA, _MEMORY_MAX, _MEMORY_MAX),
+        # At the soft limit a signal that tells it from a kill for memory; it would leave a core.
+        (resource.RLIMIT_CPU, seconds, seconds + 1),
+        (resource.RLIMIT_CORE, 0, 0),
+    ):
         with suppress(OSError, ValueError):  # a system that has no such limit, or a lower one
-            resource.setrlimit(kind, (bound, bound))
+            resource.setrlimit(kind, (soft, hard))
     try:
         answer = IcsAnswer(read_ics(sys.stdin.buffer.read(), Span(begin, end)))
     except IcsError as error:

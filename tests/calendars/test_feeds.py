@@ -13,7 +13,7 @@ from calendars.calendar_texts import CLOSED, ics
 from cronhpa.calendars import feeds as feeds_module
 from cronhpa.calendars.feeds import CalendarFeeds
 from cronhpa.calendars.ics import BYTES_MAX, IcsError, around
-from cronhpa.calendars.ics_process import read_in_process
+from cronhpa.calendars.ics_process import UnansweredError, read_in_process
 from cronhpa.core.model.calendar import Calendar
 from cronhpa.core.model.instant import DAY, parse_instant
 from cronhpa.core.schedules.calendar_days import whole_days
@@ -308,6 +308,34 @@ async def test_a_slow_calendar_that_changes_at_each_look_takes_a_twentieth_of_th
     await followed.becomes(2, of=lambda: len(texts))
 
 
+async def test_a_calendar_whose_process_is_killed_once_is_read_again_and_says_what_was(
+    path, followed, tmp_path, monkeypatch, caplog
+):
+    """Found: one kill for memory, and the calendar was refused for up to four weeks, with a hint at its rules."""
+    processes = []
+    start = asyncio.create_subprocess_exec
+
+    async def killed_at_first(*command, **options):
+        process = await start(*command, **options)
+        if not processes:
+            process.kill()
+        processes.append(process)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", killed_at_first)
+    file = tmp_path / "company.ics"
+    file.write_bytes(ics(CLOSED))
+    of_file(path, file)
+
+    await followed.becomes(["Closed"])
+
+    assert 2 == len(processes)
+    assert "" == followed.problem()
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "the process that reads it was killed: see whether the operator has enough memory" in told
+    assert "rules" not in told
+
+
 @pytest.mark.parametrize(
     ("status", "body", "told"),
     [
@@ -412,6 +440,30 @@ async def test_reading_leaves_the_event_loop_to_others():
     assert longest < 0.5
 
 
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (
+            "import time; time.sleep(60)",
+            "got less than 1 s of the processor in 3 s: see whether the operator's node is",
+        ),
+        ("import os; os.kill(os.getpid(), 9)", "was killed: see whether the operator has enough memory"),
+        ("print('{')", "ended without an answer, with 0: report it with the calendar's text"),
+        ("import os; os.abort()", "ended without an answer, with -6: report it"),
+    ],
+)
+async def test_what_the_process_does_not_say_itself_is_told_as_what_it_is(program, told, monkeypatch):
+    start = asyncio.create_subprocess_exec
+    monkeypatch.setattr(
+        asyncio, "create_subprocess_exec", lambda *_, **options: start(sys.executable, "-c", program, **options)
+    )
+
+    with pytest.raises(UnansweredError) as raised:
+        await read_in_process(ics(CLOSED), around(NOW), seconds=1)
+
+    assert told in str(raised.value)
+
+
 @pytest.mark.slow
 async def test_a_rule_that_takes_for_ever_ends_with_its_process():
     """Every hour since the year 1: 17 million steps before today."""
@@ -420,4 +472,5 @@ async def test_a_rule_that_takes_for_ever_ends_with_its_process():
     with pytest.raises(IcsError) as raised:
         await read_in_process(text, around(NOW), seconds=2)
 
-    assert "its events cannot be expanded within 2 s" in str(raised.value)
+    assert "its events cannot be expanded within 2 s: shorten rules" in str(raised.value)
+    assert not isinstance(raised.value, UnansweredError)
