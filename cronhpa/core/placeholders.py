@@ -112,10 +112,10 @@ def _coming_minimum(spec: Spec, memory: Memory, bounds: Bounds, now: Nanoseconds
     if cached is None or cached.inputs != inputs or not cached.begin <= now < cached.end:
         coming = [*_bounds_until(spec, memory, bounds, now + ahead)]
         highest = max((later.minimum for later in coming if _has_room(spec, later)), default=0)
-        # Until an edge is over, or another one comes near.
+        # Until an edge is over, or another one comes near: beyond the most edges none counts before one is over.
         end = FOR_EVER if bounds.next_edge is None else bounds.next_edge.at
         edge = (coming[-1] if coming else bounds).next_edge
-        if edge is not None:
+        if edge is not None and len(coming) < _EDGES_MAX:
             end = min(end, max(edge.at - ahead, now + 1))
         cached = spec.computed["coming"] = _Coming(highest, now, end, inputs)
     return cached.minimum

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.situations import at, behavior, event, queued, rules, schedule, situations, spec
+from cronhpa.core import placeholders as placeholders_module
 from cronhpa.core.decide import decide
 from cronhpa.core.model.decision import Withheld
 from cronhpa.core.model.forecast import Forecast
@@ -253,6 +254,28 @@ def test_what_is_kept_of_a_look_changes_no_later_one(situation, seconds, minutes
 
     for later in sorted(seconds):
         assert count(replace(of), now + later * SECOND) == count(of, now + later * SECOND)
+
+
+def test_a_schedule_of_every_other_minute_is_resolved_anew_once_a_minute(monkeypatch):
+    """
+    Within a node's start-up of an hour it has 60 edges, of which the first 16 count. Found: they were resolved each
+    second, 15 ms for an object of 50 schedules.
+    """
+    resolved = []
+
+    def counted(*given_):
+        resolved.append(given_)
+        return resolve_anew(*given_)
+
+    monkeypatch.setattr(placeholders_module, "resolve_anew", counted)
+    often = schedule("often", "*/2 * * * *", duration=MINUTE, floor=9)
+    latest = decided(spec(schedules=(often,), placeholders=replace(ROOM, node_start_up=HOUR)), "07:59:58", current=2)
+
+    missing_at = [pods_to_come(latest, 2, at("07:59:59") + second * SECOND) for second in range(-1, 59)]
+
+    assert [7] * 60 == missing_at
+    # Once before 08:00 and once after it: 32. Each second from then on whether the floor rose within an hour: 59.
+    assert len(resolved) <= 2 * 16 + 59
 
 
 @given(situations(), st.integers(0, 60), st.integers(1, 40), st.integers(1, 60))
