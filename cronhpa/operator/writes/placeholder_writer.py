@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -55,6 +56,8 @@ OBJECT = f"{GROUP}/placeholder-for"
 _LOOK_SECONDS = 1.0
 # Objects that need none are passed by in turns: 5,000 of them would take 8 % of a core.
 _TURNS = 5
+# Of a core, at most: beyond it looks are rarer, and placeholders late. 5,000 objects that need none take 2 %.
+_CPU_SHARE = 0.1
 # They are listed when another number is needed; and so often while there are some, or while there are none.
 _LIST_SECONDS, _LIST_NONE_SECONDS = 5.0, 60.0
 # A placeholder that somebody deletes is made again no sooner.
@@ -165,6 +168,8 @@ class PlaceholderWriter:
         self._quiet: set[Key] = set()
         self._turn = 0
         self._yield = CooperativeYield()
+        # The CPU time of the last count.
+        self._spent = 0.0
         # The writes under way, and those that wait for a place.
         self._writes: dict[Key, asyncio.Task[None]] = {}
         self._places = FairPlaces(_WRITES_AT_ONCE, _WRITES_OF_ONE, _SLOW_SECONDS)
@@ -191,7 +196,7 @@ class PlaceholderWriter:
 
     async def _pause(self) -> None:
         """Until the next look: with no object that asks for placeholders there are only those that others left."""
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(max(_LOOK_SECONDS, self._spent / _CPU_SHARE))
         if not self.objects:
             self._is_asked.clear()
             with suppress(TimeoutError):
@@ -231,6 +236,7 @@ class PlaceholderWriter:
         """How many placeholders each object needs now, cut to the limit of all that this replica serves."""
         missing, at_once = dict[Key, int](), dict[Key, int]()
         self._turn = (self._turn + 1) % _TURNS
+        self._spent = 0.0
         for key, state in asking.items():
             if key in self._quiet and crc32(key[1].encode()) % _TURNS != self._turn:
                 continue
@@ -240,12 +246,14 @@ class PlaceholderWriter:
                 continue
             seen = self._targets.watched(target)
             replicas = latest.decision.current if seen is None else seen.replicas
+            begun = time.thread_time()
             if count := pods_to_come(latest, replicas, now):
                 missing[key] = count
                 at_once[key] = pods_at_once(latest, state.local.remembered, replicas, now)
                 self._quiet.discard(key)
             else:
                 self._quiet.add(key)
+            self._spent += time.thread_time() - begun
         wanted = shares(missing, self._settings.most)
         for key, count in missing.items():
             if count > wanted.get(key, 0):
