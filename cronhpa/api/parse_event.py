@@ -15,7 +15,7 @@ from cronhpa.api.resource.metrics import LabelSelectorModel
 from cronhpa.api.spec_errors import schema_problems
 from cronhpa.core.model.planned_event import EventSchedule, PlannedEvent
 from cronhpa.core.model.spec import LabelSelector
-from cronhpa.core.schedules.calendar_days import unread
+from cronhpa.core.schedules.calendar_days import is_wrong
 
 _WITH_VALUES, _WITHOUT_VALUES = ("In", "NotIn"), ("Exists", "DoesNotExist")
 
@@ -42,7 +42,7 @@ def parse_event(name: str, namespace: str, spec: Any) -> PlannedEvent:
         f"spec.schedules[{index}].{entry.schedule.problem}"
         for index, entry in enumerate(schedules)
         # Calendars are known to the operator alone, and are read into the objects' specs.
-        if entry.schedule.problem not in {None, unread(entry.schedule.window)}
+        if is_wrong(entry.schedule)
     )
     within = model.namespace_selector if isinstance(model, ClusterPlannedEventSpec) else None
     return PlannedEvent(

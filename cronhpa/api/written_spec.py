@@ -19,7 +19,7 @@ from cronhpa.api.schema import CronHPASpec
 from cronhpa.api.spec_errors import schema_problems
 from cronhpa.core.model.nearest import nearest
 from cronhpa.core.model.spec import ControllerOptions, Spec
-from cronhpa.core.schedules.calendar_days import unread
+from cronhpa.core.schedules.calendar_days import is_wrong
 
 
 def written_spec(body: Mapping[str, Any], options: ControllerOptions | None = None) -> Spec:
@@ -48,8 +48,7 @@ def written_spec(body: Mapping[str, Any], options: ControllerOptions | None = No
         # A problem that a rule has named, in the schedule or in the zone that it inherits, is not repeated.
         is_named = "spec.timeZone" in problem_paths or any(other.startswith(path) for other in problem_paths)
         # Which calendars there are is known to an operator alone.
-        is_wrong = schedule.problem is not None and schedule.problem != unread(schedule.window)
-        if is_wrong and not is_named:
+        if is_wrong(schedule) and not is_named:
             problems.append(SpecProblem(f"{path} ({schedule.name})", schedule.problem or ""))
     problems += [
         SpecProblem(f"spec.schedulesFrom[{index}]", from_calendar.bounds.problem)

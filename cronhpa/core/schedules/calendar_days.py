@@ -80,7 +80,7 @@ def with_calendars(spec: Spec, calendars: Calendars) -> Spec:
     if not spec.schedules_from and not any(unread(schedule.window) for schedule in spec.schedules):
         return spec
     too_many = {
-        whose: _too_many_days((one.window for one in spec.schedules if _whose(one) == whose), calendars)
+        whose: _too_many_days((one for one in spec.schedules if _whose(one) == whose), calendars)
         for whose in {_whose(one) for one in spec.schedules}
     }
     stale = {_told(calendars[name]) for name in calendars_of(spec) if _is_kept(calendars.get(name))}
@@ -115,7 +115,7 @@ def event_with_calendars(event: PlannedEvent, calendars: Calendars) -> PlannedEv
     """
     if not any(unread(event_schedule.schedule.window) for event_schedule in event.schedules):
         return event
-    too_many = _too_many_days((event_schedule.schedule.window for event_schedule in event.schedules), calendars)
+    too_many = _too_many_days((event_schedule.schedule for event_schedule in event.schedules), calendars)
     schedules = [
         replace(event_schedule, schedule=schedule_with_calendars(event_schedule.schedule, calendars, too_many))
         for event_schedule in event.schedules
@@ -154,15 +154,13 @@ def calendars_in(window: CronWindow | OnceWindow) -> Iterator[str]:
 
 def schedule_with_calendars(schedule: Schedule, calendars: Calendars, too_many: str | None = None) -> Schedule:
     """
-    A schedule with the days of the calendars that it names, or with a `problem`; itself if it names none.
+    A schedule with the days of the calendars that it names, or with a `problem`; itself if it names none, or is wrong.
 
     too_many: why no days are taken for it.
     """
     window = schedule.window
-    if not isinstance(window, CronWindow) or unread(window) is None:
+    if not isinstance(window, CronWindow) or unread(window) is None or is_wrong(schedule):
         return schedule
-    # Another problem of the schedule stays.
-    other = None if schedule.problem == unread(window) else schedule.problem
     days: dict[str, Days] = {}
     for key in _KEYS:
         stated_days: Days | None = getattr(window, key)
@@ -173,10 +171,15 @@ def schedule_with_calendars(schedule: Schedule, calendars: Calendars, too_many: 
             calendar = calendars.get(name)
             problem = calendar_problem(name, calendar, calendars) or too_many
             if calendar is None or problem is not None:
-                return replace(schedule, problem=other or f"{key}.calendars: {problem}")
+                return replace(schedule, problem=f"{key}.calendars: {problem}")
             ranges += whole_days(calendar, window.zone)
         days[key] = Days(tuple(ranges), stated_days.holidays)
-    return replace(schedule, window=replace(window, **days), problem=other)
+    return replace(schedule, window=replace(window, **days), problem=None)
+
+
+def is_wrong(schedule: Schedule) -> bool:
+    """Whether something else than its calendars keeps a schedule from being read, such as an unknown time zone."""
+    return schedule.problem is not None and schedule.problem != unread(schedule.window)
 
 
 def calendar_problem(name: str, calendar: Calendar | None, calendars: Calendars) -> str | None:
@@ -196,12 +199,13 @@ def _whose(schedule: Schedule) -> str:
     return next((prefix for prefix in prefixes if schedule.name.startswith(prefix)), "")
 
 
-def _too_many_days(windows: Iterable[CronWindow | OnceWindow], calendars: Calendars) -> str | None:
-    """The problem of windows that take too many days from calendars together; None if they do not."""
+def _too_many_days(schedules: Iterable[Schedule], calendars: Calendars) -> str | None:
+    """The problem of schedules that take too many days from calendars together; None if they do not."""
     named = Counter(
-        (calendar, _zone_of(calendar, window.zone))
-        for window in windows
-        for name in calendars_in(window)
+        (calendar, _zone_of(calendar, one.window.zone))
+        for one in schedules
+        if not is_wrong(one)
+        for name in calendars_in(one.window)
         if (calendar := calendars.get(name)) is not None
     )
     count = sum(len(_covering(calendar)) for calendar, _ in named)

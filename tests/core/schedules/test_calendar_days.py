@@ -130,6 +130,16 @@ def test_what_else_is_wrong_with_a_schedule_stays():
     assert "name: it is taken" == with_calendars(shop(broken), {"company": COMPANY}).schedules[0].problem
 
 
+def test_a_schedule_of_an_unknown_zone_abstains_alone_whatever_events_its_calendar_has():
+    """Found: days of an event in UTC depend on the zone, and no schedule of the object was read."""
+    closed = Calendar("company", (replace(CLOSED, zone="UTC"),))
+    unknown = replace(office("Mars/Base", exclude="company"), name="mars", problem="timeZone: it is not known")
+
+    spec = with_calendars(shop(office(), unknown), {"company": closed})
+
+    assert [None, "timeZone: it is not known"] == [schedule.problem for schedule in spec.schedules]
+
+
 def test_other_days_of_the_schedule_stay():
     window = CronWindow(
         "0 8 * * *",
