@@ -7,6 +7,7 @@ Each caller sees the edges of the objects that they may get.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,12 +21,11 @@ from cronhpa.core.model.calendar import Calendar
 from cronhpa.core.model.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.page.event_lanes import event_lanes
-from cronhpa.page.loop_time import SharedWork, in_slices, page_share
+from cronhpa.page.loop_time import SharedWork, in_slices
 from cronhpa.page.objects import LiveObject, ObjectMark, Objects
 from cronhpa.page.questions import SPAN, BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
 from cronhpa.page.rights import Scope
 from cronhpa.page.worker_pools import PageWorker
-from cronhpa.ports.fair_places import FairPlaces
 from cronhpa.sources.loop_share import LoopShare
 
 _FRESH: Nanoseconds = 15 * MINUTE
@@ -36,6 +36,8 @@ _PATIENCE_SECONDS = 3.0
 _AT_ONCE = 1_000
 _INSTANTS_MAX = 2_000
 _OBJECTS_SHOWN = 200
+# An answer of 10,000 objects takes 4 MB. Callers of more scopes have theirs encoded anew.
+_SCOPES_KEPT = 8
 _ANSWERS = msgspec.msgpack.Decoder(EdgesAnswer)
 _ENCODER = msgspec.json.Encoder()
 
@@ -48,10 +50,12 @@ class _FleetEdges(Struct, frozen=True):
     at: Nanoseconds
     objects: list[ScheduledObject]
     answer: EdgesAnswer
+    encoded: dict[Scope, bytes]
+    """Answers to callers of some scopes."""
 
 
 class FleetCalendar:
-    """options: by which the operator decides. share: of the event loop, for the edges of all objects."""
+    """options: by which the operator decides. share: of the event loop."""
 
     def __init__(
         self,
@@ -64,23 +68,28 @@ class FleetCalendar:
         self._objects, self._worker, self._now = objects, worker, now
         self._options = options
         self._newest: _FleetEdges | None = None
-        self._work = SharedWork(self._refresh, share)
+        self._share, self._work = share, SharedWork(self._refresh, share)
         self._done = 0.0
-        # A thread that encodes an answer takes the loop's time, too: both need the interpreter.
-        self._encoding, self._turns = page_share(), FairPlaces(1)
+        self._encoding = asyncio.Lock()
 
-    async def answer(self, scope: Scope, account: str = "") -> bytes:
-        """
-        JSON of the coming week; {"done": share} while it is computed. account: among what answers are shared out.
-
-        Raises BusyError, UnavailableError.
-        """
+    async def answer(self, scope: Scope) -> bytes:
+        """JSON of the coming week; {"done": share} while it is computed. Raises BusyError, UnavailableError."""
         if not await self._work.is_done(_PATIENCE_SECONDS) or self._newest is None:
             return _ENCODER.encode({"done": self._done})
-        newest = self._newest
-        async with self._turns.place(account):
-            await self._encoding.available()
-            return await self._encoding.in_thread(partial(_encoded, newest.objects, newest.answer, scope, newest.at))
+        if scope in self._newest.encoded:
+            return self._newest.encoded[scope]
+        async with self._encoding:
+            return await self._answer_of(self._newest, scope)
+
+    async def _answer_of(self, newest: _FleetEdges, scope: Scope) -> bytes:
+        if scope not in newest.encoded:  # nobody of this scope was before
+            await self._share.available()
+            # The thread takes the loop's time, too: both need the interpreter.
+            encode = partial(_encoded, newest.objects, newest.answer, scope, newest.at)
+            newest.encoded[scope] = await self._share.in_thread(encode)
+            if len(newest.encoded) > _SCOPES_KEPT:
+                del newest.encoded[next(iter(newest.encoded))]
+        return newest.encoded[scope]
 
     async def _refresh(self) -> None:
         marks = sorted([mark async for mark in in_slices(self._objects.marks())], key=lambda mark: mark.key)
@@ -88,7 +97,7 @@ class FleetCalendar:
         now, newest = self._now(), self._newest
         if newest is None or newest.schedules != schedules or not 0 <= now - newest.at < _FRESH:
             objects, answer = await self._edges(marks, now)
-            self._newest = _FleetEdges(schedules, now, objects, answer)
+            self._newest = _FleetEdges(schedules, now, objects, answer, {})
 
     async def _edges(self, marks: Sequence[ObjectMark], now: Nanoseconds) -> tuple[list[ScheduledObject], EdgesAnswer]:
         """Computes the edges of a thousand objects at a time, so that views of single objects come in between."""

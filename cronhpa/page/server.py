@@ -324,8 +324,7 @@ class PageServer:
     async def _coming(self, request: web.Request) -> web.Response:
         caller = await self._caller(request)
         scope = await scope_of(self._rights, caller, self._objects.namespaces())
-        _, account = self._callers_of(request)
-        return await answered(request, await self._calendar.answer(scope, account))
+        return await answered(request, await self._calendar.answer(scope))
 
     async def _begin_run(self, request: web.Request) -> web.Response:
         if request.content_type != "application/json":

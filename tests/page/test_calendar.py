@@ -12,6 +12,7 @@ from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.page import calendar
 from cronhpa.page.calendar import FleetCalendar
 from cronhpa.page.edges import EDGES_MAX
+from cronhpa.page.event_lanes import event_lanes
 from cronhpa.page.questions import ENCODER, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
 from cronhpa.page.rights import Scope, UnavailableError
 from cronhpa.sources.loop_share import LoopShare
@@ -135,18 +136,42 @@ async def test_whoever_asks_meanwhile_is_told_how_far_it_is(monkeypatch):
     assert json.loads(await shown.answer(ALL))["instants"]
 
 
-async def test_accounts_take_turns_at_the_answers():
-    """One asks twenty times, then another once: of 21 answers the other's is the third."""
-    shown, answered = shown_by(fleet()), []
-    await shown.answer(ALL)
+@pytest.fixture
+def encoded(monkeypatch):
+    """The scopes of the answers that were encoded."""
+    scopes = []
 
-    async def ask(account):
-        await shown.answer(ALL, account)
-        answered.append(account)
+    def lanes(objects, answer, scope, now):
+        scopes.append(scope)
+        return event_lanes(objects, answer, scope, now)
 
-    await asyncio.gather(*(ask("mallory") for _ in range(20)), ask("anna"))
+    monkeypatch.setattr(calendar, "event_lanes", lanes)
+    return scopes
 
-    assert ["mallory", "mallory", "anna"] == answered[:3]
+
+async def test_callers_who_may_get_the_same_share_an_answer(encoded):
+    """20 ask at once, and 20 later; after a change one of each scope gets another."""
+    made, prod = fleet(), Scope(frozenset({"prod"}))
+    shown = shown_by(made)
+
+    async def asked_by_twenty():
+        return set(await asyncio.gather(*(shown.answer(scope) for scope in 10 * [ALL, Scope(frozenset({"prod"}))])))
+
+    assert 2 == len(await asked_by_twenty() | await asked_by_twenty())
+    assert [ALL, prod] == encoded
+    made.items["prod", "shop"] = live("prod", "shop", spec(20), {}, generation=5)
+    await asked_by_twenty()
+    assert [ALL, prod, ALL, prod] == encoded
+
+
+async def test_the_answers_of_eight_scopes_are_kept(encoded):
+    """Of nine the first makes room."""
+    shown = shown_by(fleet())
+    scopes = [Scope(frozenset({f"team-{number}"})) for number in range(9)]
+    for scope in [*scopes, *scopes[1:], scopes[0]]:
+        await shown.answer(scope)
+
+    assert [*scopes, scopes[0]] == encoded
 
 
 async def test_a_worker_that_fails_is_asked_again_by_the_next_caller():
