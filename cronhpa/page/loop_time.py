@@ -1,5 +1,8 @@
 """
-The page's part of the event loop: work of each kind takes a tenth of the time at most, so that decisions do not wait.
+The page's part of the event loop, so that decisions do not wait.
+
+Each of four kinds of work takes a tenth of the time at most: what is done for all callers at once, requests of known
+callers, those of others, and TLS.
 """
 
 from __future__ import annotations

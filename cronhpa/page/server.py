@@ -141,14 +141,16 @@ class PageServer:
     ) -> None:
         self._settings, self._objects, self._rights, self._now = settings, objects, rights, now
         self._fleet = FleetRows(objects, now)
-        self._rows_work = SharedWork(self._fleet.refresh, page_share())
-        self._views = PageWorker(_VIEWS_WAITING, _VIEW_SECONDS, ProcessPool(1, "cronhpa.page.object_view"))
-        self._runs = PageWorker(RUNS_MAX, _RUN_SECONDS)
-        self._calendar = FleetCalendar(objects, self._views, now, settings.options, page_share())
+        # With one for both, no request would be answered for ten times as long as a calendar takes.
+        for_all, for_each = page_share(), page_share()
+        self._rows_work = SharedWork(self._fleet.refresh, for_all)
+        self._views = PageWorker(_VIEWS_WAITING, _VIEW_SECONDS, for_each, ProcessPool(1, "cronhpa.page.object_view"))
+        self._runs = PageWorker(RUNS_MAX, _RUN_SECONDS, for_each)
+        self._calendar = FleetCalendar(objects, self._views, now, settings.options, for_all)
         self._what_if = WhatIf(self._runs)
         self._assets = load_assets(settings.authentication.mode)
         self._server: web.Server | None = None
-        self._known = _Callers(FairPace(_KNOWN), page_share())
+        self._known = _Callers(FairPace(_KNOWN), for_each)
         self._others = _Callers(FairPace(_OTHERS), page_share())
         self._connections = Connections(settings.host, settings.port, self._protocol, settings.limits)
         self._reading = page_share()

@@ -15,10 +15,10 @@ from functools import partial
 from msgspec import Struct
 
 from cronhpa.forecasting.pool import ProcessPool, WorkerError, WorkerPool
-from cronhpa.page.loop_time import page_share
 from cronhpa.page.questions import ENCODER
 from cronhpa.page.rights import BusyError, UnavailableError
 from cronhpa.ports.fair_places import FairPlaces
+from cronhpa.sources.loop_share import LoopShare
 
 _IDLE_SECONDS = 300.0
 
@@ -27,16 +27,15 @@ class PageWorker:
     """
     One process, whose time namespaces share: the tasks of several take turns.
 
-    waiting_max: tasks of one namespace that may wait for it. seconds: the deadline of a task.
+    waiting_max: tasks of one namespace that may wait for it. seconds: the deadline of a task. share: of the event loop.
     """
 
-    def __init__(self, waiting_max: int, seconds: float, pool: WorkerPool | None = None) -> None:
+    def __init__(self, waiting_max: int, seconds: float, share: LoopShare, pool: WorkerPool | None = None) -> None:
         self._pool = pool or ProcessPool(1)
-        self._waiting_max, self._seconds = waiting_max, seconds
+        self._waiting_max, self._seconds, self._share = waiting_max, seconds, share
         # The tasks that wait or run, by namespace.
         self._tasks: Counter[str] = Counter()
         self._places = FairPlaces(1)
-        self._encoding = page_share()
         self._end: asyncio.TimerHandle | None = None
 
     async def run(self, task: Callable[[bytes], bytes], question: Struct, namespace: str = "") -> bytes:
@@ -54,8 +53,8 @@ class PageWorker:
             self._end.cancel()
         try:
             async with self._places.place(namespace):
-                await self._encoding.available()
-                payload = self._encoding.called(partial(ENCODER.encode, question))
+                await self._share.available()
+                payload = self._share.called(partial(ENCODER.encode, question))
                 return await self._pool.run(task, payload, self._seconds)
         except WorkerError as problem:
             raise UnavailableError(f"this could not be computed: {problem}") from problem

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from cli.glance import named
-from cronhpa.page import server
+from cronhpa.page import loop_time, server
 from cronhpa.page.authentication import Authentication, AuthenticationMode
 from cronhpa.ports.connections import ConnectionLimits
 from cronhpa.sources.loop_share import LoopShare
@@ -333,3 +333,17 @@ def test_requests_that_take_long_are_answered_at_a_pace_and_accounts_take_turns(
     assert {b"401"} == set().union(*(each.result()[1] for each in flooding))
     assert 2 < time.monotonic() - begun
     assert answered >= 10
+
+
+def test_the_page_takes_four_tenths_of_the_event_loop_at_most(monkeypatch):
+    """For all callers at once, for known callers, for others, and for TLS."""
+    shares = []
+
+    class Noted(LoopShare):
+        def __init__(self, clock, share):
+            super().__init__(clock, share=share)
+            shares.append(share)
+
+    monkeypatch.setattr(loop_time, "LoopShare", Noted)
+    with served(objects()):
+        assert [0.1] * 4 == shares

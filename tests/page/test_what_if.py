@@ -15,6 +15,7 @@ from cronhpa.core.model.prices import Prices
 from cronhpa.core.model.spec import ControllerOptions
 from cronhpa.forecasting.pool import WorkerError
 from cronhpa.page import worker_pools
+from cronhpa.page.loop_time import page_share
 from cronhpa.page.questions import ENCODER, RerunQuestion, rerun
 from cronhpa.page.rerun import NotReadableError, spec_of
 from cronhpa.page.rights import BusyError, UnavailableError
@@ -197,7 +198,7 @@ ASKED = RerunQuestion("x.db", "prod", "shop", NOW, b"{}", "spec: {}", Controller
 
 async def test_a_run_tells_its_progress_and_then_its_result_to_whoever_began_it():
     pool = Pool()
-    runs = WhatIf(PageWorker(4, 1.0, pool))
+    runs = WhatIf(PageWorker(4, 1.0, page_share(), pool))
     name = runs.begin("anna", ASKED)
 
     assert {"done": 0.0} == json.loads(runs.answer("anna", name))
@@ -209,7 +210,7 @@ async def test_a_run_tells_its_progress_and_then_its_result_to_whoever_began_it(
 
 
 async def test_a_caller_has_one_run_and_another_takes_its_place():
-    runs = WhatIf(PageWorker(4, 1.0, Pool()))
+    runs = WhatIf(PageWorker(4, 1.0, page_share(), Pool()))
     first, second = runs.begin("anna", ASKED), runs.begin("anna", ASKED)
 
     assert (None, {"done": 0.0}) == (runs.answer("anna", first), json.loads(runs.answer("anna", second)))
@@ -218,7 +219,7 @@ async def test_a_caller_has_one_run_and_another_takes_its_place():
 async def test_runs_that_replace_each_other_at_once_leave_no_file(tmp_path, monkeypatch):
     """A task that is cancelled before its first step runs nothing."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    runs = WhatIf(PageWorker(4, 1.0, Pool()))
+    runs = WhatIf(PageWorker(4, 1.0, page_share(), Pool()))
 
     for _ in range(5):
         runs.begin("anna", ASKED)
@@ -244,7 +245,7 @@ def is_alive(runs, caller, name):
 
 async def test_accounts_of_one_namespace_take_no_run_of_another():
     """Of 40 accounts of `hostile` 32 have a run, the others are refused. Each of `prod` takes the place of one."""
-    runs = WhatIf(PageWorker(32, 1.0, Pool()))
+    runs = WhatIf(PageWorker(32, 1.0, page_share(), Pool()))
     theirs = [runs.begin(f"hostile {number}", asked_by("hostile")) for number in range(32)]
     for number in range(32, 40):
         with pytest.raises(BusyError):
@@ -277,7 +278,7 @@ async def test_an_answer_that_nobody_has_read_yet_gives_way_to_no_namespace_with
                 self.goes_on.clear()
             return await super().run(task, payload, seconds)
 
-    runs = WhatIf(PageWorker(32, 1.0, Prod()))
+    runs = WhatIf(PageWorker(32, 1.0, page_share(), Prod()))
     ours = runs.begin("anna", asked_by("prod"))
     await until(lambda: "result" in json.loads(runs.answer("anna", ours)))
     for number in range(31):
@@ -292,7 +293,7 @@ async def test_an_answer_that_nobody_has_read_yet_gives_way_to_no_namespace_with
 async def test_an_answer_gives_way_to_a_new_run():
     pool = Pool()
     pool.goes_on.set()
-    runs = WhatIf(PageWorker(32, 1.0, pool))
+    runs = WhatIf(PageWorker(32, 1.0, page_share(), pool))
     first, *_, last = [runs.begin(f"anna {number}", ASKED) for number in range(32)]
     await until(lambda: "result" in json.loads(runs.answer("anna 31", last)))
     runs.begin("bob", ASKED)
@@ -314,7 +315,7 @@ async def test_the_runs_of_namespaces_take_turns():
             return b"1"
 
     pool = Counting()
-    runs = WhatIf(PageWorker(32, 1.0, pool))
+    runs = WhatIf(PageWorker(32, 1.0, page_share(), pool))
     for number in range(8):
         runs.begin(f"hostile {number}", asked_by("hostile"))
     await asyncio.sleep(0)
@@ -329,7 +330,7 @@ async def test_the_runs_of_namespaces_take_turns():
 
 async def test_a_run_whose_process_dies_says_so():
     pool = Pool(WorkerError("no answer within 180 s"))
-    runs = WhatIf(PageWorker(4, 1.0, pool))
+    runs = WhatIf(PageWorker(4, 1.0, page_share(), pool))
     name = runs.begin("anna", ASKED)
     pool.goes_on.set()
     await asyncio.sleep(0.05)
@@ -348,7 +349,7 @@ async def test_a_run_is_encoded_when_it_has_its_place(monkeypatch):
             return b""
 
     monkeypatch.setattr(worker_pools, "ENCODER", Counted())
-    runs = WhatIf(PageWorker(32, 1.0, Pool()))
+    runs = WhatIf(PageWorker(32, 1.0, page_share(), Pool()))
     for number in range(20):
         runs.begin(f"anna {number}", asked_by(f"team-{number}"))
     await asyncio.sleep(0.01)
@@ -358,7 +359,7 @@ async def test_a_run_is_encoded_when_it_has_its_place(monkeypatch):
 
 
 async def test_a_worker_refuses_what_would_wait_too_long():
-    worker = PageWorker(1, 1.0, Pool())
+    worker = PageWorker(1, 1.0, page_share(), Pool())
     first = asyncio.create_task(worker.run(rerun, b""))
     await asyncio.sleep(0)
 
@@ -370,7 +371,7 @@ async def test_a_worker_refuses_what_would_wait_too_long():
 
 async def test_tasks_of_one_namespace_that_wait_leave_room_for_another():
     pool = Pool()
-    worker = PageWorker(2, 1.0, pool)
+    worker = PageWorker(2, 1.0, page_share(), pool)
     hostile = [asyncio.create_task(worker.run(rerun, b"", "hostile")) for _ in range(2)]
     await asyncio.sleep(0)
     ours = asyncio.create_task(worker.run(rerun, b"", "prod"))
@@ -386,7 +387,7 @@ async def test_a_worker_that_gives_no_answer_is_told_as_unavailable():
     pool.goes_on.set()
 
     with pytest.raises(UnavailableError):
-        await PageWorker(4, 1.0, pool).run(rerun, b"")
+        await PageWorker(4, 1.0, page_share(), pool).run(rerun, b"")
 
 
 def test_a_week_needs_a_load(tmp_path):
