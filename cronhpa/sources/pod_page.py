@@ -28,10 +28,10 @@ from cronhpa.sources.tls import client_context
 
 # Status line and headers, those of 100 Continue included, as received. Proxies allow some 8 KiB.
 HEAD_BYTES = 2**14
-# The body as received: a page that is not packed, and the sizes of its chunks.
-_BODY_BYTES = PAGE_BYTES + 2**16
+# The body as received: a page that is not packed and, for each of its lines, a chunk's head and 22 to 29 bytes of TLS.
+_BODY_BYTES = 2 * PAGE_BYTES
 _PART_BYTES = 2**16
-# What TLS may add to a head and to a page. OpenSSL takes certificates of 100 KiB; tickets and records' heads are less.
+# What TLS may add to a head. OpenSSL takes certificates of 100 KiB; tickets and records' heads are less.
 _TLS_BYTES = 2**17
 # OpenSSL works through so much of the shortest messages in 6 ms at most: 300 updates of keys.
 _TLS_PART_BYTES = 2**13
@@ -72,8 +72,8 @@ class _Bounds:
         self.too_large = NoAnswerError("TooLarge", f"its headers are longer than {HEAD_BYTES} bytes")
 
     def begin_body(self) -> None:
-        self.bytes_left = _BODY_BYTES + self._tls_bytes
-        self.too_large = NoAnswerError("TooLarge", f"its page is longer than {PAGE_BYTES} bytes")
+        self.bytes_left = _BODY_BYTES
+        self.too_large = NoAnswerError("TooLarge", f"its answer is longer than {_BODY_BYTES} bytes")
 
 
 class _Socket(socket.socket):
