@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 FIELD_MANAGER = "cronhpa"
 _PAGE = 500
+_OF_PAGES = {"limit", "continue"}
 # Concurrent requests, without watches: each watch has a connection of its own.
 _REQUESTS_AT_ONCE = 64
 _REVIEWS_AT_ONCE = 2
@@ -264,7 +265,7 @@ class Client:
         places: None for those of most requests.
         """
         places = places or self._places
-        with self._throttles.request(method, path):
+        with self._throttles.request(method, path if params is None else _question(path, params)):
             async with places.requests:
                 return await self._try(method, path, body, content_type, params, bytes_max, places)
 
@@ -323,6 +324,12 @@ class _Places:
         self.fence = fence
         self.requests = asyncio.Semaphore(requests)
         self.long_answers = asyncio.Semaphore(_LONG_ANSWERS_AT_ONCE)
+
+
+def _question(path: str, params: Mapping[str, str]) -> str:
+    """What a refusal holds for: a path with its query, and all pages of a list together."""
+    asked = sorted((key, value) for key, value in params.items() if key not in _OF_PAGES)
+    return f"{path}?{asked}" if asked else path
 
 
 def _is_refusal(response: aiohttp.ClientResponse) -> bool:

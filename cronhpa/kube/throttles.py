@@ -34,6 +34,8 @@ class _Throttle(Struct):
 
 class Throttles:
     """
+    path: with its query, where others ask for something else at the same path, as for a metric of another selector.
+
     seconds_max: the longest pause of a path, whatever the server says: a broken server must not silence the operator.
 
     `now` is in seconds of the event loop's clock.

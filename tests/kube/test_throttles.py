@@ -117,6 +117,25 @@ async def test_a_watch_that_is_throttled_is_begun_again_when_it_may_be():
     assert 1 == len(asked)
 
 
+async def test_a_query_that_is_throttled_delays_no_other_query_of_its_path():
+    """External metrics of one name share a path. Found: who asked for another selector's was never asked for again."""
+    api = FakeApi()
+
+    async def answer(request):
+        is_bad = "bad" in request.query["labelSelector"]
+        return web.Response(status=429, headers={"Retry-After": "9"}) if is_bad else web.json_response({})
+
+    path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/prod/s0-prometheus"
+    api.answers[path] = answer
+    async with api.client() as client:
+        for _ in range(2):
+            with pytest.raises(ClusterError):
+                await client.read(path, {"labelSelector": "of=bad"})
+            await client.read(path, {"labelSelector": "of=good"})
+
+    assert ["of=bad", "of=good", "of=good"] == [query["labelSelector"] for _, _, query in api.asked]
+
+
 def test_without_retry_after_the_wait_doubles_until_another_answer():
     throttles, error = Throttles(30.0), ClusterError(429, "TooManyRequests", "busy")
     waits = []

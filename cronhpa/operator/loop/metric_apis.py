@@ -124,9 +124,10 @@ class MetricQueries:
                 value = await self._sources.value(metric, measured)
                 if value is not None:
                     return value
+                # Of metrics of one name each selector is answered by itself, and may hang by itself.
                 value = await self._apis[type(metric)].ask(
                     namespace,
-                    metric.name,
+                    (metric, selector) if isinstance(metric, PodsMetric) else metric,
                     lambda: (
                         self._reader.pods(namespace, metric, selector)
                         if isinstance(metric, PodsMetric)
@@ -136,7 +137,7 @@ class MetricQueries:
                 return self._sources.explained(value) if isinstance(value, Absent) else value
             case ObjectMetric():
                 return await self._apis[ObjectMetric].ask(
-                    namespace, metric.name, lambda: self._reader.object(namespace, metric)
+                    namespace, metric, lambda: self._reader.object(namespace, metric)
                 )
             case UnknownMetric():
                 return Absent("UnknownMetric", metric.given)

@@ -136,6 +136,39 @@ def test_queries_of_one_namespace_that_are_slow_or_hang_delay_those_of_no_other(
     assert scaled[-1] < 15.5
 
 
+def test_queries_of_one_metric_that_hang_delay_no_other_selector_of_it():
+    """
+    KEDA names the metrics of all its objects alike. Found: of forty that hang and one that is answered that one was
+    taken for a query that had hung itself, and was asked once a minute.
+    """
+    answered = []
+
+    class Adapter(ModelApi):
+        async def answer(self, method, path, query, body):
+            if "external.metrics" in path:
+                if query["labelSelector"] != "of=good":
+                    await asyncio.Event().wait()
+                answered.append(asyncio.get_running_loop().time())
+                return {"items": [{"value": "10"}]}
+            return await super().answer(method, path, query, body)
+
+    async def scenario():
+        api = Adapter()
+        for name in (*(f"slow-{number}" for number in range(40)), "good"):
+            deployment(api, name, replicas=2)
+            metric = external("s0-prometheus")
+            metric["external"]["metric"]["selector"] = {"matchLabels": {"of": name}}
+            cronhpa(api, name, metrics=[metric])
+        async with Life(api):
+            await until(900)
+
+    live(scenario)
+
+    # Until the first have hung it is not known which.
+    late = [later - earlier for earlier, later in pairwise(at for at in answered if at > 300)]
+    assert max(late) <= 16
+
+
 @pytest.mark.slow
 def test_windows_of_300_objects_whose_external_metrics_hang_open_in_time():
     """
