@@ -78,12 +78,21 @@ class Discovery:
         self._under_way: dict[str, asyncio.Task[Any]] = {}
 
     async def resource(self, api_version: str, kind: str) -> Resource:
-        """The resource of a kind. Raises ClusterError when the API does not serve it."""
+        """
+        The resource of a kind, in another version where this one is not served: as the upstream, which looks at group
+        and kind alone. Raises ClusterError when the API does not serve it.
+        """
         group, _, version = api_version.rpartition("/")
-        kinds = await self._kinds(group, version, kind)
-        if kind not in kinds:
-            raise ClusterError(_NOT_FOUND, "NoKindMatch", f'no matches for kind "{kind}" in version "{api_version}"')
-        return Resource(group, version, kinds[kind])
+        kinds = await self._kinds(group, version, kind) if version else {}
+        if kind in kinds:
+            return Resource(group, version, kinds[kind])
+        try:
+            return await self.resource_in(group, kind)
+        except ClusterError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            text = f'no matches for kind "{kind}" in version "{api_version}"'
+            raise ClusterError(_NOT_FOUND, "NoKindMatch", text) from error
 
     async def resource_in(self, group: str, kind: str) -> Resource:
         """The resource of a kind in whichever version the API serves it, as the upstream maps a described object."""

@@ -77,6 +77,17 @@ async def test_a_kind_is_found_in_whichever_version_has_it_the_preferred_one_fir
     assert ["/apis/example.com", "/apis/example.com/v2", "/apis/example.com/v1"] == [path for _, path, _ in api.asked]
 
 
+@pytest.mark.parametrize("stated", ["example.com/v1beta1", "example.com/"])
+async def test_a_target_is_found_where_the_version_it_names_is_not_served(stated):
+    """As the upstream, which looks at group and kind. Found: once v1beta1 was gone, its targets were scaled no more."""
+    api = FakeApi()
+    api.answers["/apis/example.com"] = group("v1", "v1")
+    api.answers["/apis/example.com/v1"] = answering({"resources": [{"name": "shops", "kind": "Shop"}]})
+
+    async with api.client() as client:
+        assert Resource("example.com", "v1", "shops") == await Discovery(client).resource(stated, "Shop")
+
+
 async def test_a_kind_that_no_version_has_is_told_in_the_upstreams_words():
     api = FakeApi()
     async with api.client() as client:
