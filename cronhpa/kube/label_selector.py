@@ -129,12 +129,16 @@ def _requirement(tokens: _Tokens, text: str) -> Requirement:
 
 def _checked(requirement: Requirement, text: str) -> Requirement:
     """The requirement. Raises SelectorError for a label or value that no object can have."""
-    if not _KEY.fullmatch(requirement.key):
-        raise SelectorError(f"unable to parse requirement: {requirement.key!r} in {text!r} is no label")
-    for value in requirement.values:
-        if not _VALUE.fullmatch(value):
-            raise SelectorError(f"unable to parse requirement: {value!r} in {text!r} is no value of a label")
+    if problem := label_problem(requirement.key, requirement.values):
+        raise SelectorError(f"unable to parse requirement: {problem}, in {text!r}")
     return requirement
+
+
+def label_problem(key: str, values: Iterable[str]) -> str:
+    """Why no object can have this label with one of these values; "" if one can."""
+    if not _KEY.fullmatch(key):
+        return f"{key!r} is no label"
+    return next((f"{value!r} is no value of a label" for value in values if not _VALUE.fullmatch(value)), "")
 
 
 def selector_text(labels: Iterable[tuple[str, str]], expressions: Iterable[tuple[str, str, Iterable[str]]]) -> str:

@@ -23,7 +23,7 @@ from cronhpa.core.model.spec import ExternalMetric, LabelSelector, ObjectMetric,
 from cronhpa.kube.client import TOO_LARGE, Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.errors import UNREADABLE, ClusterError
-from cronhpa.kube.label_selector import FORMS, SELECTOR_LENGTH_MAX, selector_text
+from cronhpa.kube.label_selector import FORMS, SELECTOR_LENGTH_MAX, label_problem, selector_text
 from cronhpa.kube.metric_values import (
     CPU_AND_MEMORY,
     CpuAndMemory,
@@ -300,7 +300,12 @@ def label_text(selector: LabelSelector | None) -> str | Absent:
     """A label selector as query text, or why it is unusable: no API server checks the selectors of metrics."""
     if selector is None:
         return ""
+    for key, value in selector.match_labels:
+        if problem := label_problem(key, (value,)):
+            return Absent(INVALID_METRIC_SELECTOR, problem)
     for expression in selector.match_expressions:
+        if problem := label_problem(expression.key, expression.values):
+            return Absent(INVALID_METRIC_SELECTOR, problem)
         if expression.operator not in FORMS:
             return Absent(INVALID_METRIC_SELECTOR, f'"{expression.operator}" is not a valid label selector operator')
         if expression.operator in {"In", "NotIn"} and not expression.values:

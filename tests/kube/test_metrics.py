@@ -183,6 +183,7 @@ async def test_an_empty_list_says_that_there_is_nothing(items):
         ("Contains", ("x",), '"Contains" is not a valid label selector operator'),
         ("In", (), "values set can't be empty"),
         ("Exists", ("x",), "values set must be empty"),
+        ("In", ("orders,mails",), "'orders,mails' is no value of a label"),
     ],
 )
 async def test_an_unreadable_selector_of_series_is_an_absence_and_sends_no_request(operator, values, problem):
@@ -198,6 +199,14 @@ async def test_an_unreadable_selector_of_series_is_an_absence_and_sends_no_reque
         read = reading(metric, answer)
         assert answer.message == read.message, "no calculator's words: nothing was fetched"
     assert not [path for _, path, _ in api.asked if "rps" in path]
+
+
+async def test_a_label_that_would_be_read_as_two_is_an_absence():
+    """Found: `queue: orders,tier!=gold` asked for the series of another queue, or of another tier."""
+    api = served()
+    selector = LabelSelector(match_labels=(("queue", "orders,tier!=gold"),))
+
+    assert "is no value of a label" in (await ask(api, ExternalMetric("rps", AVERAGE, selector))).message
 
 
 def reading(metric, measured):
