@@ -63,8 +63,8 @@ def _why(reconciliation: Reconciliation) -> str:
 
 def _failure_text(decision: Decision) -> str:
     assert decision.failure is not None
-    if not decision.metrics:
-        return decision.failure.error or decision.failure.message
-    bad = sum(isinstance(result, Absent) for result in decision.metrics)
     first = decision.failure.error or decision.failure.message
+    bad = sum(isinstance(result, Absent) for result in decision.metrics)
+    if not bad:
+        return first
     return f"invalid metrics ({bad} invalid out of {len(decision.metrics)}), first error is: {first}"

@@ -21,9 +21,11 @@ class UnansweredError(IcsError):
     """The process did not say what is wrong, as one that the kernel kills for memory: the text may be a good one."""
 
 
-async def read_in_process(text: bytes, span: Span, *, seconds: int = SECONDS_MAX) -> tuple[CalendarEvent, ...]:
+async def read_in_process(
+    text: bytes, span: Span, *, seconds: int = SECONDS_MAX, wait_factor: float = _WAIT_FACTOR
+) -> tuple[CalendarEvent, ...]:
     """
-    The events within a span. seconds: of the processor, at most.
+    The events within a span. seconds: of the processor, at most. wait_factor: how many times as long it may take.
 
     Raises IcsError, also for a text whose reading takes too much time or memory; UnansweredError if another reading may
     succeed; OSError where no process starts.
@@ -34,11 +36,11 @@ async def read_in_process(text: bytes, span: Span, *, seconds: int = SECONDS_MAX
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL)
     try:
-        async with asyncio.timeout(_WAIT_FACTOR * seconds):
+        async with asyncio.timeout(wait_factor * seconds):
             written, _ = await process.communicate(text)
     except TimeoutError:
         why = "see whether the operator's node is busy, or its limit of cpu low"
-        within = f"{seconds} s of the processor in {_WAIT_FACTOR * seconds:g} s"
+        within = f"{seconds} s of the processor in {wait_factor * seconds:g} s"
         raise UnansweredError(f"the process that reads it got less than {within}: {why}") from None
     finally:
         if process.returncode is None:

@@ -62,9 +62,9 @@ def test_an_absurd_forecast_of_the_store_moves_nothing_and_says_so(
         plant.add_target(namespace, shop.labels, 1.0)
 
     with Operator(kubeconfig, tmp_path) as operator:
-        shops["huge"].reaches(6, within_s=60)
+        shops["huge"].reaches(6, within_s=180)
         for shop in shops.values():
-            shop.says("Ready", "True", "Deciding", within_s=60)
+            shop.says("Ready", "True", "Deciding", within_s=180)
         counts = {name: shop.replicas for name, shop in shops.items()}
         # Until the first fit finds no history; what was decided is stored after five seconds.
         wait_until(lambda: "Learning" in operator.log.read_text(), within_s=60)
