@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -60,6 +61,7 @@ _TURNS = 5
 _CPU_SHARE = 0.1
 # They are listed when another number is needed; and so often while there are some, or while there are none.
 _LIST_SECONDS, _LIST_NONE_SECONDS = 5.0, 60.0
+_GONE_SECONDS = 60.0
 # A placeholder that somebody deletes is made again no sooner.
 _AGAIN_SECONDS = 60.0
 # Of one object; beyond them all are logged again.
@@ -161,6 +163,8 @@ class PlaceholderWriter:
         # The lines that were logged, by object; of a kind of placeholders under an empty namespace.
         self._told: dict[Key, set[str]] = {}
         self._listed_at: float | None = None
+        # When it was found last that the API serves CapacityBuffers.
+        self._buffers_at = -math.inf
         # How many were needed at the last list; whether there were any then, or were to be.
         self._wanted: dict[Key, int] = {}
         self._has_some = True
@@ -226,7 +230,11 @@ class PlaceholderWriter:
         if is_recent and wanted == self._wanted:
             return
         self._listed_at, self._wanted, self._has_some = seconds, wanted, bool(wanted)
-        buffers = await self._buffers()
+        try:
+            buffers = await self._buffers()
+        except ClusterError:
+            self._has_some = True  # unknown: it is tried again soon
+            return
         if self._settings.kinds in {"auto", "Deployment"}:
             await self._keep(_DEPLOYMENTS, {} if buffers else wanted, asking, seconds)
         if buffers:
@@ -266,16 +274,23 @@ class PlaceholderWriter:
         return {key: left for key, count in wanted.items() if (left := count - at_once[key]) > 0}
 
     async def _buffers(self) -> Resource | None:
-        """The resource of CapacityBuffers; None where they are not used."""
+        """The resource of CapacityBuffers; None where they are not used. Raises ClusterError while nobody knows."""
         if self._settings.kinds == "Deployment":
             return None
         try:
-            return await self._discovery.resource_in(BUFFER_GROUP, BUFFER_KIND)
+            found = await self._discovery.resource_in(BUFFER_GROUP, BUFFER_KIND)
         except ClusterError as error:
-            if self._settings.kinds == "CapacityBuffer" or error.status != HTTPStatus.NOT_FOUND:
+            is_missing = error.status == HTTPStatus.NOT_FOUND
+            if self._settings.kinds == "CapacityBuffer" or not is_missing:
                 text = f"there are none: {error.message}: install its CRD"
                 self._tell(("", BUFFER_KIND), "NotServed", text)
+            # A server that starts, and has not read its kinds yet, may say 404, too.
+            is_gone = is_missing and self._clock.monotonic() - self._buffers_at >= _GONE_SECONDS
+            if self._settings.kinds == "auto" and not is_gone:
+                raise  # Deployments beside them would be the same room twice
             return None
+        self._buffers_at = self._clock.monotonic()
+        return found
 
     async def _keep(
         self, resource: Resource, wanted: Mapping[Key, int], asking: Mapping[Key, ObjectState], seconds: float

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from itertools import groupby
 from types import SimpleNamespace
 from typing import Any
 
@@ -346,6 +348,26 @@ def test_the_next_operator_keeps_what_it_finds():
 
     assert before == after
     assert 10 == after[0]["spec"]["replicas"]
+
+
+@pytest.mark.parametrize("trouble", [{"status": 503}, {"status": 404}, {}], ids=["503", "404", "cut"])
+def test_one_reading_of_the_apis_kinds_that_fails_makes_no_deployments_beside_buffers(trouble):
+    """Found: each object had its room twice for five seconds, enough for a node autoscaler to start nodes."""
+    api, seen = world(buffers=True), []
+
+    async def scenario():
+        shop(api)
+        async with Life(api, placeholders=settings()):
+            await until(BEGIN + 40)
+            fault = Fault("GET", "/apis/autoscaling.x-k8s.io$", **trouble)
+            api.faults = [fault]
+            while asyncio.get_running_loop().time() < BEGIN + 120:
+                await asyncio.sleep(1)
+                seen.append((counts(api), counts(api, "capacitybuffers")))
+        return fault.met
+
+    assert 1 == live(scenario)
+    assert [([], [10])] == [before for before, _ in groupby(seen)]
 
 
 def test_a_tenant_cannot_pass_a_buffer_off_as_that_of_another_object():
