@@ -9,6 +9,7 @@ from virtual_time import live
 from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.objects.namespace_watches import NamespaceWatches
 
+NINE_AT_ONCE = [{"type": "Pods", "value": 9, "periodSeconds": 15}]
 QUICK = {"scaleDown": {"stabilizationWindowSeconds": 0}}
 # An informer lists again every ten minutes, or up to a quarter later; the decision follows within a period.
 LISTED_AGAIN = 1.25 * 600 + 20
@@ -48,6 +49,35 @@ def test_a_load_over_pods_that_are_not_seen_lowers_nothing():
     assert ("False", "FailedGetResourceMetric") == (told["status"], told["reason"])
     assert told["message"].endswith("the pods cannot be listed or watched any more: answered 403 on purpose")
     assert [(6, 10), (10, 9)] == [change[1:] for change in seen]
+
+
+def test_a_metric_that_needs_no_pods_raises_the_count_while_none_are_seen_and_lowers_nothing():
+    """
+    A queue of 40, ten for each pod, then of 90, then of 10, while the pods cannot be listed. As upstream, for which
+    the count of such a metric is that of the scale. Found: the queue was not asked for.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=4)
+        api.external["queue"] = 40
+        target = {"type": "AverageValue", "averageValue": 10}
+        queue = {"type": "External", "external": {"metric": {"name": "queue"}, "target": target}}
+        cronhpa(api, metrics=[queue], behavior={**QUICK, "scaleUp": {"policies": NINE_AT_ONCE}})
+        async with Life(api):
+            await until(20)
+            fault = forbidden(api, "pods", "^/api/v1/pods$")
+            await until(60)
+            api.external["queue"] = 90
+            await until(100)
+            api.external["queue"] = 10
+            await until(150)
+            blind = timeline(api)
+            fault.times = 0
+            await until(300)
+        return [change[1:] for change in blind], [change[1:] for change in timeline(api)]
+
+    assert ([(4, 9)], [(4, 9), (9, 1)]) == live(scenario)
 
 
 def test_autoscalers_whose_watch_is_lost_are_believed_for_half_a_minute():

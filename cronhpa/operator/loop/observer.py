@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cronhpa.core.forecasts.floor import forecast_source
 from cronhpa.core.metrics.observe import active, observe, samples_of
+from cronhpa.core.metrics.pod_counts import counts_ready
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
 from cronhpa.core.model.spec import PodSelection, Spec
@@ -67,8 +68,14 @@ class Observer:
         pods = match.pods
         pods_unknown = self._cluster.watches.pods_unknown(state.namespace)
         if pods_unknown is not None:
-            # With outdated pods the load would be measured over the wrong number of pods.
-            return self._unmeasured(spec, scale, pods_unknown, clock(), pods)
+            # With outdated pods the load would be measured over the wrong number of pods. Some metrics need none.
+            measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
+            measured = [
+                pods_unknown if counts_ready(metric) else await queries.measure(metric, measured_object, scale.selector)
+                for metric in spec.metrics
+            ]
+            now = clock()
+            return observe(spec, scale, pods, measured, now, unseen=pods_unknown), now, None
         is_owned = spec.pod_selection is PodSelection.OWNED
         if is_owned:
             owned = await self._cluster.pod_owners.owned(spec.namespace, spec.target, pods)
