@@ -89,12 +89,14 @@ PATCHES = last_job([("0 8 * * *", 0, (3, 10)), ("0 22 * * *", 0, (1, 10)), ("0 1
 
 def d_kuro(at):
     launch = datetime(2026, 11, 27, 10) <= at < datetime(2026, 11, 28, 19)  # noqa: DTZ001
+    boxing_day = datetime(2026, 12, 26, 12, 30) <= at < datetime(2026, 12, 26, 15)  # noqa: DTZ001
     open_bounds = [
         bounds
         for holds, bounds in (
             (within_day(710, 780, {5, 6, 0, 1})(at), (10, 20)),
             (within_day(720, 870, range(7))(at), (6, 20)),
             (launch, (15, 20)),
+            (boxing_day, (4, 20)),
         )
         if holds
     ]
@@ -112,10 +114,11 @@ def kapacity(at):
 
 
 def zalando(at):
-    """ceil(1000 / 60), ceil(300 / 60), and 4000 / 60 up to maxReplicas; 8:00 UTC is 9:00 in Berlin then."""
+    """ceil(1000 / 60), ceil(300 / 60), 180 / 60, and 4000 / 60 up to maxReplicas; 8:00 UTC is 9:00 in Berlin then."""
     once = datetime(2026, 11, 27, 9) <= at < datetime(2026, 11, 27, 11)  # noqa: DTZ001
+    small = datetime(2026, 12, 26, 10) <= at < datetime(2026, 12, 26, 16)  # noqa: DTZ001
     evening, morning = within_day(1155, 1335, {1, 2, 5})(at), within_day(540, 720, {6, 0})(at)
-    return max(2, 17 * evening, 5 * morning, 60 * once), 60
+    return max(2, 17 * evening, 5 * morning, 3 * small, 60 * once), 60
 
 
 def downscaler(at):

@@ -15,7 +15,7 @@ from cronhpa.migration.documents.clock_changes import remark_clock_changes
 from cronhpa.migration.documents.context import ConversionContext, ObjectKey, key_of
 from cronhpa.migration.documents.day_windows import DAY_MINUTES, on_weekdays
 from cronhpa.migration.documents.document import FieldReader, Json, Unconvertible
-from cronhpa.migration.documents.manifest import cron_hpa, metadata_of, unique_names, zone_problem
+from cronhpa.migration.documents.manifest import cron_hpa, largest_first, metadata_of, unique_names, zone_problem
 
 GROUP = "autoscaling.d-kuro.github.io"
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
@@ -43,9 +43,9 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
         spec.remark(
             "schedules",
             f"found the maxReplicas {', '.join(map(str, sorted(highest)))}",
-            "where two overlap the source takes the larger one, here the smaller one holds: see that they do not",
+            "where two overlap the source takes the larger one, here the smaller one may hold: see that they do not",
         )
-    return cron_hpa(metadata_of(document), out | {"schedules": unique_names(schedules) or None})
+    return cron_hpa(metadata_of(document), out | {"schedules": unique_names(largest_first(schedules)) or None})
 
 
 def schedule_alone(document: FieldReader, context: ConversionContext) -> list[Json]:

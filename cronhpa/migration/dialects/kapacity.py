@@ -19,7 +19,7 @@ from cronhpa.migration.documents import edges, job_windows
 from cronhpa.migration.documents.context import ConversionContext
 from cronhpa.migration.documents.document import FieldReader, Json
 from cronhpa.migration.documents.job_windows import Job, NoWindows
-from cronhpa.migration.documents.manifest import ALWAYS, cron_hpa, has_load, metadata_of, unique_names
+from cronhpa.migration.documents.manifest import ALWAYS, cron_hpa, has_load, metadata_of, unique_names, with_priorities
 
 GROUPS = ("autoscaling.kapacitystack.io", "autoscaling.kapacity.traas.io")
 KIND = "IntelligentHorizontalPodAutoscaler"
@@ -207,8 +207,7 @@ def _ranked(windows: list[tuple[_Cron, Json]], context: ConversionContext) -> li
             )
     if not is_ranked:
         return [window for _, window in windows]
-    ranks = sorted({_rank(cron, window) for cron, window in windows})
-    return [window | {"priority": ranks.index(_rank(cron, window))} for cron, window in windows]
+    return with_priorities([window for _, window in windows], [_rank(cron, window) for cron, window in windows])
 
 
 def _rank(cron: _Cron, window: Json) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from cronhpa.migration.documents.clock_changes import remark_clock_changes
 from cronhpa.migration.documents.context import ConversionContext
 from cronhpa.migration.documents.day_windows import DAY_MINUTES, on_weekdays
 from cronhpa.migration.documents.document import FieldReader, Json, Unconvertible
-from cronhpa.migration.documents.manifest import unique_names, zone_problem
+from cronhpa.migration.documents.manifest import largest_first, unique_names, zone_problem
 
 GROUP = "zalando.org"
 KINDS = ("ScalingSchedule", "ClusterScalingSchedule")
@@ -47,7 +47,7 @@ def with_schedules(manifest: Json, document: FieldReader, context: ConversionCon
         schedules += _windows(schedule, metric["object"].get("target") or {}, spec, context)
     if len(remaining) == len(spec["metrics"]):
         return manifest
-    changed = spec | {"metrics": remaining, "schedules": unique_names(schedules)}
+    changed = spec | {"metrics": remaining, "schedules": unique_names(largest_first(schedules))}
     if not remaining:
         del changed["metrics"]
     return manifest | {"spec": {key: value for key, value in changed.items() if value != []}}

@@ -137,6 +137,26 @@ def unique_names(schedules: Sequence[Json]) -> list[Json]:
     return out
 
 
+def with_priorities(schedules: Sequence[Json], ranks: Sequence[tuple[int, ...]]) -> list[Json]:
+    """The schedules, each with a priority in the order of its rank."""
+    order = sorted(set(ranks))
+    return [schedule | {"priority": order.index(rank)} for schedule, rank in zip(schedules, ranks, strict=True)]
+
+
+def largest_first(schedules: Sequence[Json]) -> list[Json]:
+    """
+    The schedules of a source that takes the largest bounds of those that are open.
+
+    Of equal priority a one-time schedule outranks a recurring one here, also one with larger bounds: where both kinds
+    are, the bounds become priorities.
+    """
+    if len({"from" in schedule for schedule in schedules}) <= 1:
+        return list(schedules)
+    return with_priorities(
+        schedules, [(schedule.get("minReplicas", 0), schedule.get("maxReplicas", 0)) for schedule in schedules]
+    )
+
+
 def has_load(metrics: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a metric has a target per pod: a forecast needs one."""
     sources = (source for metric in metrics if isinstance(metric, Mapping) for source in metric.values())

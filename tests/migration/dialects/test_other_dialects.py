@@ -225,7 +225,7 @@ def test_a_scaling_schedule_of_google_cloud_stays_within_the_group_s_bounds(aske
 def test_a_zalando_schedule_never_lowers_the_hpa_s_minimum():
     conversion = converted(changed("zalando", ("minReplicas: 2", "minReplicas: 7")))
 
-    assert [17, 7, 60] == [window["minReplicas"] for window in only(conversion)["schedules"]]
+    assert [17, 7, 60, 7] == [window["minReplicas"] for window in only(conversion)["schedules"]]
 
 
 def test_steps_of_aws_s_weekdays_stay_steps():

@@ -11,6 +11,7 @@ from cronhpa.migration.documents.manifest import (
     DEFAULT_METRICS,
     cron_hpa,
     has_load,
+    largest_first,
     metadata_of,
     problems,
     unique_names,
@@ -97,3 +98,19 @@ def test_the_first_of_a_name_keeps_it():
 )
 def test_a_forecast_needs_a_target_per_pod(target, expected):
     assert expected is has_load([{"type": "External", "external": {"metric": {"name": "x"}, "target": {target: 1}}}])
+
+
+ONCE = {"name": "eve", "from": "2026-12-24T09:00", "to": "2026-12-24T21:00", "minReplicas": 2}
+
+
+def test_a_one_time_schedule_outranks_no_recurring_one_of_a_larger_floor():
+    """Found: of equal priority a one-time one wins, and 2 replaced 3."""
+    assert [1, 0] == [schedule["priority"] for schedule in largest_first([DAY, ONCE])]
+
+
+@pytest.mark.parametrize("alike", [DAY, ONCE])
+def test_schedules_of_one_kind_need_no_priority(alike):
+    """Of these the largest minReplicas holds anyway."""
+    schedules = [alike, alike | {"minReplicas": 9}]
+
+    assert schedules == largest_first(schedules)
