@@ -48,6 +48,10 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     triggers = read_triggers(document, spec, advanced, context, may_sleep=may_sleep)
     counts = _counts(spec, marks, triggers)
     metrics = [*triggers.resources, *triggers.external]
+    if not metrics and any(trigger.text("type") != "cron" for trigger in spec.mappings("triggers")):
+        raise spec.unconvertible(
+            "triggers", "no trigger of a load can be converted", "windows alone would follow no load"
+        )
     out = _bounds(spec, counts, triggers) | {
         "scaleTargetRef": _target(spec),
         "metrics": metrics or None,

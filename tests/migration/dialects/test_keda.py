@@ -116,11 +116,28 @@ def test_an_external_metric_wakes_from_zero():
 
 
 def test_without_the_metric_that_would_wake_it_it_does_not_sleep():
-    conversion = converted(scaled_object(f"{MYSQL}, {cron()}"))
+    conversion = converted(scaled_object(f"{MYSQL}, {cron()}, {CPU}"))
 
     assert {12: (10, 100), 19: (1, 100)} == {hour: bounds(conversion.manifests[0], hour) for hour in (12, 19)}
     assert "kubectl get scaledobject,hpa" in remarks(conversion)["spec.triggers[0]"].meaning
     assert "minReplicas is 1" in remarks(conversion)["spec.minReplicaCount"].meaning
+
+
+@pytest.mark.parametrize("load", [MYSQL, '{type: cpu, metadata: {value: "60"}}'], ids=["mysql", "cpu of no type"])
+def test_windows_are_not_all_that_is_left_of_an_object_that_followed_a_load(load):
+    """Found: outside of the windows the count was minReplicaCount, whatever the load."""
+    conversion = converted(scaled_object(f"{load}, {cron()}", minReplicaCount=2))
+
+    assert () == conversion.manifests
+    assert "windows alone would follow no load" in remarks(conversion)["spec.triggers"].meaning
+    assert any(path.startswith("spec.triggers[0]") for path in remarks(conversion))
+
+
+def test_windows_are_all_that_is_left_of_an_object_of_windows():
+    """Of which one cannot be read."""
+    conversion = converted(scaled_object(f"{cron(end='0 25 * * *')}, {cron()}"))
+
+    assert {12: (10, 100), 19: (1, 100)} == {hour: bounds(conversion.manifests[0], hour) for hour in (12, 19)}
 
 
 def test_the_status_says_how_a_metric_is_named():
