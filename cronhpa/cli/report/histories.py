@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+from hashlib import blake2b
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from cronhpa.history.database.series import Series, is_load
 from cronhpa.history.imports.files import HEADER, HistoryError, read_points
 from cronhpa.history.imports.prometheus import Prometheus, PrometheusError, PrometheusUnusableError, selector
 from cronhpa.history.imports.promql import QueryError
-from cronhpa.reporting.objects import Autoscaler
+from cronhpa.reporting.objects import Autoscaler, TargetKey
 from cronhpa.reporting.reported_target import Points
 
 _SUFFIXES = (".csv", ".csv.gz", ".parquet")
@@ -73,6 +74,8 @@ class Histories:
         self._begin, self._end = begin, end
         self._matcher = matcher
         self._remarks: list[str] = []
+        self._used: dict[str, tuple[TargetKey, str]] = {}
+        """By file without its suffix: whose load of which metric it has. Two objects of one name share its name."""
 
     async def of(self, autoscaler: Autoscaler, metric: str) -> History:
         """Raises PrometheusUnusableError if no other target will fare better."""
@@ -176,14 +179,26 @@ class Histories:
             self._remarks.append(f"the server answered in part: {'; '.join(warnings)}")
         # What is known in part is asked for again.
         if self._folder is not None and points and not warnings:
-            self._keep(self._folder / f"{_stem(autoscaler, metric)}.csv.gz", points)
+            stem = _stem(autoscaler, metric)
+            if not self._has(autoscaler, metric, stem):
+                stem = _own_stem(autoscaler, metric)
+            self._keep(self._folder / f"{stem}.csv.gz", points)
         return points
 
     def _kept(self, autoscaler: Autoscaler, metric: str) -> Path | None:
         if self._folder is None:
             return None
-        paths = (self._folder / f"{_stem(autoscaler, metric)}{suffix}" for suffix in _SUFFIXES)
-        return next((path for path in paths if path.is_file()), None)
+        for stem in (_own_stem(autoscaler, metric), _stem(autoscaler, metric)):
+            paths = (self._folder / f"{stem}{suffix}" for suffix in _SUFFIXES)
+            path = next((path for path in paths if path.is_file()), None)
+            if path is not None and self._has(autoscaler, metric, stem):
+                return path
+        return None
+
+    def _has(self, autoscaler: Autoscaler, metric: str, stem: str) -> bool:
+        """Whether a file is of this target and metric: of the first that uses it."""
+        user = autoscaler.target, metric
+        return self._used.setdefault(stem, user) == user
 
     def _keep(self, path: Path, points: Points) -> None:
         """Written beside and renamed: an interrupted report leaves no half file."""
@@ -205,12 +220,24 @@ class Histories:
     def _missing(self, autoscaler: Autoscaler, metric: str) -> str:
         if self._folder is None:
             return "there is no history: name a Prometheus by --prometheus, or a folder of files by --history"
-        return f"{self._folder} has no {_stem(autoscaler, metric)}.csv, .csv.gz or .parquet"
+        stem = _stem(autoscaler, metric)
+        if stem in self._used:
+            return (
+                f"{self._folder}/{stem} is the load of another target or metric, and there is no "
+                f"{_own_stem(autoscaler, metric)}.csv, .csv.gz or .parquet"
+            )
+        return f"{self._folder} has no {stem}.csv, .csv.gz or .parquet"
 
 
 def _stem(autoscaler: Autoscaler, metric: str) -> str:
     """NAMESPACE/NAME.METRIC: the file of a history, below the folder."""
     return f"{as_file_name(autoscaler.namespace)}/{as_file_name(autoscaler.name + ('.' + metric if metric else ''))}"
+
+
+def _own_stem(autoscaler: Autoscaler, metric: str) -> str:
+    """The file of a history whose `_stem` is that of another one."""
+    whose = "/".join((*autoscaler.target, metric)).encode(errors="backslashreplace")
+    return f"{_stem(autoscaler, metric)}.{blake2b(whose, digest_size=6).hexdigest()}"
 
 
 def as_file_name(text: str) -> str:

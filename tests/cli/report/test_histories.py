@@ -1,5 +1,6 @@
 """cronhpa.cli.report.histories: where the files of a report are, whatever an object is called."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -98,6 +99,56 @@ async def test_a_load_that_a_folder_keeps_from_an_earlier_report_says_how_to_rea
     file = tmp_path / "prod/shop.cpu.csv.gz"
     (told,) = history.remarks
     assert told.startswith(f"its load is that of {file}, from 2026-03-02T00:00:00Z to 2026-03-08T23:59:00Z: remove")
+
+
+def of_one_file_name():
+    """An HPA and a ScaledObject of one name with two targets, and an HPA called as the file of their load."""
+    cpu = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
+    scaled_object = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "shop", "namespace": "prod"},
+        "spec": {"scaleTargetRef": {"name": "worker"}, "triggers": [cpu]},
+    }
+    autoscalers, _ = autoscalers_of([hpa(), scaled_object, hpa("shop.cpu")], MONDAY)
+    assert ["shop", "shop", "shop.cpu"] == [autoscaler.name for autoscaler in autoscalers]
+    return autoscalers
+
+
+async def loads(autoscalers, folder, prometheus=None):
+    """The first load and the first replicas of each target."""
+    histories = Histories(prometheus, folder, END - DAY, END)
+    found = [(autoscaler, await histories.of(autoscaler, "cpu")) for autoscaler in autoscalers]
+    return {one.spec.target.name: (history.load[0][1], history.replicas[0][1]) for one, history in found}
+
+
+async def test_autoscalers_of_one_name_have_a_load_each(tmp_path):
+    """Found: they shared one file, and each was judged by the load of the first."""
+    each = {"shop": (1.0, 1.0), "worker": (50.0, 50.0), "shop.cpu": (7.0, 7.0)}
+    autoscalers = of_one_file_name()
+
+    def value(_at):
+        query = server.asked[-1][0]
+        if "worker" in query:
+            return "50"
+        return "7" if re.search(r"shop\W+cpu", query) else "1"
+
+    async with Answering(value) as server, Prometheus(server.url) as prometheus:
+        assert each == await loads(autoscalers, tmp_path, prometheus)
+    assert each == await loads(autoscalers, tmp_path)
+    assert each == await loads(autoscalers[::-1], tmp_path)
+
+
+async def test_a_file_of_a_name_is_the_load_of_one_target(tmp_path):
+    (tmp_path / "prod").mkdir()
+    (tmp_path / "prod/shop.cpu.csv").write_text("timestamp,value\n2026-03-02T00:00:00Z,3\n")
+    first, second, third = of_one_file_name()
+    histories = Histories(None, tmp_path, MONDAY, END)
+
+    assert [3.0] == [value for _, value in (await histories.of(first, "cpu")).load]
+    of_others = [await histories.of(other, "cpu") for other in (second, third)]
+    assert [(), ()] == [history.load for history in of_others]
+    assert "prod/shop.cpu is the load of another target" in of_others[0].problem
 
 
 async def test_a_folder_that_cannot_be_looked_into_leaves_out_its_target_alone():
