@@ -11,6 +11,8 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
+from cronhpa.core.model.printable import printable
+
 if TYPE_CHECKING:
     pass
 
@@ -164,11 +166,22 @@ def _text(path: Path) -> str:
 
 
 def as_yaml(manifests: Iterable[dict[str, Any]]) -> str:
-    """Documents in one stream, with fields in their own order and without aliases."""
+    """
+    Documents in one stream, with fields in their own order and without aliases.
+
+    They may go to a terminal: a text with characters that turn or hide what follows is quoted, and these are escaped.
+    """
     import yaml
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, _: Any) -> bool:
             return True
 
-    return yaml.dump_all(manifests, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    def represent(dumper: Dumper, text: str) -> yaml.Node:
+        line = text.replace("\n", "")
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, None if printable(line) == line else '"')
+
+    Dumper.add_representer(str, represent)
+    out = yaml.dump_all(manifests, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    # Within double quotes JSON's escapes are YAML's; what is beyond U+FFFF, PyYAML has escaped there.
+    return "\n".join(printable(line) for line in out.split("\n"))

@@ -6,7 +6,7 @@ import io
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cronhpa.cli.objects.yaml_documents import (
@@ -16,6 +16,7 @@ from cronhpa.cli.objects.yaml_documents import (
     read_documents,
     read_with_lines,
 )
+from cronhpa.core.model.printable import printable
 from cronhpa.kube.yaml_loader import Repeated, child_of, line_of
 
 
@@ -118,3 +119,15 @@ def test_printed_yaml_reads_back_the_same(value):
 
     assert [document] == list(yaml.safe_load_all(as_yaml([document])))
     assert "&id" not in as_yaml([document])
+
+
+@given(st.text())
+@example("x\u202eevil")
+@example("gr\u00fc\u00dfe\u200b \U000e0041\U0001f600")
+@example("\n \u2028\t\x85x\n")
+def test_printed_yaml_turns_and_hides_no_text_of_a_terminal(text):
+    """Found: U+202E came out as it is, and a terminal shows the rest of the line from right to left."""
+    printed = as_yaml([{text: text}])
+
+    assert [{text: text}] == list(yaml.safe_load_all(printed))
+    assert printed.split("\n") == [printable(line) for line in printed.split("\n")]
