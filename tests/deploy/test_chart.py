@@ -180,6 +180,15 @@ def test_whoever_is_named_may_forward_a_port_of_the_operators_pods_and_of_no_oth
     assert "cronhpa-history-reader" not in {role["metadata"]["name"] for role in of_kind(render(), "Role")}
 
 
+def test_without_replicas_readers_reach_no_other_pod_either():
+    """RBAC takes `resourceNames: []` for every name."""
+    objects = render(decisionHistory={"readers": [{"kind": "Group", "name": "team"}]}, replicas=0)
+
+    assert [["cronhpa-0"]] * 2 == [
+        rule["resourceNames"] for rule in named(objects, "Role", "cronhpa-history-reader")["rules"]
+    ]
+
+
 def test_other_kinds_of_targets_are_named_one_by_one():
     objects = render(scaleTargets=[{"apiGroup": "argoproj.io", "resource": "rollouts"}])
 

@@ -106,10 +106,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- uniq $ports | join " " -}}
 {{- end -}}
 
-{{/* The names of the operator's pods, separated by commas. */}}
+{{/* The names of the operator's pods, separated by commas. At least one: RBAC takes no names for all pods. */}}
 {{- define "cronhpa.podNames" -}}
 {{- $names := list -}}
-{{- range $number := until (int .Values.replicas) -}}
+{{- range $number := until (max 1 .Values.replicas | int) -}}
 {{- $names = append $names (printf "%s-%d" (include "cronhpa.fullname" $) $number) -}}
 {{- end -}}
 {{- join ", " $names -}}
