@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed.control_plane import CHART, rendered_chart
+from testbed.control_plane import CHART, ControlPlaneError, rendered_chart
 
 pytestmark = pytest.mark.cluster
 
@@ -130,6 +130,31 @@ def test_a_setting_that_moved_is_read_by_its_former_name(rendered_over, of_today
     assert now == rendered_over(VALUES, **former)
     (first,) = [yaml.safe_load(path.read_text()) for path in FORMER if path.stem == "first"]
     assert rendered_over(first, **former) == rendered_over(first, **others, advanced=advanced)
+
+
+DASK = {"daskScheduler": "tcp://dask:8786", "daskInsecure": True}
+PROXY = {"page": {"tlsSecret": "t", "authentication": "proxy", "proxy": {"clientCa": True}}}
+
+
+@pytest.mark.parametrize(
+    ("former", "advanced"), [({"page": {"insecure": True}}, {"pageInsecure": False}), (DASK, {"daskScheduler": ""})]
+)
+def test_a_risk_that_was_taken_by_a_former_name_is_ended_by_the_present_one(rendered_over, of_today, former, advanced):
+    assert of_today != rendered_over(VALUES, **former)
+    assert of_today == rendered_over(VALUES, **former, advanced=advanced)
+
+
+@pytest.mark.parametrize(
+    ("former", "advanced", "problem"),
+    [
+        (DASK, {"daskInsecure": False}, "daskInsecure: true takes that risk"),
+        (PROXY, {"proxyClientCa": False}, "anybody could send a proxy's headers"),
+    ],
+)
+def test_what_needs_that_risk_is_refused_then(rendered_over, former, advanced, problem):
+    assert rendered_over(VALUES, **former)
+    with pytest.raises(ControlPlaneError, match=problem):
+        rendered_over(VALUES, **former, advanced=advanced)
 
 
 def test_what_was_set_stays_also_where_it_is_false_or_nothing(rendered_over):

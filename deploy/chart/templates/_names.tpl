@@ -8,7 +8,10 @@ names, too.
 {{- include "cronhpa.addDefaults" (list .Values $defaults) -}}
 {{- $former := dict "daskInsecure" .Values.daskInsecure "daskScheduler" .Values.daskScheduler "daskTlsSecret" .Values.daskTlsSecret "forecastWorkers" .Values.forecastWorkers "learningSharePercent" .Values.learningSharePercent "shardSelector" .Values.shardSelector "pageInsecure" .Values.page.insecure "proxyClientCa" .Values.page.proxy.clientCa -}}
 {{- $advanced := .Values.advanced -}}
-{{- /* What is set under the present name wins: former values also hold the former defaults. */ -}}
+{{- /*
+What is set under the present name wins: former values also hold the former defaults. A default of null differs from false
+and "", so that these can be set, too.
+*/ -}}
 {{- range $name, $value := $former -}}
 {{- if and (not (kindIs "invalid" $value)) (eq (toString (get $advanced $name)) (toString (get $defaults.advanced $name))) -}}
 {{- $_ := set $advanced $name $value -}}
