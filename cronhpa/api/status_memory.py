@@ -33,6 +33,7 @@ REQUESTS_MAX = 100
 LEAD_MAX = DAY + 3 * HOUR
 # Clocks are stepped; a window is not stretched by more.
 _SLACK = 5 * MINUTE
+_ANY_WINDOW = ControllerOptions(downscale_stabilization=INT64_MAX)
 
 Replicas = Annotated[int, Meta(ge=0, le=INT32_MAX)]
 Time = Annotated[str, Meta(max_length=40)]
@@ -239,9 +240,9 @@ def read_memory(status: Mapping[str, Any], options: ControllerOptions | None = N
     return Remembered(memory)
 
 
-def parse_memory(status: Mapping[str, Any], options: ControllerOptions | None = None) -> Memory:
-    """The memory of `read_memory`, for callers that report no problem."""
-    return read_memory(status, options).memory
+def parse_memory(status: Mapping[str, Any]) -> Memory:
+    """The memory of `read_memory`, for callers that report no problem, nor know the operator's window."""
+    return read_memory(status, _ANY_WINDOW).memory
 
 
 def _empty(status: Mapping[str, Any]) -> Memory:

@@ -36,7 +36,7 @@ def edges_of(question: EdgesQuestion) -> EdgesAnswer:
         tuple[bytes, bytes, Nanoseconds | None, NodeStart | None, tuple[Lead, ...], Crowd | None], _ObjectEdges | None
     ] = {}
     for place, scheduled in enumerate(question.objects):
-        memory = parse_memory({"memory": scheduled.memory} if scheduled.memory else {}, question.options)
+        memory = parse_memory({"memory": scheduled.memory} if scheduled.memory else {})
         key = (scheduled.spec, scheduled.events, memory.start_up, memory.node_start, memory.leads, memory.crowd)
         if key not in edges_by_spec:
             edges_by_spec[key] = _edges(scheduled, memory, question)

@@ -58,7 +58,7 @@ def view_of(question: ViewQuestion) -> bytes:
         spec = effective_spec(body["spec"], question.namespace, question.options, question.events, question.calendars)
     except SpecError as error:
         spec, problems = None, [str(problem) for problem in error.problems]
-    memory = parse_memory(status, question.options)
+    memory = parse_memory(status)
     metric = None if spec is None else measured_metric(spec)
     past: Json = {}
     try:

@@ -131,7 +131,7 @@ def _rerun(question: RerunQuestion) -> Json:
         live = _acting(effective_spec(body["spec"], question.namespace, options, question.events, question.calendars))
     except SpecError as error:
         raise NotRunnableError(f"the object as it is cannot be read: {error}") from error
-    memory = parse_memory(body.get("status") or {}, options)
+    memory = parse_memory(body.get("status") or {})
     requests = memory.request_per_pod
     try:
         metric, changed = loaded_metric(live, requests), loaded_metric(wanted, requests)

@@ -191,6 +191,18 @@ def test_a_longer_window_of_the_operators_settings_is_remembered_as_well():
     assert read_memory({"memory": text}, ControllerOptions(downscale_stabilization=24 * HOUR)).problem is None
 
 
+def test_who_does_not_know_the_operators_window_reads_a_memory_of_any():
+    """`--downscale-stabilization 3h`: 2.5 h of recommendations took the start-up time with them."""
+    apart = [{"replicas": 20, "time": "2026-11-23T07:30:00Z"}, *rows(1, replicas=12), {"replicas": 8, "time": TEN}]
+    text = {"memory": {**WHOLE, "recommendations": apart}}
+
+    memory = parse_memory(text)
+
+    assert "9000 s apart" in read_memory(text).problem
+    assert (75 * SECOND, {"cpu": 500}) == (memory.start_up, memory.request_per_pod)
+    assert [20, 12, 8] == [recommendation.replicas for recommendation in memory.recommendations]
+
+
 def test_the_newest_recommendation_may_be_of_any_age():
     """No metric could be read since, and a count above the maximum was brought down meanwhile."""
     text = {

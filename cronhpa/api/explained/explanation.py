@@ -355,7 +355,7 @@ def _bounds_at(body: Json, at: Nanoseconds, spec: Spec | None) -> tuple[str, str
             return "", ""
         if hidden := hidden_sources(spec, status):
             return "", f"the bounds then rest on {hidden}, which the operator knows: see its page"
-    memory = parse_memory(status, spec.options)
+    memory = parse_memory(status)
     leads = memory.leads
     if status["nextEdge"]["state"] == WindowState.LEADING:
         # As long as the operator has computed it: its period is a setting, which is not known here.
