@@ -12,38 +12,21 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from cronhpa.core.model.instant import SECOND, parse_duration
 from cronhpa.core.model.nearest import nearest
-from cronhpa.core.model.spec import ControllerOptions, Placeholders
+from cronhpa.core.model.spec import Placeholders
 from cronhpa.forecasting.messages import DaskCluster
 from cronhpa.history.database.address import StoreAddress, store_address
 from cronhpa.history.imports.prometheus import PrometheusError, prometheus_url
 from cronhpa.history.imports.promql import QueryError, QueryTemplate
 from cronhpa.kube.lease import LeaseName
+from cronhpa.operator.controller_settings import PREFIX, ControllerSettings, Duration, variable_of
 from cronhpa.operator.leader.election import LEASE_SECONDS_MAX, UNKNOWN, LeaseTiming
 from cronhpa.operator.writes.placeholder_settings import PlaceholderKinds, PlaceholderSettings
 
-
-def _as_duration(text: str) -> str:
-    if parse_duration(text) <= 0:
-        raise ValueError(f"{text!r} must be longer than nothing: write for example 15s")
-    return text
-
-
-def _as_duration_or_zero(text: str) -> str:
-    if parse_duration(text) < 0:
-        raise ValueError(f"{text!r} must not be below 0s: write for example 15s")
-    return text
-
-
 # As in client-go's components; another process, or the same one after a restart, is another replica.
 _IDENTITY = f"{socket.gethostname()}_{uuid.uuid4()}"
-
-Duration = Annotated[str, AfterValidator(_as_duration)]
-# Flags of the upstream that may be 0s there.
-DurationOrZero = Annotated[str, AfterValidator(_as_duration_or_zero)]
 
 
 def _as_prometheus_url(text: str) -> str:
@@ -179,15 +162,12 @@ def _as_usual_placeholders(most: int, info: ValidationInfo) -> int:
     return most
 
 
-_PREFIX = "CRONHPA_"
 _OF_TESTS = "CRONHPA_TESTBED_"
 _OF_SERVICE = re.compile(r"_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$")
 
 
-class Settings(BaseSettings):
-    """Durations are Go texts such as 15s or 5m. Settings that are flags upstream have the upstream's defaults."""
-
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, extra="ignore", validate_default=True)
+class Settings(ControllerSettings):
+    """All of them."""
 
     kubeconfig: str | None = Field(
         None,
@@ -289,15 +269,6 @@ class Settings(BaseSettings):
     log_format: Literal["json", "text"] = Field("text", description="json or text.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="debug, info, warning or error."
-    )
-    sync_period: Duration = Field("15s", description="Time between two reconciliations of an object.")
-    tolerance: float = Field(0.1, ge=0, lt=1, description="How far a metric may be off its target before it scales.")
-    downscale_stabilization: DurationOrZero = Field("5m", description="Default window of scale-down stabilization.")
-    cpu_initialization_period: DurationOrZero = Field(
-        "5m", description="Time after a pod's start in which its CPU is distrusted."
-    )
-    initial_readiness_delay: DurationOrZero = Field(
-        "30s", description="Time after a pod's start in which unready means starting."
     )
     forecast_interval: Duration = Field("60s", description="Time between two forecasts.")
     prometheus_url: Annotated[str, AfterValidator(_as_prometheus_url)] | None = Field(
@@ -442,16 +413,6 @@ class Settings(BaseSettings):
     def lease_identity(self) -> str:
         return self.leader_elect_identity or _IDENTITY
 
-    @property
-    def controller_options(self) -> ControllerOptions:
-        return ControllerOptions(
-            sync_period=parse_duration(self.sync_period),
-            tolerance=self.tolerance,
-            downscale_stabilization=parse_duration(self.downscale_stabilization),
-            cpu_initialization_period=parse_duration(self.cpu_initialization_period),
-            initial_readiness_delay=parse_duration(self.initial_readiness_delay),
-        )
-
     def placeholder_settings(self, namespace: str) -> PlaceholderSettings:
         """namespace: of Deployments, unless a setting names another one."""
         return PlaceholderSettings(
@@ -490,16 +451,11 @@ class Settings(BaseSettings):
         return _names(self.metrics_namespaces)
 
 
-def variable_of(name: str) -> str:
-    """The environment variable of a setting."""
-    return f"{_PREFIX}{name.upper()}"
-
-
 def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
     """What is wrong with each variable that looks like a setting and is none, in words."""
     known = [variable_of(name) for name in Settings.model_fields]
     for name, value in environment.items():
-        if not name.startswith(_PREFIX) or name in known or name.startswith(_OF_TESTS):
+        if not name.startswith(PREFIX) or name in known or name.startswith(_OF_TESTS):
             continue
         # Kubernetes describes a Service named cronhpa in the variables of each pod of its namespace.
         if _OF_SERVICE.search(name) or value.startswith(("tcp://", "udp://", "sctp://")):

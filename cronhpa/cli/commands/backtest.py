@@ -13,6 +13,7 @@ import typer
 from cronhpa.cli.objects.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces
 from cronhpa.cli.objects.object_inputs import ObjectInput, ObjectInputError, ObjectLocation, find
 from cronhpa.cli.objects.object_names import object_names
+from cronhpa.cli.objects.stated_options import stated_options
 from cronhpa.cli.past.past_source import OPERATOR, Operator, PastLocation, ServiceAccount
 from cronhpa.cli.terminal.console import complain, fail, say, show
 from cronhpa.cli.terminal.price_options import CorePrice, GibPrice, PodPrice
@@ -113,10 +114,10 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     Show what an object would have done under a recorded load: metrics alone, with schedules, with the forecast.
 
-    The operator's own code decides, in virtual time. A forecast is fitted once a day on the load before it. Time counts
-    as under-provisioned if the load is above the capacity of the ready pods: --pod-capacity,
-    else podCapacityPercent of the target, else the request for a Utilization target and the target for others. Of an
-    object in the cluster, request, start-up time and recorded load are read there.
+    The operator's own code decides, in virtual time. Settings are those of `cronhpa run`. A forecast is fitted daily on
+    the load before it. Time counts as under-provisioned if the load exceeds the capacity of ready pods:
+    --pod-capacity, else podCapacityPercent of the target, else the request for a Utilization target and the target for
+    others. Of an object in the cluster, request, start-up and recorded load are read.
 
         cronhpa backtest shop -n prod
         cronhpa backtest shop -n prod --history http://localhost:9090
@@ -143,7 +144,11 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         check_picture(picture, "backtest")
     if what == history == "-":
         raise typer.BadParameter("the object is read from standard input already", param_hint="--history")
-    given = _object(what, name, ObjectLocation(namespace, kubeconfig=kubeconfig, context=context))
+    given = _object(
+        what,
+        name,
+        ObjectLocation(namespace, kubeconfig=kubeconfig, context=context, options=stated_options("backtest")),
+    )
     spec, memory = given.spec, given.memory
     lengths = {"--metric-delay": metric_delay, "--metric-window": metric_window}
     if start_up is not None:

@@ -23,6 +23,7 @@ from cronhpa.cli.objects.cluster import (
 )
 from cronhpa.cli.objects.named import label_of, parse_name, read_named
 from cronhpa.cli.objects.object_names import OneObject
+from cronhpa.cli.objects.stated_options import stated_options
 from cronhpa.cli.tables.time_format import format_length, format_moment, parse_length, parse_moment
 from cronhpa.cli.terminal.console import complain, fail, say
 from cronhpa.core.model.instant import DAY, SECOND, Nanoseconds, format_instant, parse_instant
@@ -67,12 +68,12 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     Set bounds by hand for a while, above all schedules, or remove them.
 
-    To set an override, give --min, --max or both, or --replicas; --for or --until; and --reason. It is the object's
-    field spec.override: it replaces an earlier override and ends by itself. The rate policies of behavior still apply.
-    Without these options the command shows the bounds in force.
+    To set an override, give --min, --max or both, or --replicas; --for or --until; and --reason. It is the field
+    spec.override, replaces an earlier override and ends by itself. The rate policies of behavior still apply. Without
+    options the bounds in force are shown. Settings are those of `cronhpa run`.
 
-    A bound above maxReplicas needs --above-max. The command warns of more than twice the current replicas, and of more
-    than 30 days, before it writes.
+    A bound above maxReplicas needs --above-max. It warns of more than twice the current replicas, and of more than 30
+    days, before it writes.
 
         cronhpa override shop -n prod --min 30 --for 2h --reason INC-4711
         cronhpa override prod/shop --min 10 --max 60 --until 18:00 --reason sale
@@ -89,6 +90,7 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         _check(arguments)
 
     named = parse_name(name, namespace)
+    options = stated_options("override")
 
     async def act() -> list[str]:
         async with connected(kubeconfig, context, namespace) as cluster:
@@ -97,10 +99,10 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             if clear:
                 wanted = None
             elif arguments == _Arguments():
-                return _shown(before, now)
+                return _shown(before, now, options)
             else:
                 wanted = _wanted(arguments, before, now)
-                for remark in remarks(wanted, before, now, above_max=above_max):
+                for remark in remarks(wanted, before, now, options, above_max=above_max):
                     complain("override", f"{label_of(before)}: {remark}")
             after = await cluster.client.merge_patch(
                 path_of_object(before["metadata"]["namespace"], before["metadata"]["name"]),
@@ -108,7 +110,7 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
                 dict,
                 {"fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})},
             )
-            return _told(before, after, now, is_dry=dry_run)
+            return _told(before, after, now, options, is_dry=dry_run)
 
     try:
         lines = asyncio.run(act())
@@ -190,7 +192,9 @@ def _must_be_a_time(text: str) -> None:
         raise typer.BadParameter(message, param_hint="--until") from error
 
 
-def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> list[str]:
+def remarks(
+    wanted: Json, body: Json, now: Nanoseconds, options: ControllerOptions = ControllerOptions(), *, above_max: bool
+) -> list[str]:
     """
     Warnings of a probable slip, such as 500 typed for 50, or a year for a day.
 
@@ -198,7 +202,7 @@ def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> l
     """
     from cronhpa.core.schedules.bounds import resolve
 
-    spec = _parsed(body)
+    spec = _parsed(body, options)
     counts = [wanted[key] for key in ("minReplicas", "maxReplicas", "replicas") if wanted[key] is not None]
     allowed = max(spec.max_replicas, resolve(replace(spec, override=None), now).maximum)
     if max(counts) > allowed and not above_max:
@@ -220,9 +224,9 @@ def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> l
 # --- output ------------------------------------------------------------------------------------------------------
 
 
-def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[str]:
+def _told(before: Json, after: Json, now: Nanoseconds, options: ControllerOptions, *, is_dry: bool) -> list[str]:
     """The change that was made, and the bounds that follow."""
-    old, new = (_parsed(body).override for body in (before, after))
+    old, new = (_parsed(body, options).override for body in (before, after))
     zone, label = _zone(after), label_of(after)
     would = "would be " if is_dry else ""
     lines = []
@@ -234,14 +238,14 @@ def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[
         lines.append(f"{label}: {would}taken back: {asks(old, zone, now)}")
     else:
         lines.append(f"{label}: there is no override to take back")
-    return [*lines, *in_force(after, now)]
+    return [*lines, *in_force(after, now, options)]
 
 
-def _shown(body: Json, now: Nanoseconds) -> list[str]:
+def _shown(body: Json, now: Nanoseconds, options: ControllerOptions) -> list[str]:
     """The present override and bounds, for a call without a change."""
-    present = _parsed(body).override
+    present = _parsed(body, options).override
     text = "no override" if present is None else asks(present, _zone(body), now)
-    return [f"{label_of(body)}: {text}", *in_force(body, now)]
+    return [f"{label_of(body)}: {text}", *in_force(body, now, options)]
 
 
 def asks(override: Override, zone: str, now: Nanoseconds) -> str:
@@ -252,12 +256,12 @@ def asks(override: Override, zone: str, now: Nanoseconds) -> str:
     return f"{bound} replicas until {format_moment(override.until, zone)} ({left}): {override.reason}"
 
 
-def in_force(body: Json, now: Nanoseconds) -> list[str]:
+def in_force(body: Json, now: Nanoseconds, options: ControllerOptions = ControllerOptions()) -> list[str]:
     """The bounds now and after the override, and why they are not acted on, if so."""
     from cronhpa.api.explained.explanation import hidden_sources
     from cronhpa.api.status_memory import parse_memory
 
-    spec, status = _parsed(body), body.get("status") or {}
+    spec, status = _parsed(body, options), body.get("status") or {}
     memory = parse_memory(status)
     current = status.get("currentReplicas")
     current_text = "" if current is None else f"; {current} replicas when last seen"
@@ -283,11 +287,11 @@ def _bounds(spec: Spec, memory: Memory, at: Nanoseconds) -> str:
     return f"{bounds.minimum} ({bounds.minimum_by}) to {bounds.maximum} ({bounds.maximum_by})"
 
 
-def _parsed(body: Json) -> Spec:
+def _parsed(body: Json, options: ControllerOptions) -> Spec:
     from cronhpa.api.parse import SpecError, parse_spec
 
     try:
-        return parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())
+        return parse_spec(body["spec"], body["metadata"]["namespace"], options)
     except SpecError as error:
         fail("override", f"{label_of(body)} cannot be read: {error}")
 

@@ -27,6 +27,7 @@ from cronhpa.cli.objects.object_inputs import (
     objects_in,
 )
 from cronhpa.cli.objects.object_names import object_names
+from cronhpa.cli.objects.stated_options import stated_options
 from cronhpa.cli.terminal.console import complain, fail, say, show
 from cronhpa.core.model.instant import DAY, Nanoseconds
 from cronhpa.core.model.spec import Span
@@ -112,10 +113,10 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     Show the coming bounds, when they change, and the source of each.
 
-    Metrics and forecasts move the replicas within these bounds. BY names the schedules that are open or lead, each with
-    the bound that it sets: (min), (max), or both if nothing is added; an empty BY means the spec. Clock changes, days
-    without a window and contradictions are marked. Files need no cluster. Of an object in the cluster its override and
-    the measured start-up time of its pods count, too.
+    Metrics and forecasts move replicas within them. BY names the schedules that are open or lead, each with the bound
+    that it sets: (min), (max), or both if nothing is added; an empty BY means the spec. Clock changes, days without a
+    window and contradictions are marked. Settings are those of `cronhpa run`. Files need no cluster. Of an object in
+    the cluster its override and measured start-up count, too.
 
         cronhpa preview shop.yaml --to 30d
         cronhpa preview deploy/ -R --fail-on-conflict
@@ -135,7 +136,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if picture is not None:
         check_picture(picture, "preview")
     arguments = _Arguments(begin, end, zone, None if start_up is None else _length(start_up), time.time_ns())
-    where = ObjectLocation(namespace, everywhere, recursive, kubeconfig, context)
+    where = ObjectLocation(namespace, everywhere, recursive, kubeconfig, context, stated_options("preview"))
     calendars = _calendars(ics or (), Span(*_span(arguments, zone or "UTC")))
     if diff and (len(what or ()) != _TWO or picture is not None):
         raise typer.BadParameter("two are compared, without a picture: --diff OLD NEW", param_hint="--diff")

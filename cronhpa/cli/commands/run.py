@@ -65,8 +65,9 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     from cronhpa.kube.clock import Clock
     from cronhpa.kube.errors import ClusterError
     from cronhpa.operator import app
+    from cronhpa.operator.controller_settings import variable_of
     from cronhpa.operator.monitoring import log
-    from cronhpa.operator.settings import Settings, unknown_variables, variable_of
+    from cronhpa.operator.settings import Settings, unknown_variables
 
     arguments: dict[str, Any] = {
         "kubeconfig": kubeconfig,
@@ -115,7 +116,8 @@ class RunCommand(PlainCommand):
 
 def settings_text() -> str:
     """A list of the environment variables, as Markdown: name, default, description."""
-    from cronhpa.operator.settings import Settings, variable_of
+    from cronhpa.operator.controller_settings import variable_of
+    from cronhpa.operator.settings import Settings
 
     lines = []
     for name, field in Settings.model_fields.items():

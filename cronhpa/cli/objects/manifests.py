@@ -26,7 +26,7 @@ from cronhpa.core.model.nearest import nearest
 from cronhpa.core.model.printable import shortened
 
 if TYPE_CHECKING:
-    from cronhpa.core.model.spec import Spec
+    from cronhpa.core.model.spec import ControllerOptions, Spec
     from cronhpa.kube.yaml_loader import Repeated
 
 _KIND = "CronHPA"
@@ -62,7 +62,9 @@ class Manifest(Struct, frozen=True):
         return label_of(self.body)
 
 
-def read_specs(paths: Iterable[Path], *, recursive: bool = False) -> list[tuple[Manifest, Spec]]:
+def read_specs(
+    paths: Iterable[Path], options: ControllerOptions | None = None, *, recursive: bool = False
+) -> list[tuple[Manifest, Spec]]:
     """
     The CronHPA objects of files and folders, also those of Lists, with their specs; `-` is the standard input.
 
@@ -73,7 +75,7 @@ def read_specs(paths: Iterable[Path], *, recursive: bool = False) -> list[tuple[
     specs: list[tuple[Manifest, Spec]] = []
     for manifest in manifests:
         try:
-            specs.append((manifest, spec_of(manifest)))
+            specs.append((manifest, spec_of(manifest, options)))
         except ManifestError as error:
             problems += error.problems
     if problems:
@@ -121,14 +123,14 @@ def _read(paths: Iterable[Path], *, recursive: bool) -> tuple[list[Manifest], li
     return manifests, problems
 
 
-def spec_of(manifest: Manifest) -> Spec:
+def spec_of(manifest: Manifest, options: ControllerOptions | None = None) -> Spec:
     """The spec of a manifest. Raises ManifestError with every problem of the manifest, in order of lines."""
     from cronhpa.api.parse import SpecError
     from cronhpa.api.written_spec import written_spec
 
     field_problems = list(manifest.field_problems)
     try:
-        spec = written_spec(manifest.body)
+        spec = written_spec(manifest.body, options)
     except SpecError as error:
         field_problems += [
             (_line(manifest.node, problem.path), f"{problem.path}: {problem.problem}") for problem in error.problems

@@ -34,6 +34,8 @@ class ObjectLocation(Struct, frozen=True):
     """Whether to look in the folders below a folder, too."""
     kubeconfig: str | None = None
     context: str | None = None
+    options: ControllerOptions = ControllerOptions()
+    """What decides where their specs leave it open."""
 
 
 class ObjectInput(Struct, frozen=True):
@@ -132,7 +134,7 @@ def _from_files(files: Sequence[Path], where: ObjectLocation) -> tuple[list[Obje
     from msgspec.structs import replace
 
     try:
-        read = read_specs(files, recursive=where.recursive)
+        read = read_specs(files, where.options, recursive=where.recursive)
     except ManifestError as error:
         return [], list(error.problems)
     # As with `kubectl apply -n`, the option is the namespace of objects that state none.
@@ -172,7 +174,7 @@ def _from_cluster(names: Sequence[str], where: ObjectLocation) -> tuple[list[Obj
     problems: list[str] = []
     for body in bodies:
         try:
-            spec = parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())
+            spec = parse_spec(body["spec"], body["metadata"]["namespace"], where.options)
         except SpecError as error:
             problems += [f"{label_of(body)}: {problem}" for problem in error.problems]
         else:
