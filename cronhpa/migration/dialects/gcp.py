@@ -20,6 +20,7 @@ GROUP, KIND = "gcp", "Autoscaler"
 _WITH_YEAR = 6
 # The second one is the former name.
 _ONLY_UP = ("ONLY_SCALE_OUT", "ONLY_UP")
+_OTHER_LOADS = ("customMetricUtilizations", "loadBalancingUtilization")
 _PREDICTIVE = "OPTIMIZE_AVAILABILITY"
 
 
@@ -45,8 +46,10 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     cpu = policy.mapping("cpuUtilization")
     metrics = _metrics(cpu)
     mode = _mode(policy)
-    for key in ("coolDownPeriodSec", "scaleInControl", "customMetricUtilizations", "loadBalancingUtilization"):
+    for key in ("coolDownPeriodSec", "scaleInControl", *_OTHER_LOADS):
         if policy.raw(key):
+            if metrics is None and key in _OTHER_LOADS:
+                raise policy.unconvertible(key, "there is no counterpart", "windows alone would follow no load")
             policy.remark(key, "found a setting", "there is no counterpart: see behavior and metrics")
     schedules = policy.mapping("scalingSchedules")
     bounds = 1 if lowest is None else lowest, highest

@@ -222,6 +222,18 @@ def test_a_scaling_schedule_of_google_cloud_stays_within_the_group_s_bounds(aske
     assert [floor] == [window["minReplicas"] for window in only(conversion)["schedules"]]
 
 
+@pytest.mark.parametrize("load", ["loadBalancingUtilization", "customMetricUtilizations"])
+def test_of_a_group_that_google_cloud_scales_by_another_load_than_cpu_none_is_made(load):
+    """Found: its schedules alone, so that outside of them the count was the minimum, whatever the load."""
+    schedule = {"schedule": "0 8 * * *", "durationSec": 3600, "minRequiredReplicas": 9}
+    policy = {"maxNumReplicas": 20, load: {"utilizationTarget": 0.8}, "scalingSchedules": {"low": schedule}}
+
+    conversion = converted(yaml.safe_dump({"name": "shop", "autoscalingPolicy": policy}))
+
+    assert () == conversion.manifests
+    assert "windows alone would follow no load" in remarks(conversion)[f"policy.{load}"].meaning
+
+
 def test_a_zalando_schedule_never_lowers_the_hpa_s_minimum():
     conversion = converted(changed("zalando", ("minReplicas: 2", "minReplicas: 7")))
 
