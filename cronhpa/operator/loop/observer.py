@@ -70,10 +70,13 @@ class Observer:
         if pods_unknown is not None:
             # With outdated pods the load would be measured over the wrong number of pods. Some metrics need none.
             measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
-            measured = [
-                pods_unknown if counts_ready(metric) else await queries.measure(metric, measured_object, scale.selector)
+            asked = (
+                queries.measure(metric, measured_object, scale.selector)
                 for metric in spec.metrics
-            ]
+                if not counts_ready(metric)
+            )
+            answers = iter(await asyncio.gather(*asked))
+            measured = [pods_unknown if counts_ready(metric) else next(answers) for metric in spec.metrics]
             now = clock()
             return observe(spec, scale, pods, measured, now, unseen=pods_unknown), now, None
         is_owned = spec.pod_selection is PodSelection.OWNED
