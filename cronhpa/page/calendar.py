@@ -26,7 +26,7 @@ from cronhpa.page.objects import LiveObject, ObjectMark, Objects
 from cronhpa.page.questions import SPAN, BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
 from cronhpa.page.rights import Scope
 from cronhpa.page.worker_pools import PageWorker
-from cronhpa.sources.loop_share import LoopShare
+from cronhpa.ports.loop_share import LoopShare
 
 _FRESH: Nanoseconds = 15 * MINUTE
 # Edges of one minute fall together: their pods are asked for within a sync period or two.

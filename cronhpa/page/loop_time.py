@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-from cronhpa.sources.loop_share import LoopShare
+from cronhpa.ports.loop_share import LoopShare
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import ssl
 from functools import partial
 from typing import Any, cast
 
-from cronhpa.sources.loop_share import LoopShare
+from cronhpa.ports.loop_share import LoopShare
 
 _HANDSHAKE_SECONDS = 5
 # Less than a millisecond of the costliest records: all connections may be read in one pass of the loop.

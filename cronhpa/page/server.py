@@ -56,8 +56,8 @@ from cronhpa.page.what_if import RUNS_MAX, TEXT_MAX, WhatIf
 from cronhpa.page.worker_pools import PageWorker
 from cronhpa.ports.connections import ConnectionLimits, Connections
 from cronhpa.ports.fair_places import FairPace
+from cronhpa.ports.loop_share import LoopShare
 from cronhpa.ports.token_bucket import Pace
-from cronhpa.sources.loop_share import LoopShare
 
 LOG = logging.getLogger(__name__)
 

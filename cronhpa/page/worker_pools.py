@@ -18,7 +18,7 @@ from cronhpa.forecasting.pool import ProcessPool, WorkerError, WorkerPool
 from cronhpa.page.questions import ENCODER
 from cronhpa.page.rights import BusyError, UnavailableError
 from cronhpa.ports.fair_places import FairPlaces
-from cronhpa.sources.loop_share import LoopShare
+from cronhpa.ports.loop_share import LoopShare
 
 _IDLE_SECONDS = 300.0
 

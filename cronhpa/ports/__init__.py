@@ -1,1 +1,1 @@
-"""What many share: places and turns, connections to our own ports (/metrics, probes, the page), the words of errors."""
+"""What many share: places, turns, the loop's time, our own ports (/metrics, probes, the page); the words of errors."""

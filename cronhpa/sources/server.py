@@ -28,8 +28,9 @@ from cronhpa.core.model.instant import SECOND
 from cronhpa.core.model.printable import secret_of, without_secrets
 from cronhpa.ports.client_errors import error_text
 from cronhpa.ports.fair_places import FairPlaces
-from cronhpa.sources.loop_share import LOOP_SHARE, LoopShare, PacedConnector
+from cronhpa.ports.loop_share import LOOP_SHARE, LoopShare
 from cronhpa.sources.no_answer import BROKEN, FILE_UNREADABLE, UNTRUSTED, NoAnswerError, no_answer_within, unreachable
+from cronhpa.sources.paced_connector import PacedConnector
 from cronhpa.sources.shared import SharedAnswers
 from cronhpa.sources.source import MeasuredObject, TlsDefinition, TlsFields, differs_by_object
 from cronhpa.sources.tls import client_context

@@ -15,7 +15,7 @@ from cronhpa.page.edges import EDGES_MAX
 from cronhpa.page.event_lanes import event_lanes
 from cronhpa.page.questions import ENCODER, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
 from cronhpa.page.rights import Scope, UnavailableError
-from cronhpa.sources.loop_share import LoopShare
+from cronhpa.ports.loop_share import LoopShare
 from page.made_fleet import COMPANY, MARKETING, NOW, OF_CALENDARS, SPEC, MadeObjects, live, sale
 
 ALL = Scope(None)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from cronhpa.page.loop_time import SharedWork, in_slices
-from cronhpa.sources.loop_share import MOST_SECONDS, LoopShare
+from cronhpa.ports.loop_share import MOST_SECONDS, LoopShare
 from sources.virtual_periods import Periods
 
 

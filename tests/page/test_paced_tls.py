@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from cronhpa.page.paced_tls import PIECE_BYTES, PacedTls
 from cronhpa.ports.connections import Connections
-from cronhpa.sources.loop_share import LoopShare
+from cronhpa.ports.loop_share import LoopShare
 from sources.virtual_periods import Periods
 
 PIECE_SECONDS = 0.01

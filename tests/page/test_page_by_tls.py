@@ -14,7 +14,7 @@ from cronhpa.page import server
 from cronhpa.page.authentication import Authentication, AuthenticationMode
 from cronhpa.page.paced_tls import PIECE_BYTES
 from cronhpa.page.responses import PageProtocol
-from cronhpa.sources.loop_share import LoopShare
+from cronhpa.ports.loop_share import LoopShare
 from page.made_fleet import MadeObjects, fleet_of
 from page.served_page import served
 from page.test_rights import Told

@@ -18,7 +18,7 @@ from cli.glance import named
 from cronhpa.page import loop_time, server
 from cronhpa.page.authentication import Authentication, AuthenticationMode
 from cronhpa.ports.connections import ConnectionLimits
-from cronhpa.sources.loop_share import LoopShare
+from cronhpa.ports.loop_share import LoopShare
 from page.made_fleet import MadeObjects, live
 from page.served_page import served
 from page.test_rights import Told
