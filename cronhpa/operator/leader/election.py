@@ -44,6 +44,7 @@ _DELETED = "somebody deleted it, and its last holder may still write"
 _NOT_FOUND = (
     "there is none, and objects may name it or no Lease yet: a leader whose Lease was just deleted may still write"
 )
+_RESTORED = "its version fell, as after a restore of etcd, and whoever led since may still write"
 # A released Lease is free at once; client-go writes this duration into it.
 _RELEASED_SECONDS = 1
 # If the API server hangs, a process that may not even hold the Lease must still be able to end.
@@ -176,6 +177,7 @@ class Elector:
         self._lease: Lease | None = None
         # Of the last Lease that there was. Empty: this replica did not see it. None: there was none at any look.
         self._record: LeaseSpec | None = None
+        # The version of that one; of a later one it falls only where the store was restored.
         self._version = 0
         # When this replica saw the record change last.
         self._seen_at = -math.inf
@@ -340,14 +342,14 @@ class Elector:
             # Also where a restored store takes the acquire time back to that of this replica.
             self._led = None
         if leadership.is_leading:
-            self._end(spec.holder, f"{spec.holder} has it")
+            self._end(spec.holder, _RESTORED if self._is_restored else f"{spec.holder} has it")
         elif leadership.holder != spec.holder:
             leadership.ended(spec.holder)
             if self._is_restored:
                 LOG.warning(
-                    "Lease %s: its version fell, as after a restore: whoever led since may still write: "
-                    "a replica takes it in %.0f s",
+                    "Lease %s: %s: a replica takes it in %.0f s",
                     self._name,
+                    _RESTORED,
                     free_at - self._clock.monotonic(),
                 )
             elif spec.holder != UNKNOWN:
