@@ -106,11 +106,10 @@ class Observer:
         scale: Scale | Absent,
         reason: Absent,
         now: Nanoseconds,
-        pods: Sequence[Pod] = (),
         selector_problem: Absent | None = None,
     ) -> tuple[Observation, Nanoseconds, None]:
         """The observation of an object whose metrics are all absent, for the same reason."""
-        return observe(spec, scale, pods, [reason] * len(spec.metrics), now, selector_problem), now, None
+        return observe(spec, scale, (), [reason] * len(spec.metrics), now, selector_problem), now, None
 
     def _inputs(
         self, state: ObjectState, spec: Spec, scale: Scale, match: MatchedPods, pods: tuple[Pod, ...]

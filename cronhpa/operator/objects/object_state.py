@@ -30,7 +30,7 @@ from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.memory import Memory
 from cronhpa.core.model.observation import Pod
 from cronhpa.core.model.reconciliation import PlaceholderProblem, Reconciliation
-from cronhpa.core.model.spec import Spec
+from cronhpa.core.model.spec import ControllerOptions, Spec
 from cronhpa.core.standing import Standing
 from cronhpa.history.database.series import LoadSample, Series
 from cronhpa.kube.client import path_of
@@ -50,10 +50,9 @@ BURST = 60
 # An unreadable spec waits for its edit; meanwhile its condition is checked this often.
 _UNREADABLE_PERIOD = 60 * SECOND
 # The first pause before a scale that the API server wants later. With 12 doublings it is longer than any period.
-_RETRIED_AFTER = SECOND
+_RETRIED_AFTER, _DOUBLINGS = SECOND, 12
 # The upstream's: after a failure at an edge an object with a longer one does not wait for its own.
-_PERIOD = 15 * SECOND
-_DOUBLINGS = 12
+_PERIOD = ControllerOptions().sync_period
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Status] = msgspec.json.Decoder(dict)
 # Of zlib: the lowest level, and small tables. To clear the default tables takes far longer than to compress a text of a

@@ -25,15 +25,17 @@ class _Ref(Struct, rename="camel", frozen=True):
     api_version: str | None = None
 
 
-class _TargetSpec(Struct, rename="camel", frozen=True):
+class _HpaSpec(Struct, rename="camel", frozen=True):
     scale_target_ref: _Ref = _Ref()
+
+
+class _OwnSpec(_HpaSpec, rename="camel", frozen=True):
     mode: Any = Mode.ACTIVE.value
-    """Of an object of ours."""
 
 
 class Hpa(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: _TargetSpec = _TargetSpec()
+    spec: _HpaSpec = _HpaSpec()
 
 
 class Owners:
@@ -116,7 +118,7 @@ def former_owner(namespace: str, spec: msgspec.Raw, status: Status) -> Spec | No
     the status does not say that it owned the target that its spec names.
     """
     try:
-        named = msgspec.json.decode(spec, type=_TargetSpec)
+        named = msgspec.json.decode(spec, type=_OwnSpec)
     except msgspec.DecodeError:
         return None
     ref = named.scale_target_ref
