@@ -31,6 +31,8 @@ class MatchedPods(Struct, gc=False):
     """The pods that a selector matches."""
 
     pods: tuple[Pod, ...]
+    labels: tuple[Mapping[str, str], ...] = ()
+    """The labels of those pods; those that pods of one template share are here once."""
     is_current: bool = True
     """False once a pod, or the set of them, may have changed."""
 
@@ -120,7 +122,9 @@ class PodIndexer:
             if requirement.operator == "in" and len(requirement.values) == 1
         ]
         if not labels:
-            return MatchedPods(_matched(entries.values(), selector), is_current=False)
+            unkept = _matched(entries.values(), selector)
+            unkept.is_current = False
+            return unkept
         labelled = [pods for pods in labels if pods is not None]
         if len(labelled) < len(labels):
             return MatchedPods((), is_current=False)
@@ -131,11 +135,9 @@ class PodIndexer:
             if len(matched) == _MATCHES_KEPT:
                 _outdate(matched)
             candidates = min((pods.names for pods in labelled), key=len)
-            if len(selector.requirements) == 1:
-                match = MatchedPods(tuple(entries[name].pod for name in candidates))
-            else:
-                match = MatchedPods(_matched((entries[name] for name in candidates), selector))
-            matched[selector] = match
+            match = matched[selector] = _matched(
+                (entries[name] for name in candidates), selector, is_sure=len(selector.requirements) == 1
+            )
         return match
 
     def _with_key(self, namespace: str, key: str) -> dict[str, _Labelled]:
@@ -166,8 +168,11 @@ def _outdate(matched: dict[Selector, MatchedPods]) -> None:
     matched.clear()
 
 
-def _matched(entries: Iterable[_Entry], selector: Selector) -> tuple[Pod, ...]:
-    return tuple(entry.pod for entry in entries if selector.matches(entry.labels))
+def _matched(entries: Iterable[_Entry], selector: Selector, *, is_sure: bool = False) -> MatchedPods:
+    """is_sure: whether the selector is known to match all of them."""
+    matched = [*entries] if is_sure else [entry for entry in entries if selector.matches(entry.labels)]
+    labels = {id(entry.labels): entry.labels for entry in matched}
+    return MatchedPods(tuple([entry.pod for entry in matched]), (*labels.values(),))
 
 
 def _with_first_ready(before: Pod, pod: Pod) -> Pod:

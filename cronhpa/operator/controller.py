@@ -41,6 +41,7 @@ from cronhpa.operator.objects.object_state import Key, ObjectState, TargetKey
 from cronhpa.operator.objects.object_watch import ObjectWatch, Watch
 from cronhpa.operator.objects.owners import Hpa, Owners
 from cronhpa.operator.objects.planned_events import PlannedEvents
+from cronhpa.operator.objects.registered_selectors import RegisteredSelectors
 from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
 from cronhpa.operator.usual_loads import UsualLoads
 from cronhpa.operator.writes.event_recorder import EventRecorder
@@ -92,6 +93,7 @@ class Controller:
         )
         self.sources = sources or MetricSources(clock.now)
         self.owners = Owners()
+        self.selectors = RegisteredSelectors()
         self.inventory = Inventory(
             options,
             self._on_object,
@@ -134,6 +136,7 @@ class Controller:
             self.targets,
             self.owners,
             self.installations,
+            self.selectors,
             PodOwners(client, discovery),
             self.vertical_autoscalers,
         )
@@ -284,6 +287,7 @@ class Controller:
         self.reconciler.forget(state)
         self.control_loop.forget(state)
         self.events.forget(state)
+        self.selectors.forget(state)
         self.placeholders.objects.pop(state.key, None)
         self.forecast_objects.pop(state.key, None)
         series = self._forecast_series.pop(state.key, None)

@@ -29,12 +29,12 @@ def test_a_period_in_which_the_decision_stands_passes_22_files_and_63_functions_
     assert figures["walks"]["quiet"]["functions"] <= 63
 
 
-def test_a_full_reconciliation_that_changes_nothing_passes_51_files_at_most(figures):
-    assert figures["walks"]["full"]["files"] <= 51
+def test_a_full_reconciliation_that_changes_nothing_passes_52_files_at_most(figures):
+    assert figures["walks"]["full"]["files"] <= 52
 
 
 def test_six_periods_with_two_scalings_pass_73_files_at_most(figures):
-    assert figures["walks"]["scaled"]["files"] <= 73
+    assert figures["walks"]["scaled"]["files"] <= 74
 
 
 def test_a_decision_that_stands_is_not_made_anew(figures):

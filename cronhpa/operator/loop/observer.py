@@ -11,7 +11,8 @@ from cronhpa.core.metrics.observe import active, observe, samples_of
 from cronhpa.core.metrics.pod_counts import counts_ready
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
-from cronhpa.core.model.spec import PodSelection, Spec
+from cronhpa.core.model.spec import Mode, PodSelection, Spec
+from cronhpa.kube.label_selector import Selector
 from cronhpa.kube.pod_indexer import MatchedPods
 from cronhpa.kube.pod_owners import PodOwners
 from cronhpa.kube.scale import Targets, is_watched
@@ -21,6 +22,7 @@ from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.namespace_watches import NamespaceWatches
 from cronhpa.operator.objects.object_state import ObjectState, WatchedInputs
 from cronhpa.operator.objects.owners import Owners
+from cronhpa.operator.objects.registered_selectors import RegisteredSelectors
 from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
 from cronhpa.sources.source import MeasuredObject
 
@@ -45,6 +47,7 @@ class Cluster:
     targets: Targets
     owners: Owners
     installations: Installations
+    selectors: RegisteredSelectors
     pod_owners: PodOwners
     vertical_autoscalers: VerticalAutoscalers
 
@@ -65,6 +68,9 @@ class Observer:
         if isinstance(selector, Absent):
             return self._unmeasured(spec, scale, selector, clock(), selector_problem=selector)
         match = self._cluster.watches.pods.matching(spec.namespace, selector)
+        ambiguity = self._ambiguity(state, spec, selector, scale, match)
+        if ambiguity is not None:
+            return self._unmeasured(spec, scale, ambiguity, clock(), selector_problem=ambiguity)
         pods = match.pods
         pods_unknown = self._cluster.watches.pods_unknown(state.namespace)
         if pods_unknown is not None:
@@ -99,6 +105,19 @@ class Observer:
         inputs = self._inputs(state, spec, scale, match, pods)
         self._crowds.note_pods(state.key, pods, now)
         return observe(spec, scale, pods, measured, now, unseen=unseen), now, inputs
+
+    def _ambiguity(
+        self, state: ObjectState, spec: Spec, selector: Selector, scale: Scale, match: MatchedPods
+    ) -> Absent | None:
+        """Why the pods that a selector matches cannot be measured: other objects count them, too."""
+        selectors = self._cluster.selectors
+        if spec.metrics and spec.mode is Mode.ACTIVE:
+            selectors.register(state, selector, match)
+        else:
+            selectors.forget(state)
+        if not spec.metrics or spec.pod_selection is PodSelection.OWNED:
+            return None
+        return selectors.problem(state, scale.selector, match)
 
     def _unmeasured(
         self,

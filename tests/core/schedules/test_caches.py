@@ -203,6 +203,8 @@ STATE = {
     "operator.loop.budget_trackers:BudgetTrackers._unwritten": "100,000 hours without a store, 30 MB; else of 5 s",
     "operator.objects.owners:Owners._hpas": "a HorizontalPodAutoscaler's deletion",
     "operator.objects.owners:Owners._by_target": "a HorizontalPodAutoscaler's deletion",
+    "operator.objects.registered_selectors:RegisteredSelectors._by_key": "an object's deletion",
+    "operator.objects.registered_selectors:RegisteredSelectors._by_label": "an object's deletion",
     "operator.objects.owners:Owners._ownerships": "a change of the target's autoscalers",
     "operator.writes.event_recorder:_Rank._lines": "20,000 events of 1,024 characters in both",
     "operator.writes.event_recorder:EventRecorder._known": "4,096 events of 1,024 characters; an object's deletion",
