@@ -278,9 +278,13 @@ class Judge:
         rules = spec.get("behavior", {}).get("scaleDown", {})
         window = float(rules.get("stabilizationWindowSeconds", _DEFAULT_WINDOW))
         span = max(window, *(float(policy["periodSeconds"]) for policy in rules.get("policies", [])), 0.0) + 60
-        # Who takes over has the instants of a status alone, by a clock that was set since.
+        # Who begins a term has the instants of a status alone, by a clock that was set since: also the replica that led
+        # before, if it was frozen or cut off for longer than a term (seed 5092643).
         deciders = {by for at, by, *_ in self.recommended if now - at < span}
-        if self.stirred("target", span) or (self.stirred("clock", span) and len(deciders) > 1):
+        is_new_term = len(deciders) > 1 or any(
+            self.stirred(what, span) for what in (f"freeze of {who}", f"partition of {who}", "outage", "storm")
+        )
+        if self.stirred("target", span) or (self.stirred("clock", span) and is_new_term):
             return
         # Or by the clock of another replica: of two that drifted long ago one may be ahead by both drifts.
         apart = 2 * _DRIFT if len(deciders) > 1 and self.stirred("clock of", math.inf) else 0.0
