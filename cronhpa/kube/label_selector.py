@@ -122,7 +122,7 @@ def _requirement(tokens: _Tokens, text: str) -> Requirement:
     if operator in _SET_OPERATORS:
         if tokens.next is None or not (tokens.next.startswith("(") and tokens.next.endswith(")")):
             raise SelectorError("unable to parse requirement: found '', expected: ',', ')' or identifier")
-        values = tuple(sorted(value.strip() for value in tokens.take()[1:-1].split(",")))
+        values = tuple(sorted({value.strip() for value in tokens.take()[1:-1].split(",")}))
         return Requirement(first, _SET_OPERATORS[operator], values)
     raise SelectorError(f"unable to parse requirement: found {operator!r} behind {first!r} in {text!r}")
 

@@ -34,6 +34,7 @@ from cronhpa.operator.loop.delaying_queue import DelayingQueue
 from cronhpa.operator.loop.metric_apis import MetricApis
 from cronhpa.operator.loop.observer import Cluster
 from cronhpa.operator.loop.reconciler import LatestForecasts, Reconciler
+from cronhpa.operator.objects.counted_pods import CountedPods
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.inventory import RIVALS_FEW, Inventory
 from cronhpa.operator.objects.namespace_watches import NamespaceWatches
@@ -41,7 +42,6 @@ from cronhpa.operator.objects.object_state import Key, ObjectState, TargetKey
 from cronhpa.operator.objects.object_watch import ObjectWatch, Watch
 from cronhpa.operator.objects.owners import Hpa, Owners
 from cronhpa.operator.objects.planned_events import PlannedEvents
-from cronhpa.operator.objects.registered_selectors import RegisteredSelectors
 from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
 from cronhpa.operator.usual_loads import UsualLoads
 from cronhpa.operator.writes.event_recorder import EventRecorder
@@ -93,7 +93,7 @@ class Controller:
         )
         self.sources = sources or MetricSources(clock.now)
         self.owners = Owners()
-        self.selectors = RegisteredSelectors()
+        self.counted_pods = CountedPods()
         self.inventory = Inventory(
             options,
             self._on_object,
@@ -136,7 +136,7 @@ class Controller:
             self.targets,
             self.owners,
             self.installations,
-            self.selectors,
+            self.counted_pods,
             PodOwners(client, discovery),
             self.vertical_autoscalers,
         )
@@ -287,7 +287,7 @@ class Controller:
         self.reconciler.forget(state)
         self.control_loop.forget(state)
         self.events.forget(state)
-        self.selectors.forget(state)
+        self.counted_pods.forget(state)
         self.placeholders.objects.pop(state.key, None)
         self.forecast_objects.pop(state.key, None)
         series = self._forecast_series.pop(state.key, None)

@@ -50,9 +50,14 @@ def test_the_index_answers_as_a_scan_of_all_pods_does(changes, questions):
     for selector in questions:
         for namespace in ("prod", "test", "dev"):
             naive = {name for (home, name), of in pods_by_key.items() if home == namespace and selector.matches(of)}
-            names = [listed_pod.name for listed_pod in index.matching(namespace, selector).pods]
+            match = index.matching(namespace, selector)
+            names = [listed_pod.name for listed_pod in match.pods]
             assert naive == set(names)
             assert len(naive) == len(names)
+            labels = [pods_by_key[namespace, name] for name in naive]
+            assert all(of in labels for of in match.labels)
+            assert all(of in match.labels for of in labels)
+            assert len({*map(id, match.labels)}) == len(match.labels)
 
 
 def test_pods_of_one_template_share_their_labels_and_containers():

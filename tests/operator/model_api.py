@@ -24,6 +24,7 @@ from kubernetes.client import Configuration
 from cronhpa.core.model.instant import HOUR, SECOND, format_instant, parse_instant
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.scale import workload_selector_text
 
 START = parse_instant("2027-01-15T07:00:00Z")
 # (API, plural) of what is served, with the kind.
@@ -371,7 +372,7 @@ def scale_of(deployment: dict[str, Any]) -> dict[str, Any]:
         "spec": {"replicas": replicas},
         "status": {
             "replicas": deployment.get("status", {}).get("replicas", replicas),
-            "selector": f"app={meta['name']}",
+            "selector": workload_selector_text(deployment["spec"].get("selector")) or f"app={meta['name']}",
         },
     }
 

@@ -11,18 +11,17 @@ from cronhpa.core.metrics.observe import active, observe, samples_of
 from cronhpa.core.metrics.pod_counts import counts_ready
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
-from cronhpa.core.model.spec import Mode, PodSelection, Spec
-from cronhpa.kube.label_selector import Selector
+from cronhpa.core.model.spec import PodSelection, Spec
 from cronhpa.kube.pod_indexer import MatchedPods
 from cronhpa.kube.pod_owners import PodOwners
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.loop.crowds import Crowds
 from cronhpa.operator.loop.metric_apis import MetricApis, MetricQueries, are_all_listed
+from cronhpa.operator.objects.counted_pods import CountedPods
 from cronhpa.operator.objects.installations import Installations
 from cronhpa.operator.objects.namespace_watches import NamespaceWatches
 from cronhpa.operator.objects.object_state import ObjectState, WatchedInputs
 from cronhpa.operator.objects.owners import Owners
-from cronhpa.operator.objects.registered_selectors import RegisteredSelectors
 from cronhpa.operator.objects.vertical_autoscalers import VerticalAutoscalers
 from cronhpa.sources.source import MeasuredObject
 
@@ -47,14 +46,17 @@ class Cluster:
     targets: Targets
     owners: Owners
     installations: Installations
-    selectors: RegisteredSelectors
+    counted_pods: CountedPods
     pod_owners: PodOwners
     vertical_autoscalers: VerticalAutoscalers
 
 
 class Observer:
-    def __init__(self, cluster: Cluster, crowds: Crowds) -> None:
+    """is_current: whether a spec is the one that is decided on now."""
+
+    def __init__(self, cluster: Cluster, crowds: Crowds, is_current: Callable[[ObjectState, Spec], bool]) -> None:
         self._cluster = cluster
+        self._is_current = is_current
         self._crowds = crowds
 
     async def observe(
@@ -68,11 +70,15 @@ class Observer:
         if isinstance(selector, Absent):
             return self._unmeasured(spec, scale, selector, clock(), selector_problem=selector)
         match = self._cluster.watches.pods.matching(spec.namespace, selector)
-        ambiguity = self._ambiguity(state, spec, selector, scale, match)
-        if ambiguity is not None:
-            return self._unmeasured(spec, scale, ambiguity, clock(), selector_problem=ambiguity)
         pods = match.pods
         pods_unknown = self._cluster.watches.pods_unknown(state.namespace)
+        counted, is_owned = self._cluster.counted_pods, spec.pod_selection is PodSelection.OWNED
+        if self._is_current(state, spec):  # else it may be gone, or have another target
+            counted.note(state, match)
+        if spec.metrics and not is_owned:
+            ambiguous = counted.problem(state, scale.selector, match, is_unsure=pods_unknown is not None)
+            if ambiguous is not None:
+                return self._unmeasured(spec, scale, ambiguous, clock(), pods, selector_problem=ambiguous)
         if pods_unknown is not None:
             # With outdated pods the load would be measured over the wrong number of pods. Some metrics need none.
             measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
@@ -85,7 +91,6 @@ class Observer:
             measured = [pods_unknown if counts_ready(metric) else next(answers) for metric in spec.metrics]
             now = clock()
             return observe(spec, scale, pods, measured, now, unseen=pods_unknown), now, None
-        is_owned = spec.pod_selection is PodSelection.OWNED
         if is_owned:
             owned = await self._cluster.pod_owners.owned(spec.namespace, spec.target, pods)
             if isinstance(owned, Absent):
@@ -106,29 +111,17 @@ class Observer:
         self._crowds.note_pods(state.key, pods, now)
         return observe(spec, scale, pods, measured, now, unseen=unseen), now, inputs
 
-    def _ambiguity(
-        self, state: ObjectState, spec: Spec, selector: Selector, scale: Scale, match: MatchedPods
-    ) -> Absent | None:
-        """Why the pods that a selector matches cannot be measured: other objects count them, too."""
-        selectors = self._cluster.selectors
-        if spec.metrics and spec.mode is Mode.ACTIVE:
-            selectors.register(state, selector, match)
-        else:
-            selectors.forget(state)
-        if not spec.metrics or spec.pod_selection is PodSelection.OWNED:
-            return None
-        return selectors.problem(state, scale.selector, match)
-
     def _unmeasured(
         self,
         spec: Spec,
         scale: Scale | Absent,
         reason: Absent,
         now: Nanoseconds,
+        pods: Sequence[Pod] = (),
         selector_problem: Absent | None = None,
     ) -> tuple[Observation, Nanoseconds, None]:
         """The observation of an object whose metrics are all absent, for the same reason."""
-        return observe(spec, scale, (), [reason] * len(spec.metrics), now, selector_problem), now, None
+        return observe(spec, scale, pods, [reason] * len(spec.metrics), now, selector_problem), now, None
 
     def _inputs(
         self, state: ObjectState, spec: Spec, scale: Scale, match: MatchedPods, pods: tuple[Pod, ...]

@@ -84,7 +84,7 @@ class Reconciler:
         self.crowds = Crowds()
         """The objects that start together."""
         self.standing = StandingDecisions(self.loads, self.crowds, decide, checks=check_standing)
-        self._observer = Observer(cluster, self.crowds)
+        self._observer = Observer(cluster, self.crowds, self._is_current)
         self._cluster = cluster
         self._inventory = inventory
         self._writer = writer

@@ -1,0 +1,440 @@
+"""cronhpa.operator.objects.counted_pods: targets whose selectors match each other's pods."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lives import Life, condition, cronhpa, deployment, external, until
+from model_api import Fault, ModelApi
+from msgspec.structs import replace
+from virtual_time import live
+
+from core.situations import pod
+from cronhpa.core.model.spec import MetricTarget, Mode, ResourceMetric, Spec, TargetRef
+from cronhpa.kube.label_selector import parse_selector
+from cronhpa.kube.pod_indexer import PodIndexer
+from cronhpa.operator.objects.counted_pods import CountedPods
+from cronhpa.operator.objects.object_state import ObjectState
+
+BOTH = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["shop", "canary"]}]}
+# Of two objects the first one is reconciled before the selector of the second one is known, as upstream.
+SEEN = 60
+
+
+def overlapping(shop: dict[str, Any] | None = None, canary: dict[str, Any] | None = None) -> ModelApi:
+    """Two pods of `shop` at 50 % and six of `canary` at 50 %; the selector of `shop` matches those of `canary`, too."""
+    api = ModelApi()
+    api.create("deployments", "prod", "shop", spec={"replicas": 2, "selector": BOTH})
+    deployment(api, "canary", 6)
+    api.load["prod", "shop"], api.load["prod", "canary"] = 1000, 3000
+    cronhpa(api, "shop", **shop or {})
+    cronhpa(api, "canary", **{"maxReplicas": 100} | (canary or {}))
+    return api
+
+
+def counts(api: ModelApi) -> tuple[int, int]:
+    return api.replicas("prod", "shop"), api.replicas("prod", "canary")
+
+
+def told(api: ModelApi, name: str = "shop") -> tuple[str, str]:
+    active = condition(api, "ScalingActive", name)
+    return active["status"], active["reason"]
+
+
+AMBIGUOUS, MEASURED = ("False", "AmbiguousSelector"), ("True", "ValidMetricFound")
+
+
+def test_both_hold_with_the_words_of_the_upstream():
+    async def scenario():
+        api = overlapping()
+        async with Life(api):
+            await until(SEEN)
+            api.load["prod", "shop"], api.load["prod", "canary"] = 2000, 6000  # 100 %: twice the pods each
+            await until(600)
+        event = next(one for one in api.objects["events"].values() if one["reason"] == "AmbiguousSelector")
+        message = condition(api, "ScalingActive")["message"]
+        return counts(api), told(api), told(api, "canary"), message, (event["type"], event["message"])
+
+    held, shop, canary, message, event = live(scenario)
+    text = (
+        "pods by selector app in (canary,shop) are controlled by more than one HPA (e.g. [{canary prod} {shop prod}])"
+    )
+    assert (2, 6) == held
+    assert AMBIGUOUS == shop == canary
+    assert text == message
+    assert ("Warning", text) == event
+
+
+def test_schedules_go_on_and_a_fallback_begins_while_the_selectors_are_ambiguous():
+    async def scenario():
+        floor = {"name": "floor", "start": "0 0 * * *", "durationMinutes": 1440, "minReplicas": 4}
+        api = overlapping(
+            shop={"schedules": [floor]}, canary={"fallback": {"afterSeconds": 120, "replicas": 8}, "minReplicas": 2}
+        )
+        async with Life(api):
+            await until(SEEN)
+            before = counts(api)
+            await until(SEEN + 300)
+            return before, counts(api), told(api), told(api, "canary")
+
+    assert ((4, 6), (4, 8), AMBIGUOUS, AMBIGUOUS) == live(scenario)
+
+
+def test_an_object_whose_metrics_count_no_pods_holds_as_well():
+    async def scenario():
+        api = overlapping(shop={"metrics": [external("queue", 10)]})
+        api.external["queue"] = 10
+        async with Life(api):
+            await until(SEEN)
+            api.external["queue"] = 100
+            await until(SEEN + 60)
+            return counts(api), told(api)
+
+    assert ((2, 6), AMBIGUOUS) == live(scenario)
+
+
+@pytest.mark.parametrize(
+    ("canary", "why"),
+    [
+        ({"mode": "Preview"}, "it scales nothing"),
+        ({"metrics": [], "minReplicas": 6, "maxReplicas": 6}, "its schedules count no pods"),
+    ],
+)
+def test_an_object_that_scales_by_no_pods_makes_no_selector_ambiguous(canary, why):
+    async def scenario():
+        api = overlapping(canary=canary)
+        async with Life(api, check_standing=False) as life:
+            await until(SEEN)
+            return told(api), life.inventory.items["prod", "canary"].local.may_stand
+
+    assert (MEASURED, True) == live(scenario), why
+
+
+def test_who_counts_the_owned_pods_alone_neither_holds_nor_makes_others_hold():
+    """The selector of `shop` matches the pods of `canary`, but it counts its own alone."""
+
+    async def scenario():
+        api = overlapping(shop={"podSelection": "Owned"})
+        async with Life(api):
+            await until(SEEN)
+            return told(api)[1], told(api, "canary")
+
+    shop, canary = live(scenario)
+    assert MEASURED == canary
+    assert "AmbiguousSelector" != shop
+
+
+@pytest.mark.parametrize("end", ["deleted", "previewed", "retargeted", "targets nothing"])
+def test_the_other_scales_again_once_one_of_both_does_not(end):
+    async def scenario():
+        api = overlapping()
+        deployment(api, "rest", 1)
+        async with Life(api):
+            await until(SEEN)
+            before = told(api)
+            if end == "deleted":
+                api.delete("cronhpas", "prod", "canary")
+            elif end == "previewed":
+                api.edit("cronhpas", "prod", "canary", spec={"mode": "Preview"})
+            else:
+                name = "rest" if end == "retargeted" else "nothing"
+                ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+                api.edit("cronhpas", "prod", "canary", spec={"scaleTargetRef": ref})
+            await until(SEEN + 60)
+            return before, told(api)
+
+    assert (AMBIGUOUS, MEASURED) == live(scenario)
+
+
+@pytest.mark.parametrize("change", ["deleted", "retargeted"])
+def test_who_changes_while_its_target_is_read_is_not_registered_by_it(change):
+    """
+    The targets cannot be listed, so that each is read by a request of its own, which takes 3 s. Found: a deleted object
+    was registered after its end, and the other one held for ever.
+    """
+
+    async def scenario():
+        api = overlapping()
+        api.faults.append(Fault("GET", r"/deployments$", 403, times=None))
+        asked = asyncio.Event()
+
+        def latency(_method, path):
+            if not path.endswith("/deployments/canary/scale"):
+                return 0.001
+            if asyncio.get_running_loop().time() > SEEN:
+                asked.set()
+            return 3.0
+
+        api.latency = latency
+        async with Life(api):
+            await asyncio.wait_for(asked.wait(), 120)
+            if change == "deleted":
+                api.delete("cronhpas", "prod", "canary")
+            else:
+                ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "nothing"}
+                api.edit("cronhpas", "prod", "canary", spec={"scaleTargetRef": ref})
+            await until(180)
+            return told(api)
+
+    assert MEASURED == live(scenario)
+
+
+@pytest.mark.parametrize("begins", ["created", "activated"])
+def test_a_decision_that_stands_ends_when_another_object_counts_its_pods(begins):
+    async def scenario():
+        api = overlapping(shop={"mode": "Preview"})
+        if begins == "created":
+            shop = api.objects["cronhpas"]["prod", "shop"]["spec"]
+            api.delete("cronhpas", "prod", "shop")
+        async with Life(api, check_standing=False) as life:
+            await until(120)
+            stood, before = life.inventory.items["prod", "canary"].local.may_stand, told(api, "canary")
+            if begins == "created":
+                api.create("cronhpas", "prod", "shop", spec={**shop, "mode": "Active"})
+            else:
+                api.edit("cronhpas", "prod", "shop", spec={"mode": "Active"})
+            await until(120 + 20)
+            return stood, before, told(api, "canary")
+
+    assert (True, MEASURED, AMBIGUOUS) == live(scenario)
+
+
+def test_without_common_pods_no_selector_is_ambiguous():
+    async def scenario():
+        api = overlapping()
+        api.edit("deployments", "prod", "canary", spec={"replicas": 0})
+        async with Life(api):
+            await until(SEEN)
+            before = told(api)
+            api.edit("deployments", "prod", "canary", spec={"replicas": 6})
+            await until(SEEN + 60)
+            return before, told(api)
+
+    assert (MEASURED, AMBIGUOUS) == live(scenario)
+
+
+def test_a_restart_lets_neither_of_both_act():
+    """A new process knows the selector of the second object only after the first one is reconciled."""
+
+    async def scenario():
+        api = overlapping()
+        async with Life(api):
+            await until(SEEN)
+        api.load["prod", "shop"], api.load["prod", "canary"] = 2000, 6000
+        async with Life(api):
+            await until(300)
+        return counts(api), told(api), told(api, "canary")
+
+    assert ((2, 6), AMBIGUOUS, AMBIGUOUS) == live(scenario)
+
+
+def test_two_objects_on_one_target_are_told_apart_by_their_age_alone():
+    async def scenario():
+        api = overlapping()
+        api.delete("cronhpas", "prod", "canary")
+        ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+        async with Life(api):
+            await until(30)
+            cronhpa(api, "younger", scaleTargetRef=ref)
+            await until(SEEN + 30)
+            return told(api), condition(api, "Ready", "younger")["reason"]
+
+    assert (MEASURED, "OtherOwner") == live(scenario)
+
+
+def test_an_object_that_is_gone_leaves_nothing_and_one_made_anew_counts_again():
+    async def scenario():
+        api = overlapping()
+        async with Life(api) as life:
+            await until(SEEN)
+            canary = api.objects["cronhpas"]["prod", "canary"]["spec"]
+            for name in ("shop", "canary"):
+                api.delete("cronhpas", "prod", name)
+            await until(SEEN + 30)
+            left = len(life.controller.counted_pods)
+            cronhpa(api, "shop")
+            api.create("cronhpas", "prod", "canary", spec=canary)
+            await until(SEEN + 60)
+            api.delete("cronhpas", "prod", "canary")
+            api.create("cronhpas", "prod", "canary", spec=canary)
+            await until(SEEN + 90)
+            return left, told(api)
+
+    assert (0, AMBIGUOUS) == live(scenario)
+
+
+def test_a_restart_without_the_rights_to_list_pods_lets_neither_of_both_act():
+    """No pods are known, so none is counted twice; the metric needs none. Found: both doubled, and again."""
+
+    async def scenario():
+        queue = {"metrics": [external("queue", 10)]}
+        api = overlapping(shop=queue, canary=queue)
+        api.external["queue"] = 10
+        async with Life(api):
+            await until(SEEN)
+        api.external["queue"] = 100
+        api.faults.append(Fault("GET", "/pods", 403, times=None))
+        async with Life(api):
+            await until(SEEN + 300)
+        return counts(api), told(api)
+
+    assert ((2, 6), AMBIGUOUS) == live(scenario)
+
+
+# --- the counters find what a comparison of all with all finds ----------------------------------------------------
+
+
+def counting(counted: CountedPods, pods: PodIndexer, name: str, text: str, target: str = "") -> ObjectState:
+    """An object on a target of its name, or of another one, which was reconciled before."""
+    state = ObjectState("prod", name, name, 0)
+    cpu = ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=50))
+    ref = TargetRef(api_version="apps/v1", kind="Deployment", name=target or name)
+    state.served.readable_spec = Spec(ref, 1, 10, namespace="prod", metrics=(cpu,))
+    state.local.resumed, state.local.changed = True, False
+    counted.note(state, pods.matching("prod", parse_selector(text)))
+    return state
+
+
+def problem(counted: CountedPods, pods: PodIndexer, state: ObjectState, text: str) -> str:
+    match = pods.matching("prod", parse_selector(text))
+    counted.note(state, match)
+    found = counted.problem(state, text, match, is_unsure=False)
+    return "" if found is None else found.message
+
+
+REQUIREMENTS = st.sampled_from(
+    ["a=1", "a=2", "b=1", "a in (1,2)", "b in (1,3)", "a", "b", "!a", "!b", "a!=1", "b notin (1,2)", "c=1"]
+)
+SELECTORS = st.lists(REQUIREMENTS, min_size=1, max_size=3, unique=True).map(",".join)
+LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("123"))
+OBJECTS = st.lists(st.tuples(SELECTORS, st.sampled_from("xyz")), min_size=1, max_size=6)
+PODS = st.lists(st.tuples(st.integers(0, 9), LABELS), max_size=8)
+
+
+@given(OBJECTS, PODS, PODS, st.sets(st.integers(0, 5)))
+def test_who_counts_the_same_pods_is_found(objects, first, then, gone):
+    pods, counted, labels = PodIndexer(), CountedPods(), {}
+
+    def put(some):
+        for number, of_pod in some:
+            pods.put("prod", of_pod, pod(f"pod-{number}"))
+            labels[number] = of_pod
+
+    put(first)
+    states = [counting(counted, pods, f"object-{n}", text, target) for n, (text, target) in enumerate(objects)]
+    put(then)
+    for number in gone & {*range(len(objects))}:
+        counted.forget(states[number])
+    left = [number for number in range(len(objects)) if number not in gone]
+    for _ in range(2):  # who is reconciled first knows of the others after their reconciliations
+        told = {number: problem(counted, pods, states[number], objects[number][0]) for number in left}
+
+    for number in left:
+        text, target = objects[number]
+        matched = [of_pod for of_pod in labels.values() if parse_selector(text).matches(of_pod)]
+        rivals = [
+            f"{{object-{other} prod}}"
+            for other in left
+            if objects[other][1] != target
+            if any(parse_selector(objects[other][0]).matches(of_pod) for of_pod in matched)
+        ]
+        assert bool(told[number]) == bool(rivals)
+        if rivals:
+            assert any(rival in told[number] for rival in rivals)
+            assert f"pods by selector {text} are" in told[number]
+
+
+def test_of_ten_thousand_objects_that_count_a_pod_two_are_kept_and_each_finds_another():
+    pods, counted = PodIndexer(), CountedPods()
+    pods.put("prod", {"app": "shop"}, pod("shop-1"))
+    states = [counting(counted, pods, f"object-{number:04}", "app=shop") for number in range(10_000)]
+    assert all(problem(counted, pods, state, "app=shop") for state in states)
+    for state in states[:9999]:
+        counted.forget(state)
+    assert not problem(counted, pods, states[9999], "app=shop")
+
+
+def test_an_object_that_another_one_on_its_target_joins_decides_no_more_often():
+    pods, counted = PodIndexer(), CountedPods()
+    pods.put("prod", {"app": "shop"}, pod("shop-1"))
+    older = counting(counted, pods, "older", "app=shop", "shop")
+    younger = counting(counted, pods, "younger", "app=shop", "shop")
+    assert not problem(counted, pods, younger, "app=shop")
+    assert not older.local.changed
+
+
+def edit(state: ObjectState, mode: Mode) -> None:
+    assert state.served.readable_spec is not None
+    state.served.readable_spec = replace(state.served.readable_spec, mode=mode)
+
+
+def as_previews(*states: ObjectState) -> None:
+    """They are edited, and nobody reconciles them: another installation serves them, say."""
+    for state in states:
+        edit(state, Mode.PREVIEW)
+
+
+def test_who_counts_pods_again_ends_what_stands_on_the_others():
+    pods, counted = PodIndexer(), CountedPods()
+    pods.put("prod", {"app": "shop"}, pod("shop-1"))
+    shop, canary = (counting(counted, pods, name, "app=shop") for name in ("shop", "canary"))
+    edit(canary, Mode.PREVIEW)
+    problem(counted, pods, canary, "app=shop")
+    shop.local.changed = False
+    edit(canary, Mode.ACTIVE)
+    problem(counted, pods, canary, "app=shop")
+    assert shop.local.changed
+
+
+def test_who_scales_no_more_and_is_reconciled_no_more_makes_no_other_hold():
+    pods, counted = PodIndexer(), CountedPods()
+    pods.put("prod", {"app": "shop"}, pod("shop-1"))
+    shop, canary = (counting(counted, pods, name, "app=shop") for name in ("shop", "canary"))
+    before = problem(counted, pods, shop, "app=shop")
+    as_previews(canary)
+    assert before
+    assert not problem(counted, pods, shop, "app=shop")
+
+
+def test_who_scales_no_more_and_is_reconciled_no_more_takes_no_place():
+    pods, counted = PodIndexer(), CountedPods()
+    pods.put("prod", {"app": "shop"}, pod("shop-1"))
+    as_previews(*(counting(counted, pods, name, "app=shop") for name in ("former-1", "former-2")))
+    shop, canary = (counting(counted, pods, name, "app=shop") for name in ("shop", "canary"))
+    assert problem(counted, pods, shop, "app=shop")
+    assert problem(counted, pods, canary, "app=shop")
+
+
+def test_nothing_is_left_of_pods_that_are_gone():
+    pods, counted = PodIndexer(), CountedPods()
+    pods.put("prod", {"app": "shop", "version": "1"}, pod("shop-1"))
+    shop = counting(counted, pods, "shop", "app=shop")
+    pods.put("prod", {"app": "shop", "version": "2"}, pod("shop-1"))
+    assert not problem(counted, pods, shop, "app=shop")
+    assert 1 == len(counted)
+
+
+def test_an_ambiguous_object_tells_its_forecast_what_a_pod_may_carry():
+    """Found: a forecast of an object that was ambiguous from the first never acted: it knew no pod."""
+
+    async def scenario():
+        api = overlapping()
+        async with Life(api) as life:
+            await until(SEEN)
+            return life.inventory.items["prod", "canary"].local.latest.observation.request_per_pod
+
+    assert {"cpu": 1000} == live(scenario)
+
+
+def test_nothing_is_left_of_what_is_forgotten():
+    pods, counted = PodIndexer(), CountedPods()
+    pods.put("prod", {"app": "shop"}, pod("shop-1"))
+    states = [counting(counted, pods, name, "app=shop") for name in ("a", "b", "c")]
+    for state in states:
+        counted.forget(state)
+    assert 0 == len(counted)
+    assert not problem(counted, pods, counting(counted, pods, "d", "app=shop"), "app=shop")
