@@ -64,6 +64,8 @@ class Recommended(NamedTuple):
     who: str
     replicas: int
     decided: float
+    term: int
+    """Of the replica, for the object's namespace."""
 
 
 @dataclass
@@ -107,13 +109,13 @@ class Judge:
         self.since.pop(what, None)
         self.stir(f"{what} ends")
 
-    def note(self, who: str, spec: Any, decision: Any) -> None:
+    def note(self, who: str, spec: Any, decision: Any, term: int) -> None:
         if spec.namespace != self.namespace or spec.min_replicas == YOUNGER_FLOOR:
             return
         self._check_bounds(who, spec, decision)
         if decision.recommended is not None:
             now = self.world.seconds()
-            self.recommended.append(Recommended(now, who, decision.recommended.highest, now))
+            self.recommended.append(Recommended(now, who, decision.recommended.highest, now, term))
         self._note_reconciled()
 
     def note_standing(self, who: str, namespace: str, name: str) -> None:
@@ -279,17 +281,15 @@ class Judge:
         window = float(rules.get("stabilizationWindowSeconds", _DEFAULT_WINDOW))
         span = max(window, *(float(policy["periodSeconds"]) for policy in rules.get("policies", [])), 0.0) + 60
         # Who begins a term has the instants of a status alone, by a clock that was set since: also the replica that led
-        # before, if it was frozen or cut off for longer than a term (seed 5092643).
-        deciders = {by for at, by, *_ in self.recommended if now - at < span}
-        is_new_term = len(deciders) > 1 or any(
-            self.stirred(what, span) for what in (f"freeze of {who}", f"partition of {who}", "outage", "storm")
-        )
-        if self.stirred("target", span) or (self.stirred("clock", span) and is_new_term):
+        # before.
+        recent = [one for one in self.recommended if now - one.second < span]
+        deciders, terms = {one.who for one in recent}, {(one.who, one.term) for one in recent}
+        if self.stirred("target", span) or (self.stirred("clock", span) and len(terms) > 1):
             return
         # Or by the clock of another replica: of two that drifted long ago one may be ahead by both drifts.
         apart = 2 * _DRIFT if len(deciders) > 1 and self.stirred("clock of", math.inf) else 0.0
         slack = _SLACK + apart
-        for at, by, count, decided in self.recommended:
+        for at, by, count, decided, _ in self.recommended:
             is_known = (by == who and not self._has_dropped(who, at)) or self._was_kept(decided)
             if now - window + slack < at <= now and new < min(count, old) and is_known:
                 self.fail("S5", f"{old} to {new} by {who}, {now - at:.0f} s after {by} recommended {count}")

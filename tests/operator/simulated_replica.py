@@ -88,7 +88,7 @@ class Candidate:
 class Noting(Protocol):
     """`simulated_invariants.Judge`."""
 
-    def note(self, who: str, spec: Any, decision: Any) -> None: ...
+    def note(self, who: str, spec: Any, decision: Any, term: int) -> None: ...
 
     def note_standing(self, who: str, namespace: str, name: str) -> None: ...
 
@@ -96,7 +96,7 @@ class Noting(Protocol):
 class Unjudged:
     """Judges nothing."""
 
-    def note(self, who: str, spec: Any, decision: Any) -> None: ...
+    def note(self, who: str, spec: Any, decision: Any, term: int) -> None: ...
 
     def note_standing(self, who: str, namespace: str, name: str) -> None: ...
 
@@ -152,6 +152,10 @@ class SimulatedReplica:
     def candidate_by(self, clock: Clock) -> Any:
         """How it takes part in the election."""
         return Candidate(self.lease_client, Leadership(TIMING, clock.monotonic), clock, self.lease)
+
+    def term_of(self, namespace: str) -> int:  # noqa: ARG002 - of shards each has its own
+        """Of the Lease by which it decides for a namespace; 0 without it."""
+        return int(self.candidate.term)
 
     def cut(self) -> None:
         """Drops all traffic to and from the API server, without errors."""
@@ -235,5 +239,5 @@ class SimulatedReplica:
 
     def _decide(self, spec: Any, *given: Any) -> Any:
         decision = self._deciding(spec, *given)
-        self._judge.note(self.who, spec, decision)
+        self._judge.note(self.who, spec, decision, self.term_of(spec.namespace))
         return decision

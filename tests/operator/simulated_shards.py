@@ -73,3 +73,6 @@ class ShardCandidate:
 class SimulatedShardReplica(SimulatedReplica):
     def candidate_by(self, clock: Clock) -> Any:
         return ShardCandidate(self.lease_client, clock, SHARDS)
+
+    def term_of(self, namespace: str) -> int:
+        return int(self.candidate.terms().get(self.candidate.scope.shard_of(namespace), 0))
