@@ -58,6 +58,11 @@ def test_a_target(message, what, do):
         ),
         ("no metrics returned from resource metrics API", "has no value of it", "kubectl top pods"),
         ("no metrics returned from custom metrics API", "has no value of it", "/apis/custom.metrics.k8s.io"),
+        (
+            "pods by selector app=shop are controlled by more than one HPA (e.g. [{canary prod} {shop prod}])",
+            "CronHPAs canary and shop count the same pods",
+            "set spec.podSelection: Owned",
+        ),
         ("container app not found in Pod shop-1", "pod shop-1 has no container app", "correct the container"),
     ],
 )
