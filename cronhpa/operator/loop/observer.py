@@ -74,7 +74,7 @@ class Observer:
         pods_unknown = self._cluster.watches.pods_unknown(state.namespace)
         counted, is_owned = self._cluster.counted_pods, spec.pod_selection is PodSelection.OWNED
         if self._is_current(state, spec):  # else it may be gone, or have another target
-            counted.note(state, match)
+            counted.note(state, selector, match)
         if spec.metrics and not is_owned:
             ambiguous = counted.problem(state, scale.selector, match, is_unsure=pods_unknown is not None)
             if ambiguous is not None:

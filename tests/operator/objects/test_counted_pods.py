@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lives import Life, condition, cronhpa, deployment, external, until
+from lives import Life, condition, cronhpa, deployment, until
 from model_api import Fault, ModelApi
 from msgspec.structs import replace
 from virtual_time import live
@@ -21,6 +21,11 @@ from cronhpa.operator.objects.counted_pods import CountedPods
 from cronhpa.operator.objects.object_state import ObjectState
 
 BOTH = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["shop", "canary"]}]}
+# For each pod; it needs none to be known.
+QUEUE = {
+    "type": "External",
+    "external": {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": 5}},
+}
 # Of two objects the first one is reconciled before the selector of the second one is known, as upstream.
 SEEN = 60
 
@@ -86,7 +91,7 @@ def test_schedules_go_on_and_a_fallback_begins_while_the_selectors_are_ambiguous
 
 def test_an_object_whose_metrics_count_no_pods_holds_as_well():
     async def scenario():
-        api = overlapping(shop={"metrics": [external("queue", 10)]})
+        api = overlapping(shop={"metrics": [QUEUE]})
         api.external["queue"] = 10
         async with Life(api):
             await until(SEEN)
@@ -271,7 +276,7 @@ def test_a_restart_without_the_rights_to_list_pods_lets_neither_of_both_act():
     """No pods are known, so none is counted twice; the metric needs none. Found: both doubled, and again."""
 
     async def scenario():
-        queue = {"metrics": [external("queue", 10)]}
+        queue = {"metrics": [QUEUE]}
         api = overlapping(shop=queue, canary=queue)
         api.external["queue"] = 10
         async with Life(api):
@@ -285,6 +290,88 @@ def test_a_restart_without_the_rights_to_list_pods_lets_neither_of_both_act():
     assert ((2, 6), AMBIGUOUS) == live(scenario)
 
 
+@pytest.mark.parametrize("end", ["deleted", "owned"])
+def test_of_three_the_two_that_are_left_hold_though_one_has_a_reconciliation_in_five_minutes(end):
+    """Found: only two were known by each pod, and one of the two that were left doubled its pods until the maximum."""
+
+    async def scenario():
+        api = overlapping()
+        selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["third", "canary"]}]}
+        api.create("deployments", "prod", "third", spec={"replicas": 2, "selector": selector})
+        async with Life(api):
+            await until(SEEN)
+            cronhpa(api, "third", syncPeriodSeconds=300)
+            await until(420)
+            api.load["prod", "canary"] = 6000
+            if end == "deleted":
+                api.delete("cronhpas", "prod", "shop")
+            else:
+                api.edit("cronhpas", "prod", "shop", spec={"podSelection": "Owned"})
+            await until(500)
+            return api.replicas("prod", "canary"), told(api, "canary"), told(api, "third")
+
+    assert (6, AMBIGUOUS, AMBIGUOUS) == live(scenario)
+
+
+def test_a_rollout_frees_no_object_whose_partner_has_a_reconciliation_in_an_hour():
+    """Found: the new pods of `canary`, which counts them, were nobody's until its own next reconciliation."""
+
+    async def scenario():
+        api = overlapping(canary={"syncPeriodSeconds": 3600})
+        async with Life(api):
+            await until(SEEN + 3600)  # both have been reconciled
+            before = told(api)
+            for _, name in api.objects["pods"]:
+                if name.startswith("canary"):
+                    api.edit("pods", "prod", name, metadata={"labels": {"pod-template-hash": "2"}})
+            api.load["prod", "shop"], api.load["prod", "canary"] = 2000, 6000
+            await until(SEEN + 3600 + 120)
+            return before, told(api), counts(api)
+
+    assert (AMBIGUOUS, AMBIGUOUS, (2, 6)) == live(scenario)
+
+
+def test_pods_that_were_all_away_for_a_moment_are_counted_by_both_again():
+    """Found: the first of both that saw the new pods doubled its own, at each restart of them."""
+
+    async def scenario():
+        api = overlapping()
+        async with Life(api):
+            await until(SEEN)
+            for seconds in range(SEEN, SEEN + 300, 30):
+                await until(seconds)
+                api.edit("deployments", "prod", "canary", spec={"replicas": 0})
+                await until(seconds + 16)
+                api.load["prod", "shop"], api.load["prod", "canary"] = 1000, 12000
+                api.edit("deployments", "prod", "canary", spec={"replicas": 6})
+            await until(SEEN + 400)
+            return counts(api), told(api)
+
+    assert ((2, 6), AMBIGUOUS) == live(scenario)
+
+
+def test_what_the_status_says_of_other_pods_is_not_kept():
+    """The pods cannot be listed, and the object has another target by now, of which nobody else counts a pod."""
+
+    async def scenario():
+        queue = {"metrics": [QUEUE]}
+        api = overlapping(shop=queue, canary=queue)
+        api.external["queue"] = 10
+        deployment(api, "rest", 1)
+        async with Life(api):
+            await until(SEEN)
+        api.faults.append(Fault("GET", "/pods", 403, times=None))
+        async with Life(api):
+            await until(SEEN + 120)
+            before = told(api)
+            ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "rest"}
+            api.edit("cronhpas", "prod", "shop", spec={"scaleTargetRef": ref})
+            await until(SEEN + 240)
+            return before, told(api)
+
+    assert (AMBIGUOUS, MEASURED) == live(scenario)
+
+
 # --- the counters find what a comparison of all with all finds ----------------------------------------------------
 
 
@@ -295,13 +382,15 @@ def counting(counted: CountedPods, pods: PodIndexer, name: str, text: str, targe
     ref = TargetRef(api_version="apps/v1", kind="Deployment", name=target or name)
     state.served.readable_spec = Spec(ref, 1, 10, namespace="prod", metrics=(cpu,))
     state.local.resumed, state.local.changed = True, False
-    counted.note(state, pods.matching("prod", parse_selector(text)))
+    selector = parse_selector(text)
+    counted.note(state, selector, pods.matching("prod", selector))
     return state
 
 
 def problem(counted: CountedPods, pods: PodIndexer, state: ObjectState, text: str) -> str:
-    match = pods.matching("prod", parse_selector(text))
-    counted.note(state, match)
+    selector = parse_selector(text)
+    match = pods.matching("prod", selector)
+    counted.note(state, selector, match)
     found = counted.problem(state, text, match, is_unsure=False)
     return "" if found is None else found.message
 
@@ -311,13 +400,15 @@ REQUIREMENTS = st.sampled_from(
 )
 SELECTORS = st.lists(REQUIREMENTS, min_size=1, max_size=3, unique=True).map(",".join)
 LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("123"))
-OBJECTS = st.lists(st.tuples(SELECTORS, st.sampled_from("xyz")), min_size=1, max_size=6)
+TARGETS = st.fixed_dictionaries(dict.fromkeys("xyz", SELECTORS))
+OBJECTS = st.lists(st.sampled_from("xyz"), min_size=1, max_size=6)
 PODS = st.lists(st.tuples(st.integers(0, 9), LABELS), max_size=8)
 
 
-@given(OBJECTS, PODS, PODS, st.sets(st.integers(0, 5)))
-def test_who_counts_the_same_pods_is_found(objects, first, then, gone):
+@given(TARGETS, OBJECTS, PODS, PODS, st.sets(st.integers(0, 5)))
+def test_who_counts_the_same_pods_is_found(selectors, targets, first, then, gone):
     pods, counted, labels = PodIndexer(), CountedPods(), {}
+    objects = [(selectors[target], target) for target in targets]
 
     def put(some):
         for number, of_pod in some:
@@ -348,14 +439,17 @@ def test_who_counts_the_same_pods_is_found(objects, first, then, gone):
             assert f"pods by selector {text} are" in told[number]
 
 
-def test_of_ten_thousand_objects_that_count_a_pod_two_are_kept_and_each_finds_another():
+def test_of_ten_thousand_objects_that_count_a_pod_a_few_are_kept_and_each_finds_another():
     pods, counted = PodIndexer(), CountedPods()
     pods.put("prod", {"app": "shop"}, pod("shop-1"))
     states = [counting(counted, pods, f"object-{number:04}", "app=shop") for number in range(10_000)]
     assert all(problem(counted, pods, state, "app=shop") for state in states)
-    for state in states[:9999]:
+    for state in states[:9998]:
         counted.forget(state)
-    assert not problem(counted, pods, states[9999], "app=shop")
+    left = states[9998:]
+    assert [True, True] == [bool(problem(counted, pods, state, "app=shop")) for state in (*left, *left)][2:]
+    counted.forget(left[0])
+    assert not problem(counted, pods, left[1], "app=shop")
 
 
 def test_an_object_that_another_one_on_its_target_joins_decides_no_more_often():
@@ -403,10 +497,23 @@ def test_who_scales_no_more_and_is_reconciled_no_more_makes_no_other_hold():
 def test_who_scales_no_more_and_is_reconciled_no_more_takes_no_place():
     pods, counted = PodIndexer(), CountedPods()
     pods.put("prod", {"app": "shop"}, pod("shop-1"))
-    as_previews(*(counting(counted, pods, name, "app=shop") for name in ("former-1", "former-2")))
+    as_previews(*(counting(counted, pods, f"former-{number}", "app=shop") for number in range(8)))
     shop, canary = (counting(counted, pods, name, "app=shop") for name in ("shop", "canary"))
     assert problem(counted, pods, shop, "app=shop")
     assert problem(counted, pods, canary, "app=shop")
+
+
+def test_a_former_rival_whose_target_was_made_anew_with_another_selector_makes_nobody_hold():
+    pods, counted = PodIndexer(), CountedPods()
+    pods.put("prod", {"app": "shop"}, pod("shop-1"))
+    shop, other = (counting(counted, pods, name, "app=shop") for name in ("shop", "other"))
+    before = problem(counted, pods, shop, "app=shop")
+    pods.drop("prod", "shop-1")
+    problem(counted, pods, other, "app=shop")
+    problem(counted, pods, other, "app=other")
+    pods.put("prod", {"app": "shop"}, pod("shop-2"))
+    assert before
+    assert not problem(counted, pods, shop, "app=shop")
 
 
 def test_nothing_is_left_of_pods_that_are_gone():
@@ -434,6 +541,8 @@ def test_nothing_is_left_of_what_is_forgotten():
     pods, counted = PodIndexer(), CountedPods()
     pods.put("prod", {"app": "shop"}, pod("shop-1"))
     states = [counting(counted, pods, name, "app=shop") for name in ("a", "b", "c")]
+    pods.put("prod", {"app": "shop", "version": "2"}, pod("shop-2"))
+    states.append(counting(counted, pods, "younger than a", "app=shop", "a"))
     for state in states:
         counted.forget(state)
     assert 0 == len(counted)
