@@ -74,7 +74,7 @@ class Cluster:
         made.start()
         return made
 
-    def note(self, who, spec, _decision):
+    def note(self, who, spec, _decision, _term):
         self.decided[spec.namespace].append((asyncio.get_running_loop().time(), who))
 
     def note_standing(self, who, namespace, name): ...
