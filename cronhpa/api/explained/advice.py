@@ -79,7 +79,7 @@ def about_metric(message: str) -> Problem:
     if match := _AMBIGUOUS.search(message):
         return Problem(
             f"CronHPAs {match[1]} and {match[2]} count the same pods, so metrics scale neither",
-            "let the selector of each target match its own pods alone, or set spec.podSelection: Owned",
+            "let the selector of each target match its own pods alone, or set spec.podSelection: Owned on both",
             message,
         )
     if "no pods returned by selector" in message:

@@ -1,10 +1,10 @@
 """
 Which decisions stand: those of which nothing has changed on which they rest (`core/standing`).
 
-Whoever changes spec or status sets `LocalState.changed`, and another memory ends what stands (`LocalState.remember`);
-target, pods and owners tell by `WatchedInputs.is_current`. Here the crowd of the next start is compared, and usage by
-its band. Every five minutes each object is decided in any case: that writes numbers that have drifted, records a point
-of its past, and bounds what a mistake in here can do.
+Whoever changes spec or status, or counts pods of the object too, sets `LocalState.changed`; another memory ends what
+stands (`LocalState.remember`); target, pods and owners tell by `WatchedInputs.is_current`. Here the crowd of the next
+start is compared, and usage by its band. Every five minutes each object is decided in any case: that writes numbers
+that have drifted, records a point of its past, and bounds what a mistake in here can do.
 """
 
 from __future__ import annotations

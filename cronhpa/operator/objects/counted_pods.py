@@ -2,15 +2,16 @@
 CronHPAs on different targets that count the same pods hold: `AmbiguousSelector`, as upstream.
 
 Each of them would scale by the load of both targets. The pods that an object counts are those that its target's
-selector matched at its newest reconciliation; two that shared a pod once are told by their selectors from then on. As
-upstream, of two new objects the first one may scale once. Of two objects on one target another rule decides (`owners`).
-With `podSelection: Owned` an object counts no pods of others, and neither holds nor is held.
+selector matched at its newest reconciliation. Two objects that once shared a pod are compared by their selectors
+afterwards, because with a long period the recorded pods are out of date. As upstream, of two new objects the first one
+may scale once. `owners` decides between objects on one target. With `podSelection: Owned` an object counts no pods of
+others, and neither holds nor is held.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from itertools import islice
 
 from msgspec import Struct
 
@@ -22,13 +23,11 @@ from cronhpa.operator.objects.object_state import Key, ObjectState, TargetKey
 from cronhpa.operator.objects.owners import is_active
 
 _REASON = "AmbiguousSelector"
-# Of very many objects that count a pod, so many are kept: each of them finds another one, and so does each further one.
+# Objects that are recorded of a pod. Each finds another one there, and so does each further object that counts the pod.
 _COUNTERS_MAX = 8
-# With how many pods, of those whose labels differ, the selector of a former rival is compared.
-_COMPARED_MAX = 20
-
-# Of a text of a status that is compared: it is cut where it is long.
-_TOLD_MAX = 1000
+# Pods that differ in their labels, the newest ones, with which the selector of a former partner is compared.
+_COMPARED_MAX = 100
+_NAMED = re.compile(r"\{(\S+) (\S+)\}")
 
 
 class _Counter(Struct, eq=False):
@@ -38,9 +37,9 @@ class _Counter(Struct, eq=False):
     target: TargetKey | None
     """Whose pods it counted: the object may have another target by now."""
     selector: Selector
-    labels: tuple[Mapping[str, str], ...]
-    """Of those pods among whose counters it is. Pods of one template have the same labels, as an object."""
-    rival: Key | None = None
+    labels: tuple[Mapping[str, str], ...] = ()
+    """The labels of those pods under which it is recorded. Pods of one template share one mapping."""
+    partner: Key | None = None
     """The object on another target that was last found to count one of its pods."""
 
     def counts(self) -> bool:
@@ -67,88 +66,97 @@ class CountedPods:
         """
         Records the pods that the selector of an object's target matches.
 
-        Ends the decisions that stand on the objects that count one of them.
+        Ends the standing decisions of other objects that count one of these pods.
         """
         former = self._by_key.get(state.key)
-        is_same = former is not None and former.labels is match.labels and former.selector == selector
-        if former is not None and is_same and former.counts():
+        if former is not None and former.selector != selector:
+            self.forget(state)
+            former = None
+        if former is not None and former.labels is match.labels and former.counts():
             return
         self.forget(state)
-        counter = _Counter(state, state.target, selector, match.labels)
+        counter = _Counter(state, state.target, selector)
         if not counter.counts():
             return
         if former is not None:
-            counter.rival = former.rival
+            counter.partner = former.partner
         self._by_key[state.key] = counter
-        alone = (counter,)
-        for at, labels in enumerate(match.labels):
-            counters = self._by_labels.setdefault(id(labels), alone)
-            if counters is not alone and not self._add(counter, labels, counters):
-                counter.labels = match.labels[:at]  # so it tries again at its next reconciliation
+        alone, recorded = (counter,), []
+        for labels in match.labels:
+            others = self._counting(labels)
+            if len(others) >= _COUNTERS_MAX:
                 break
-
-    def _add(self, counter: _Counter, labels: Mapping[str, str], counters: tuple[_Counter, ...]) -> bool:
-        """Whether there is a place for it."""
-        others = tuple(one for one in counters if one.counts())
-        if len(others) >= _COUNTERS_MAX or any(one.target == counter.target for one in others):
-            return False
-        self._by_labels[id(labels)] = (*others, counter)
-        for one in others:
-            one.state.local.changed = True
-        return True
+            if any(one.target == counter.target for one in others):
+                continue
+            self._by_labels[id(labels)] = (*others, counter) if others else alone
+            recorded.append(labels)
+            for one in others:
+                one.state.local.changed = True
+        # Where one is missing, it is tried again at the next reconciliation.
+        counter.labels = match.labels if len(recorded) == len(match.labels) else (*recorded,)
 
     def forget(self, state: ObjectState) -> None:
-        """The object is gone."""
+        """Removes what is recorded of an object."""
         counter = self._by_key.pop(state.key, None)
         for labels in () if counter is None else counter.labels:
-            left = tuple(one for one in self._by_labels.get(id(labels), ()) if one is not counter)
+            left = tuple(one for one in self._by_labels[id(labels)] if one is not counter)
             if left:
                 self._by_labels[id(labels)] = left
             else:
-                self._by_labels.pop(id(labels), None)
+                del self._by_labels[id(labels)]
 
     def problem(self, state: ObjectState, selector: str, match: MatchedPods, *, is_unsure: bool) -> Absent | None:
         """
         Why an object cannot scale by the pods that its selector matches: another one counts one of them. None if none
         does.
 
-        is_unsure: whether the pods are not known. Then, and in the first reconciliation of an object by this process,
-        where the others may not be noted yet, it keeps the problem of its status.
+        is_unsure: whether the pods are not known. Then the object with which it shared some last counts them still. In
+        the first reconciliation of an object by this process, where the others may not be recorded yet, the problem of
+        its status stays.
         """
-        pods = f"pods by selector {selector} are controlled by"
-        rival = self._rival(state, match)
-        if rival is None:
-            return _former_problem(state, pods) if is_unsure or not state.local.resumed else None
-        both = " ".join(f"{{{name} {namespace}}}" for namespace, name in sorted((state.key, rival)))
-        return Absent(_REASON, f"{pods} more than one HPA (e.g. [{both}])")
+        partner = self._partner(state, match, is_unsure=is_unsure)
+        if partner is None:
+            return None if state.local.resumed else self._former_problem(state)
+        both = " ".join(f"{{{name} {namespace}}}" for namespace, name in sorted((state.key, partner)))
+        return Absent(_REASON, f"pods by selector {selector} are controlled by more than one HPA (e.g. [{both}])")
 
-    def _rival(self, state: ObjectState, match: MatchedPods) -> Key | None:
+    def _partner(self, state: ObjectState, match: MatchedPods, *, is_unsure: bool) -> Key | None:
         """An object on another target that counts one of these pods: the former one, if it still does."""
         counter = self._by_key.get(state.key)
-        former = None if counter is None or counter.rival is None else self._by_key.get(counter.rival)
-        if former is not None and _is_rival(former, state):
-            compared = islice(match.labels, _COMPARED_MAX)
-            # Its own pods of now may not be noted yet: its period may be an hour.
-            if any(former.selector.matches(labels) for labels in compared):
+        former = None if counter is None or counter.partner is None else self._by_key.get(counter.partner)
+        if former is not None and _is_other(former, state):
+            newest = match.labels[-_COMPARED_MAX:]
+            if is_unsure or any(former.selector.matches(labels) for labels in newest):
                 return former.state.key
         for labels in match.labels:
             for one in self._by_labels.get(id(labels), ()):
-                if _is_rival(one, state):
+                if _is_other(one, state):
                     if counter is not None:
-                        counter.rival = one.state.key
+                        counter.partner = one.state.key
                     return one.state.key
         return None
 
+    def _former_problem(self, state: ObjectState) -> Absent | None:
+        """The AmbiguousSelector that the status states, whose other object becomes the partner; None without it."""
+        for condition in state.served.status.get("conditions") or ():
+            if condition.get("type") == "ScalingActive" and condition.get("reason") == _REASON:
+                message = str(condition.get("message", ""))
+                named = [(namespace, name) for name, namespace in _NAMED.findall(message)]
+                counter = self._by_key.get(state.key)
+                if counter is not None:
+                    counter.partner = next((key for key in named if key != state.key), None)
+                return Absent(_REASON, message)
+        return None
 
-def _is_rival(counter: _Counter, state: ObjectState) -> bool:
+    def _counting(self, labels: Mapping[str, str]) -> tuple[_Counter, ...]:
+        """The objects that count the pods with these labels. Those that no longer do are forgotten."""
+        counters = self._by_labels.get(id(labels), ())
+        for one in counters:
+            if not one.counts():
+                self.forget(one.state)  # else its own next reconciliation would take it for recorded
+        return self._by_labels.get(id(labels), ())
+
+
+def _is_other(counter: _Counter, state: ObjectState) -> bool:
     """Whether a counter is of an object on another target, and counts still."""
     return counter.target != state.target and counter.counts()
-
-
-def _former_problem(state: ObjectState, pods: str) -> Absent | None:
-    """The AmbiguousSelector that the status states of these pods; None without it."""
-    for condition in state.served.status.get("conditions") or ():
-        if condition.get("type") == "ScalingActive" and condition.get("reason") == _REASON:
-            message = str(condition.get("message", ""))
-            return Absent(_REASON, message) if message.startswith(pods[:_TOLD_MAX]) else None
-    return None

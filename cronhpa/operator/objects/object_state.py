@@ -154,7 +154,8 @@ class LocalState(Struct):
     ownership: Ownership | None = None
     """Who scaled the target at the decision, also where no watch tells of the target."""
     changed: bool = True
-    """Whether the next period must be decided: the object has a new version, or a write of it failed."""
+    """Whether the next period must be decided: the object has a new version, a write of it failed, or another one began
+    to count its pods."""
     latest: Reconciliation | None = None
     """The newest reconciliation of this process."""
     minute_load: LoadSample | None = None

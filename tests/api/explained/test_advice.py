@@ -61,7 +61,7 @@ def test_a_target(message, what, do):
         (
             "pods by selector app=shop are controlled by more than one HPA (e.g. [{canary prod} {shop prod}])",
             "CronHPAs canary and shop count the same pods",
-            "set spec.podSelection: Owned",
+            "set spec.podSelection: Owned on both",
         ),
         ("container app not found in Pod shop-1", "pod shop-1 has no container app", "correct the container"),
     ],

@@ -350,7 +350,7 @@ def test_pods_that_were_all_away_for_a_moment_are_counted_by_both_again():
     assert ((2, 6), AMBIGUOUS) == live(scenario)
 
 
-def test_what_the_status_says_of_other_pods_is_not_kept():
+def test_what_is_known_of_another_target_is_not_kept():
     """The pods cannot be listed, and the object has another target by now, of which nobody else counts a pod."""
 
     async def scenario():
@@ -370,6 +370,48 @@ def test_what_the_status_says_of_other_pods_is_not_kept():
             return before, told(api)
 
     assert (AMBIGUOUS, MEASURED) == live(scenario)
+
+
+def test_without_the_rights_to_list_pods_an_object_goes_on_once_its_partner_is_deleted():
+    """Found: it believed the status that it had written itself, for ever."""
+
+    async def scenario():
+        queue = {"metrics": [QUEUE]}
+        api = overlapping(shop=queue, canary=queue)
+        api.external["queue"] = 10
+        async with Life(api):
+            await until(SEEN)
+        api.faults.append(Fault("GET", "/pods", 403, times=None))
+        async with Life(api):
+            await until(SEEN + 120)
+            before = told(api)
+            api.delete("cronhpas", "prod", "canary")
+            await until(SEEN + 240)
+            return before, told(api)
+
+    assert (AMBIGUOUS, MEASURED) == live(scenario)
+
+
+def test_an_object_whose_target_is_corrected_counts_its_pods_again():
+    """Found: `shop` came while `canary` named a wrong target, and never held: it had 10 pods after an hour, of two."""
+
+    async def scenario():
+        api = overlapping()
+        shop = api.objects["cronhpas"]["prod", "shop"]["spec"]
+        canary = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "canary"}
+        api.delete("cronhpas", "prod", "shop")
+        async with Life(api):
+            await until(SEEN)
+            api.edit("cronhpas", "prod", "canary", spec={"scaleTargetRef": {**canary, "name": "canari"}})
+            await until(SEEN + 30)
+            api.create("cronhpas", "prod", "shop", spec=shop)
+            await until(SEEN + 90)
+            before = told(api)
+            api.edit("cronhpas", "prod", "canary", spec={"scaleTargetRef": canary})
+            await until(SEEN + 150)
+            return before, told(api), told(api, "canary")
+
+    assert (MEASURED, AMBIGUOUS, AMBIGUOUS) == live(scenario)
 
 
 # --- the counters find what a comparison of all with all finds ----------------------------------------------------
@@ -447,7 +489,9 @@ def test_of_ten_thousand_objects_that_count_a_pod_a_few_are_kept_and_each_finds_
     for state in states[:9998]:
         counted.forget(state)
     left = states[9998:]
-    assert [True, True] == [bool(problem(counted, pods, state, "app=shop")) for state in (*left, *left)][2:]
+    for state in left:  # the first of both knows of the other one after that one's reconciliation
+        problem(counted, pods, state, "app=shop")
+    assert all(problem(counted, pods, state, "app=shop") for state in left)
     counted.forget(left[0])
     assert not problem(counted, pods, left[1], "app=shop")
 
@@ -535,6 +579,30 @@ def test_an_ambiguous_object_tells_its_forecast_what_a_pod_may_carry():
             return life.inventory.items["prod", "canary"].local.latest.observation.request_per_pod
 
     assert {"cpu": 1000} == live(scenario)
+
+
+def test_the_newest_pods_are_compared_with_the_selector_of_a_partner():
+    """Each pod of a StatefulSet has labels of its own; the partner is reconciled once an hour."""
+    pods, counted = PodIndexer(), CountedPods()
+    for number in range(200):
+        pods.put("prod", {"app": "db", "name": f"db-{number}"}, pod(f"db-{number}"))
+    pods.put("prod", {"app": "db", "part": "shared"}, pod("shared-1"))
+    counting(counted, pods, "hourly", "part=shared")
+    db = counting(counted, pods, "db", "app=db")
+    before = problem(counted, pods, db, "app=db")
+    pods.drop("prod", "shared-1")
+    pods.put("prod", {"app": "db", "part": "shared", "version": "2"}, pod("shared-2"))
+    assert before == problem(counted, pods, db, "app=db") != ""
+
+
+def test_new_pods_that_the_older_object_on_a_target_has_not_seen_are_counted_by_the_younger_one():
+    pods, counted = PodIndexer(), CountedPods()
+    pods.put("prod", {"app": "shop"}, pod("shop-1"))
+    counting(counted, pods, "hourly", "app=shop", "shop")
+    pods.put("prod", {"app": "shop", "version": "2"}, pod("shop-2"))
+    counting(counted, pods, "younger", "app=shop", "shop")
+    other = counting(counted, pods, "other", "version=2")
+    assert "{younger prod}" in problem(counted, pods, other, "version=2")
 
 
 def test_nothing_is_left_of_what_is_forgotten():
