@@ -11,6 +11,11 @@ Condition = dict[str, Any]
 _TEXT_MAX = 4096
 
 
+def condition_of(status: Status, kind: str) -> Condition:
+    """The condition of a type; {} without it. If somebody else wrote two, the first one counts."""
+    return next((condition for condition in status.get("conditions") or () if condition.get("type") == kind), {})
+
+
 def clip(text: str, length: int = _TEXT_MAX) -> str:
     """The text, cut for a field of type `Sentences` (`Text` holds less): other servers' texts may be of any length."""
     return shortened(text, length)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from cronhpa.api.events import Event
 from cronhpa.api.range_text import range_text
-from cronhpa.api.status_text import Status
+from cronhpa.api.status_text import Status, condition_of
 from cronhpa.core.model.instant import Nanoseconds, parse_instant
 from cronhpa.core.model.local_time import format_ahead, local_times
 
@@ -47,14 +47,14 @@ def _target(before: Status, after: Status) -> Iterator[Event]:
     if was_lost == is_lost or before.get("target") != after.get("target") or "conditions" not in before:
         return
     if is_lost:
-        message = _condition(after, "AbleToScale")["message"].removeprefix(_UPSTREAM_PREFIX)
+        message = condition_of(after, "AbleToScale")["message"].removeprefix(_UPSTREAM_PREFIX)
         yield Event(_WARNING, "TargetLost", f"{after['target']} cannot be read, nothing is scaled: {message}")
     else:
         yield Event(_NORMAL, "TargetFound", f"{_count(after, 'currentReplicas')}: {after['target']} is there")
 
 
 def _contested(before: Status, after: Status) -> Iterator[Event]:
-    old, new = _condition(before, "TargetOwned"), _condition(after, "TargetOwned")
+    old, new = condition_of(before, "TargetOwned"), condition_of(after, "TargetOwned")
     if new.get("reason") == _CONTESTED != old.get("reason"):
         yield Event(_WARNING, _CONTESTED, new["message"])
 
@@ -63,7 +63,7 @@ _UPSTREAM_PREFIX = "the HPA controller was unable to get the target's current sc
 
 
 def _is_lost(status: Status) -> bool:
-    return _condition(status, "AbleToScale").get("reason") == "FailedGetScale"
+    return condition_of(status, "AbleToScale").get("reason") == "FailedGetScale"
 
 
 def _override(before: Status, after: Status, zone: str, now: Nanoseconds) -> Iterator[Event]:
@@ -101,7 +101,7 @@ _CLOSED = {None: "no longer in the spec", "Suspended": "suspended"}
 
 
 def _forecast(before: Status, after: Status) -> Iterator[Event]:
-    old, new = _condition(before, "ForecastActive"), _condition(after, "ForecastActive")
+    old, new = condition_of(before, "ForecastActive"), condition_of(after, "ForecastActive")
     if _NOT_ASKED in {old.get("reason"), new.get("reason")}:
         return
     was, acts = old.get("status") == "True", new.get("status") == "True"
@@ -114,7 +114,7 @@ def _forecast(before: Status, after: Status) -> Iterator[Event]:
 
 
 def _fallback(before: Status, after: Status) -> Iterator[Event]:
-    old, new = _condition(before, "FallbackActive"), _condition(after, "FallbackActive")
+    old, new = condition_of(before, "FallbackActive"), condition_of(after, "FallbackActive")
     was, acts = old.get("status") == "True", new.get("status") == "True"
     if acts and not was:
         yield Event(_WARNING, "FallbackOn", new["message"])
@@ -123,10 +123,6 @@ def _fallback(before: Status, after: Status) -> Iterator[Event]:
 
 
 # --- words -------------------------------------------------------------------------------------------------------
-
-
-def _condition(status: Status, kind: str) -> dict[str, Any]:
-    return next((condition for condition in status.get("conditions", ()) if condition["type"] == kind), {})
 
 
 def _stated(status: Status, source: str, name: str | None = None) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ the two writers can notice it.
 
 from __future__ import annotations
 
-from cronhpa.api.status_text import Status
+from cronhpa.api.status_text import Status, condition_of
 from cronhpa.core.model.instant import MINUTE, Nanoseconds
 from cronhpa.core.model.spec import TargetRef
 
@@ -41,9 +41,9 @@ class ReplicaConflict:
     def resumed(cls, status: Status, now: Nanoseconds) -> ReplicaConflict:
         """The conflict that the status reports, if it reports one, written by an earlier process."""
         conflict = cls()
-        conditions = [condition for condition in status.get("conditions", ()) if condition.get("type") == "TargetOwned"]
-        if conditions and conditions[0].get("reason") == REASON:
-            conflict.problem = str(conditions[0].get("message", ""))
+        condition = condition_of(status, "TargetOwned")
+        if condition.get("reason") == REASON:
+            conflict.problem = str(condition.get("message", ""))
             conflict._reversals = (now,) * _REVERSALS
         return conflict
 
