@@ -122,7 +122,7 @@ class PodIndexer:
             if requirement.operator == "in" and len(requirement.values) == 1
         ]
         if not labels:
-            unkept = _matched(entries.values(), selector)
+            unkept = _match(entry for entry in entries.values() if selector.matches(entry.labels))
             unkept.is_current = False
             return unkept
         labelled = [pods for pods in labels if pods is not None]
@@ -134,10 +134,10 @@ class PodIndexer:
         if match is None:
             if len(matched) == _MATCHES_KEPT:
                 _outdate(matched)
-            candidates = min((pods.names for pods in labelled), key=len)
-            match = matched[selector] = _matched(
-                (entries[name] for name in candidates), selector, is_sure=len(selector.requirements) == 1
-            )
+            candidates = (entries[name] for name in min((pods.names for pods in labelled), key=len))
+            if len(selector.requirements) > 1:
+                candidates = (entry for entry in candidates if selector.matches(entry.labels))
+            match = matched[selector] = _match(candidates)
         return match
 
     def _with_key(self, namespace: str, key: str) -> dict[str, _Labelled]:
@@ -168,9 +168,8 @@ def _outdate(matched: dict[Selector, MatchedPods]) -> None:
     matched.clear()
 
 
-def _matched(entries: Iterable[_Entry], selector: Selector, *, is_sure: bool = False) -> MatchedPods:
-    """is_sure: whether the selector is known to match all of them."""
-    matched = [*entries] if is_sure else [entry for entry in entries if selector.matches(entry.labels)]
+def _match(entries: Iterable[_Entry]) -> MatchedPods:
+    matched = [*entries]
     labels = {id(entry.labels): entry.labels for entry in matched}
     return MatchedPods(tuple([entry.pod for entry in matched]), (*labels.values(),))
 
