@@ -2,7 +2,8 @@
 
 import asyncio
 
-from lives import Life, condition, cronhpa, deployment, shop, status, timeline, until
+import pytest
+from lives import CPU, Life, condition, cronhpa, deployment, shop, status, timeline, until
 from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
 
@@ -51,10 +52,11 @@ def test_a_load_over_pods_that_are_not_seen_lowers_nothing():
     assert [(6, 10), (10, 9)] == [change[1:] for change in seen]
 
 
-def test_a_metric_that_needs_no_pods_raises_the_count_while_none_are_seen_and_lowers_nothing():
+@pytest.mark.parametrize("others", [[], [CPU]], ids=["alone", "behind one that needs them"])
+def test_a_metric_that_needs_no_pods_raises_the_count_while_none_are_seen_and_lowers_nothing(others):
     """
     A queue of 40, ten for each pod, then of 90, then of 10, while the pods cannot be listed. As upstream, for which
-    the count of such a metric is that of the scale. Found: the queue was not asked for.
+    the count of such a metric is that of the scale. Found: the queue was not asked for. The CPU asks for one pod.
     """
 
     async def scenario():
@@ -63,7 +65,8 @@ def test_a_metric_that_needs_no_pods_raises_the_count_while_none_are_seen_and_lo
         api.external["queue"] = 40
         target = {"type": "AverageValue", "averageValue": 10}
         queue = {"type": "External", "external": {"metric": {"name": "queue"}, "target": target}}
-        cronhpa(api, metrics=[queue], behavior={**QUICK, "scaleUp": {"policies": NINE_AT_ONCE}})
+        api.load["prod", "shop"] = 400
+        cronhpa(api, metrics=[*others, queue], behavior={**QUICK, "scaleUp": {"policies": NINE_AT_ONCE}})
         async with Life(api):
             await until(20)
             fault = forbidden(api, "pods", "^/api/v1/pods$")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cronhpa.core.forecasts.floor import forecast_source
-from cronhpa.core.metrics.observe import active, observe, samples_of
+from cronhpa.core.metrics.observe import Measurement, active, observe, samples_of
 from cronhpa.core.metrics.pod_counts import counts_ready
 from cronhpa.core.model.instant import SECOND, Nanoseconds
 from cronhpa.core.model.observation import Absent, Observation, Pod, Scale
@@ -79,30 +79,16 @@ class Observer:
             ambiguous = counted.problem(state, scale.selector, match, is_unsure=pods_unknown is not None)
             if ambiguous is not None:
                 return self._unmeasured(spec, scale, ambiguous, clock(), pods, selector_problem=ambiguous)
-        if pods_unknown is not None:
-            # With outdated pods the load would be measured over the wrong number of pods. Some metrics need none.
-            measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
-            asked = (
-                queries.measure(metric, measured_object, scale.selector)
-                for metric in spec.metrics
-                if not counts_ready(metric)
-            )
-            answers = iter(await asyncio.gather(*asked))
-            measured = [pods_unknown if counts_ready(metric) else next(answers) for metric in spec.metrics]
-            now = clock()
-            return observe(spec, scale, pods, measured, now, unseen=pods_unknown), now, None
-        if is_owned:
+        if is_owned and pods_unknown is None:
             owned = await self._cluster.pod_owners.owned(spec.namespace, spec.target, pods)
             if isinstance(owned, Absent):
                 return self._unmeasured(spec, scale, owned, clock(), selector_problem=owned)
             pods = owned
         measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
-        measurements = (queries.measure(metric, measured_object, scale.selector) for metric in spec.metrics)
-        if len(spec.metrics) == 1 or are_all_listed(spec):
-            # At most one answer is outstanding, the shared LIST: tasks would only add overhead.
-            measured = [await measurement for measurement in measurements]
-        else:
-            measured = list(await asyncio.gather(*measurements))
+        measured = await self._measured(spec, measured_object, queries, scale.selector, pods_unknown)
+        if pods_unknown is not None:
+            now = clock()
+            return observe(spec, scale, pods, measured, now, unseen=pods_unknown), now, None
         if is_owned:
             measured = [samples_of(measurement, pods) for measurement in measured]
         now = clock()
@@ -110,6 +96,28 @@ class Observer:
         inputs = self._inputs(state, spec, scale, match, pods)
         self._crowds.note_pods(state.key, pods, now)
         return observe(spec, scale, pods, measured, now, unseen=unseen), now, inputs
+
+    async def _measured(
+        self,
+        spec: Spec,
+        measured_object: MeasuredObject,
+        queries: MetricQueries,
+        selector: str,
+        pods_unknown: Absent | None,
+    ) -> list[Measurement]:
+        """The measurement of each metric. While the pods are unknown: of those that need none."""
+        # With outdated pods the load would be measured over the wrong number of pods.
+        asked = [metric for metric in spec.metrics if pods_unknown is None or not counts_ready(metric)]
+        measurements = (queries.measure(metric, measured_object, selector) for metric in asked)
+        if len(asked) == 1 or are_all_listed(spec):
+            # At most one answer is outstanding, the shared LIST: tasks would only add overhead.
+            answers = [await measurement for measurement in measurements]
+        else:
+            answers = list(await asyncio.gather(*measurements))
+        if pods_unknown is None:
+            return answers
+        left = iter(answers)
+        return [pods_unknown if counts_ready(metric) else next(left) for metric in spec.metrics]
 
     def _unmeasured(
         self,
