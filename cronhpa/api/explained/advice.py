@@ -6,6 +6,8 @@ import re
 
 from msgspec import Struct
 
+from cronhpa.api.ambiguous_selector import objects_named_in
+
 
 class Problem(Struct, frozen=True):
     what: str
@@ -32,7 +34,6 @@ _REQUEST = re.compile(r"missing request for (\S+) in container (\S+) of Pod (\S+
 _CONTAINER = re.compile(r"container (\S+) not found in Pod (\S+)")
 # What conditions begin with, in the upstream's words: no HPA need be there.
 _UPSTREAM = re.compile(r"the HPA (?:controller )?was unable to [^:]*: ")
-_AMBIGUOUS = re.compile(r"more than one HPA \(e\.g\. \[\{(\S+) \S+\} \{(\S+) \S+\}\]")
 _AGAINST_SPEC = {
     "Spec for at most": "raise maxReplicas or lower",
     "Spec asks for at least": "lower minReplicas or raise",
@@ -76,9 +77,9 @@ def about_metric(message: str) -> Problem:
         return Problem(
             f"pod {match[2]} has no container {match[1]}", "correct the container that the metric names", message
         )
-    if match := _AMBIGUOUS.search(message):
+    if objects := objects_named_in(message):
         return Problem(
-            f"CronHPAs {match[1]} and {match[2]} count the same pods, so metrics scale neither",
+            f"CronHPAs {' and '.join(name for _, name in objects)} count the same pods, so metrics scale neither",
             "let the selector of each target match its own pods alone, or set spec.podSelection: Owned on both",
             message,
         )

@@ -10,11 +10,12 @@ others, and neither holds nor is held.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from msgspec import Struct
 
+from cronhpa.api.ambiguous_selector import REASON, ambiguous_selector, objects_named_in
+from cronhpa.api.status_text import condition_of
 from cronhpa.core.model.observation import Absent
 from cronhpa.core.model.spec import PodSelection
 from cronhpa.kube.label_selector import Selector
@@ -22,16 +23,14 @@ from cronhpa.kube.pod_indexer import MatchedPods
 from cronhpa.operator.objects.object_state import Key, ObjectState, TargetKey
 from cronhpa.operator.objects.owners import is_active
 
-_REASON = "AmbiguousSelector"
 # Objects that are recorded of a pod. Each finds another one there, and so does each further object that counts the pod.
-_COUNTERS_MAX = 8
+_ENTRIES_MAX = 8
 # Pods that differ in their labels, the newest ones, with which the selector of a former partner is compared.
 _COMPARED_MAX = 100
-_NAMED = re.compile(r"\{(\S+) (\S+)\}")
 
 
-class _Counter(Struct, eq=False):
-    """An object that counts pods."""
+class _Entry(Struct, eq=False):
+    """An object, and the pods that it counts."""
 
     state: ObjectState
     target: TargetKey | None
@@ -54,9 +53,9 @@ class CountedPods:
     """Which objects count which pods."""
 
     def __init__(self) -> None:
-        self._by_key: dict[Key, _Counter] = {}
-        # By the identity of the labels of pods, which the counters keep; of each target one.
-        self._by_labels: dict[int, tuple[_Counter, ...]] = {}
+        self._by_key: dict[Key, _Entry] = {}
+        # By the identity of the labels of pods, which the entries keep. Of each target there is one entry.
+        self._by_labels: dict[int, tuple[_Entry, ...]] = {}
 
     def __len__(self) -> int:
         """How many sets of labels are kept."""
@@ -68,38 +67,36 @@ class CountedPods:
 
         Ends the standing decisions of other objects that count one of these pods.
         """
-        former = self._by_key.get(state.key)
-        if former is not None and former.selector != selector:
-            self.forget(state)
-            former = None
-        if former is not None and former.labels is match.labels and former.counts():
-            return
+        former, partner = self._by_key.get(state.key), None
+        if former is not None and former.selector == selector:
+            if former.labels is match.labels and former.counts():
+                return
+            partner = former.partner
         self.forget(state)
-        counter = _Counter(state, state.target, selector)
-        if not counter.counts():
+        entry = _Entry(state, state.target, selector, partner=partner)
+        if not entry.counts():
             return
-        if former is not None:
-            counter.partner = former.partner
-        self._by_key[state.key] = counter
-        alone, recorded = (counter,), []
+        self._by_key[state.key] = entry
+        alone, recorded = (entry,), []
         for labels in match.labels:
-            others = self._counting(labels)
-            if len(others) >= _COUNTERS_MAX:
+            self._forget_former(labels)
+            others = self._by_labels.get(id(labels), ())
+            if len(others) >= _ENTRIES_MAX:
                 break
-            if any(one.target == counter.target for one in others):
+            if any(one.target == entry.target for one in others):
                 continue
-            self._by_labels[id(labels)] = (*others, counter) if others else alone
+            self._by_labels[id(labels)] = (*others, entry) if others else alone
             recorded.append(labels)
             for one in others:
                 one.state.local.changed = True
         # Where one is missing, it is tried again at the next reconciliation.
-        counter.labels = match.labels if len(recorded) == len(match.labels) else (*recorded,)
+        entry.labels = match.labels if len(recorded) == len(match.labels) else (*recorded,)
 
     def forget(self, state: ObjectState) -> None:
         """Removes what is recorded of an object."""
-        counter = self._by_key.pop(state.key, None)
-        for labels in () if counter is None else counter.labels:
-            left = tuple(one for one in self._by_labels[id(labels)] if one is not counter)
+        entry = self._by_key.pop(state.key, None)
+        for labels in () if entry is None else entry.labels:
+            left = tuple(one for one in self._by_labels[id(labels)] if one is not entry)
             if left:
                 self._by_labels[id(labels)] = left
             else:
@@ -117,13 +114,12 @@ class CountedPods:
         partner = self._partner(state, match, is_unsure=is_unsure)
         if partner is None:
             return None if state.local.resumed else self._former_problem(state)
-        both = " ".join(f"{{{name} {namespace}}}" for namespace, name in sorted((state.key, partner)))
-        return Absent(_REASON, f"pods by selector {selector} are controlled by more than one HPA (e.g. [{both}])")
+        return ambiguous_selector(selector, (state.key, partner))
 
     def _partner(self, state: ObjectState, match: MatchedPods, *, is_unsure: bool) -> Key | None:
         """An object on another target that counts one of these pods: the former one, if it still does."""
-        counter = self._by_key.get(state.key)
-        former = None if counter is None or counter.partner is None else self._by_key.get(counter.partner)
+        entry = self._by_key.get(state.key)
+        former = None if entry is None or entry.partner is None else self._by_key.get(entry.partner)
         if former is not None and _is_other(former, state):
             newest = match.labels[-_COMPARED_MAX:]
             if is_unsure or any(former.selector.matches(labels) for labels in newest):
@@ -131,32 +127,29 @@ class CountedPods:
         for labels in match.labels:
             for one in self._by_labels.get(id(labels), ()):
                 if _is_other(one, state):
-                    if counter is not None:
-                        counter.partner = one.state.key
+                    if entry is not None:
+                        entry.partner = one.state.key
                     return one.state.key
         return None
 
     def _former_problem(self, state: ObjectState) -> Absent | None:
         """The AmbiguousSelector that the status states, whose other object becomes the partner; None without it."""
-        for condition in state.served.status.get("conditions") or ():
-            if condition.get("type") == "ScalingActive" and condition.get("reason") == _REASON:
-                message = str(condition.get("message", ""))
-                named = [(namespace, name) for name, namespace in _NAMED.findall(message)]
-                counter = self._by_key.get(state.key)
-                if counter is not None:
-                    counter.partner = next((key for key in named if key != state.key), None)
-                return Absent(_REASON, message)
-        return None
+        condition = condition_of(state.served.status, "ScalingActive")
+        if condition.get("reason") != REASON:
+            return None
+        message = str(condition.get("message", ""))
+        entry = self._by_key.get(state.key)
+        if entry is not None:
+            entry.partner = next((key for key in objects_named_in(message) if key != state.key), None)
+        return Absent(REASON, message)
 
-    def _counting(self, labels: Mapping[str, str]) -> tuple[_Counter, ...]:
-        """The objects that count the pods with these labels. Those that no longer do are forgotten."""
-        counters = self._by_labels.get(id(labels), ())
-        for one in counters:
+    def _forget_former(self, labels: Mapping[str, str]) -> None:
+        """Forgets objects that count the pods with these labels no longer, and may not be reconciled themselves."""
+        for one in self._by_labels.get(id(labels), ()):
             if not one.counts():
                 self.forget(one.state)  # else its own next reconciliation would take it for recorded
-        return self._by_labels.get(id(labels), ())
 
 
-def _is_other(counter: _Counter, state: ObjectState) -> bool:
-    """Whether a counter is of an object on another target, and counts still."""
-    return counter.target != state.target and counter.counts()
+def _is_other(entry: _Entry, state: ObjectState) -> bool:
+    """Whether an entry is of an object on another target, and counts still."""
+    return entry.target != state.target and entry.counts()

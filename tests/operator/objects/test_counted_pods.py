@@ -41,6 +41,25 @@ def overlapping(shop: dict[str, Any] | None = None, canary: dict[str, Any] | Non
     return api
 
 
+def deployment_ref(name: str) -> dict[str, str]:
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+
+
+def retarget(api: ModelApi, name: str, deployment_name: str) -> None:
+    api.edit("cronhpas", "prod", name, spec={"scaleTargetRef": deployment_ref(deployment_name)})
+
+
+async def overlapping_without_pods() -> ModelApi:
+    """As `overlapping`, with metrics that need no pods, ambiguous by its status; its pods cannot be listed any more."""
+    queue = {"metrics": [QUEUE]}
+    api = overlapping(shop=queue, canary=queue)
+    api.external["queue"] = 10
+    async with Life(api):
+        await until(SEEN)
+    api.faults.append(Fault("GET", "/pods", 403, times=None))
+    return api
+
+
 def counts(api: ModelApi) -> tuple[int, int]:
     return api.replicas("prod", "shop"), api.replicas("prod", "canary")
 
@@ -146,9 +165,7 @@ def test_the_other_scales_again_once_one_of_both_does_not(end):
             elif end == "previewed":
                 api.edit("cronhpas", "prod", "canary", spec={"mode": "Preview"})
             else:
-                name = "rest" if end == "retargeted" else "nothing"
-                ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
-                api.edit("cronhpas", "prod", "canary", spec={"scaleTargetRef": ref})
+                retarget(api, "canary", "rest" if end == "retargeted" else "nothing")
             await until(SEEN + 60)
             return before, told(api)
 
@@ -180,8 +197,7 @@ def test_who_changes_while_its_target_is_read_is_not_registered_by_it(change):
             if change == "deleted":
                 api.delete("cronhpas", "prod", "canary")
             else:
-                ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "nothing"}
-                api.edit("cronhpas", "prod", "canary", spec={"scaleTargetRef": ref})
+                retarget(api, "canary", "nothing")
             await until(180)
             return told(api)
 
@@ -241,10 +257,9 @@ def test_two_objects_on_one_target_are_told_apart_by_their_age_alone():
     async def scenario():
         api = overlapping()
         api.delete("cronhpas", "prod", "canary")
-        ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
         async with Life(api):
             await until(30)
-            cronhpa(api, "younger", scaleTargetRef=ref)
+            cronhpa(api, "younger", scaleTargetRef=deployment_ref("shop"))
             await until(SEEN + 30)
             return told(api), condition(api, "Ready", "younger")["reason"]
 
@@ -276,13 +291,8 @@ def test_a_restart_without_the_rights_to_list_pods_lets_neither_of_both_act():
     """No pods are known, so none is counted twice; the metric needs none. Found: both doubled, and again."""
 
     async def scenario():
-        queue = {"metrics": [QUEUE]}
-        api = overlapping(shop=queue, canary=queue)
-        api.external["queue"] = 10
-        async with Life(api):
-            await until(SEEN)
+        api = await overlapping_without_pods()
         api.external["queue"] = 100
-        api.faults.append(Fault("GET", "/pods", 403, times=None))
         async with Life(api):
             await until(SEEN + 300)
         return counts(api), told(api)
@@ -354,18 +364,12 @@ def test_what_is_known_of_another_target_is_not_kept():
     """The pods cannot be listed, and the object has another target by now, of which nobody else counts a pod."""
 
     async def scenario():
-        queue = {"metrics": [QUEUE]}
-        api = overlapping(shop=queue, canary=queue)
-        api.external["queue"] = 10
+        api = await overlapping_without_pods()
         deployment(api, "rest", 1)
-        async with Life(api):
-            await until(SEEN)
-        api.faults.append(Fault("GET", "/pods", 403, times=None))
         async with Life(api):
             await until(SEEN + 120)
             before = told(api)
-            ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "rest"}
-            api.edit("cronhpas", "prod", "shop", spec={"scaleTargetRef": ref})
+            retarget(api, "shop", "rest")
             await until(SEEN + 240)
             return before, told(api)
 
@@ -376,12 +380,7 @@ def test_without_the_rights_to_list_pods_an_object_goes_on_once_its_partner_is_d
     """Found: it believed the status that it had written itself, for ever."""
 
     async def scenario():
-        queue = {"metrics": [QUEUE]}
-        api = overlapping(shop=queue, canary=queue)
-        api.external["queue"] = 10
-        async with Life(api):
-            await until(SEEN)
-        api.faults.append(Fault("GET", "/pods", 403, times=None))
+        api = await overlapping_without_pods()
         async with Life(api):
             await until(SEEN + 120)
             before = told(api)
@@ -398,23 +397,22 @@ def test_an_object_whose_target_is_corrected_counts_its_pods_again():
     async def scenario():
         api = overlapping()
         shop = api.objects["cronhpas"]["prod", "shop"]["spec"]
-        canary = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "canary"}
         api.delete("cronhpas", "prod", "shop")
         async with Life(api):
             await until(SEEN)
-            api.edit("cronhpas", "prod", "canary", spec={"scaleTargetRef": {**canary, "name": "canari"}})
+            retarget(api, "canary", "canari")
             await until(SEEN + 30)
             api.create("cronhpas", "prod", "shop", spec=shop)
             await until(SEEN + 90)
             before = told(api)
-            api.edit("cronhpas", "prod", "canary", spec={"scaleTargetRef": canary})
+            retarget(api, "canary", "canary")
             await until(SEEN + 150)
             return before, told(api), told(api, "canary")
 
     assert (MEASURED, AMBIGUOUS, AMBIGUOUS) == live(scenario)
 
 
-# --- the counters find what a comparison of all with all finds ----------------------------------------------------
+# --- what is recorded finds what a comparison of all with all finds ----------------------------------------------
 
 
 def counting(counted: CountedPods, pods: PodIndexer, name: str, text: str, target: str = "") -> ObjectState:
